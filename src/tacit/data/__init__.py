@@ -1,0 +1,1 @@
+"""Columns become codes, names and gaps. All validation of data lives here, once."""

@@ -1,0 +1,189 @@
+"""Labels: ragged codes, task → its few (worker, label) cells.
+
+Order: tasks as they first appear, workers and classes sorted by name, the labels of a task by worker. Rules:
+a missing or abstaining label is not a label; of several labels by one worker for one task the last wins.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.names import Names, encode, match
+from tacit.errors import DataError, DataWarning
+from tacit.kernels import RaggedCells
+
+Abstain = Sequence[Any]
+NO_GOLD = -1
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Coded labels. `offsets` (n + 1,), `workers` and `given` (labels,), `gold` (n,) with -1 for unknown."""
+
+    offsets: NDArray[np.int64]
+    workers: NDArray[np.int32]
+    given: NDArray[np.int32]
+    task_names: Names
+    worker_names: Names
+    class_names: Names
+    gold: NDArray[np.int32] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_workers(self) -> int:
+        return len(self.worker_names)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.workers)
+
+    @property
+    def first(self) -> NDArray[np.int32]:
+        """Where each worker's rows begin in a stacked table: all workers have the same categories."""
+        return np.arange(0, (self.n_workers + 1) * self.n_classes, self.n_classes, dtype=np.int32)
+
+    def task_of(self) -> NDArray[np.int64]:
+        """The task of every label."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.offsets))
+
+    def cell_of(self) -> NDArray[np.int32]:
+        """The table row of every label: worker · K + label."""
+        return self.workers * np.int32(self.n_classes) + self.given
+
+    def cells(self, begin: int, end: int) -> RaggedCells:
+        low, high = self.offsets[begin], self.offsets[end]
+        at = self.workers[low:high] * np.int32(self.n_classes) + self.given[low:high]
+        return RaggedCells(self.offsets[begin : end + 1] - low, at)
+
+    def weights(self, begin: int, end: int) -> None:
+        return None
+
+    def subset(self, keep: NDArray[np.bool_]) -> Labels:
+        """The same tasks and workers with only the labels in `keep`."""
+        counts = np.zeros(self.n_rows + 1, np.int64)
+        np.cumsum(np.bincount(self.task_of()[keep], minlength=self.n_rows), out=counts[1:])
+        return replace(self, offsets=counts, workers=self.workers[keep], given=self.given[keep])
+
+
+def from_long(
+    task: Any, worker: Any, label: Any, *, abstain: Abstain = ("", -1), classes: Names | None = None
+) -> Labels:
+    """Labels from three columns of equal length; `classes` fixes the label order of a fitted model."""
+    task_codes, task_names = encode(task, "task", sort=False)
+    worker_codes, worker_names = encode(worker, "worker")
+    if not len(task_codes) == len(worker_codes):
+        raise DataError(f"{len(task_codes)} tasks but {len(worker_codes)} workers; the columns must be equally long")
+    _refuse_missing(task_codes, "task")
+    _refuse_missing(worker_codes, "worker")
+    if classes is None:
+        label_codes, class_names = encode(label, "label")
+        label_codes, class_names = _drop_abstentions(label_codes, class_names, abstain)
+    else:
+        label_codes, class_names = match(label, classes, "label"), classes
+    if len(label_codes) != len(task_codes):
+        raise DataError(f"{len(task_codes)} tasks but {len(label_codes)} labels; the columns must be equally long")
+    return assemble(task_codes, worker_codes, label_codes, task_names, worker_names, class_names)
+
+
+def from_wide(
+    matrix: Any, *, abstain: Abstain = ("", -1), worker_names: Names | None = None, task_names: Names | None = None,
+    classes: Names | None = None,
+) -> Labels:
+    """Labels from a matrix (task, worker) with gaps; row and column numbers are the names unless given."""
+    matrix = np.asarray(matrix)
+    n_tasks, n_workers = matrix.shape
+    flat = matrix.reshape(-1)
+    if classes is None:
+        codes, class_names = encode(flat, "label")
+        codes, class_names = _drop_abstentions(codes, class_names, abstain)
+    else:
+        codes, class_names = match(flat, classes, "label"), classes
+    at = np.flatnonzero(codes >= 0)
+    offsets = np.zeros(n_tasks + 1, np.int64)
+    np.cumsum(np.bincount(at // n_workers, minlength=n_tasks), out=offsets[1:])
+    return Labels(
+        offsets,
+        (at % n_workers).astype(np.int32),
+        codes[at],
+        np.arange(n_tasks) if task_names is None else task_names,
+        np.arange(n_workers) if worker_names is None else worker_names,
+        class_names,
+    )
+
+
+def assemble(
+    task: NDArray[np.int32], worker: NDArray[np.int32], label: NDArray[np.int32],
+    task_names: Names, worker_names: Names, class_names: Names,
+) -> Labels:
+    """Sort by (task, worker), drop gaps, keep the last of repeated (task, worker) rows."""
+    kept = np.flatnonzero(label >= 0)
+    if len(kept) < len(label):
+        task, worker, label = task[kept], worker[kept], label[kept]
+    key = task.astype(np.int64) * len(worker_names) + worker
+    if len(key) and (key[1:] <= key[:-1]).any():
+        order = np.argsort(key, kind="stable")  # stable: of equal keys the last row stays last
+        key, worker, label, task = key[order], worker[order], label[order], task[order]
+    repeated = np.flatnonzero(key[1:] == key[:-1])
+    if len(repeated):
+        warnings.warn(
+            f"{len(repeated):,} labels repeat a (task, worker) pair, for example task "
+            f"{task_names[task[repeated[0]]]!r} by worker {worker_names[worker[repeated[0]]]!r}; the last one wins",
+            DataWarning,
+            stacklevel=4,
+        )
+        keep = np.ones(len(key), bool)
+        keep[repeated] = False
+        task, worker, label = task[keep], worker[keep], label[keep]
+    offsets = np.zeros(len(task_names) + 1, np.int64)
+    np.cumsum(np.bincount(task, minlength=len(task_names)), out=offsets[1:])
+    return Labels(offsets, worker, label, task_names, worker_names, class_names)
+
+
+def with_gold(labels: Labels, tasks: Any, answers: Any) -> Labels:
+    """The same labels with known answers attached; answers for unknown tasks are an error."""
+    rows = match(tasks, labels.task_names, "gold task")
+    codes = match(answers, labels.class_names, "gold label")
+    if (rows < 0).any():
+        raise DataError(f"gold names a task that has no label: {list(tasks)[int(np.argmax(rows < 0))]!r}; remove it")
+    if (codes < 0).any():
+        bad = list(answers)[int(np.argmax(codes < 0))]
+        raise DataError(f"gold answer {bad!r} is no label that any worker gave; known: {_some(labels.class_names)}")
+    gold = np.full(labels.n_rows, NO_GOLD, np.int32)
+    gold[rows] = codes
+    return replace(labels, gold=gold)
+
+
+def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
+    if len(codes) and codes.min() < 0:
+        row = int(np.argmax(codes < 0))
+        raise DataError(f"row {row + 1} has no {what}; every label needs a task and a worker: fill it in or remove the row")
+
+
+def _drop_abstentions(
+    codes: NDArray[np.int32], names: Names, abstain: Abstain
+) -> tuple[NDArray[np.int32], Names]:
+    spoken = {str(value) for value in abstain}
+    silent = np.array([str(name) in spoken for name in names.tolist()], bool)
+    if not silent.any():
+        return codes, names
+    recode = np.full(len(names) + 1, -1, np.int32)
+    recode[:-1][~silent] = np.arange(int((~silent).sum()), dtype=np.int32)
+    return recode[codes], names[~silent]
+
+
+def _some(names: Names, most: int = 8) -> str:
+    shown = ", ".join(repr(name) for name in names[:most].tolist())
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

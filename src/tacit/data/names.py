@@ -1,0 +1,91 @@
+"""One column of anything → integer codes plus the names they stand for, in the user's own words.
+
+Names keep their type (integers stay integers) and are sorted, so the order of rows never decides the order
+of classes or workers. Missing values (null, NaN) get code -1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tacit.errors import DataError
+
+Names = NDArray[Any]
+
+LONGEST_NAME = 10_000
+"""Characters of the longest name kept: a longer one is a broken file (an unclosed quote), not a label."""
+
+
+def to_arrow(values: Any, what: str) -> pa.Array:
+    """Any one-dimensional column as one pyarrow array; strings, integers, floats or booleans."""
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    if isinstance(values, pa.Array):
+        return values
+    try:
+        if isinstance(values, np.ndarray) and values.dtype.kind in "UO":
+            values = values.tolist()
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        # Mixed types: 1 and "1" are the same name, as they would be in a CSV file.
+        flat = [None if v is None or v != v else str(v) for v in values]
+        return pa.array(flat, pa.string())
+    except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"the {what} column holds values that cannot be names ({error}); give strings or numbers") from error
+
+
+def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int32], Names]:
+    """Codes (-1: missing) and names of a column; names sorted, or in order of appearance."""
+    array = to_arrow(values, what)
+    if pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+        whole = pc.all(pc.equal(pc.floor(array), array)).as_py()
+        if whole is not False and array.null_count < len(array):  # 1.0 with gaps was an integer column
+            array = array.cast(pa.int64(), safe=False)
+    ordered = isinstance(array.type, pa.DictionaryType) and array.type.ordered
+    coded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    names = _as_names(coded.dictionary, what)
+    used = np.zeros(len(names), bool)
+    used[codes[codes >= 0]] = True
+    if used.all() and (ordered or not sort):
+        return codes, names
+    keep = np.flatnonzero(used)
+    if sort and not ordered:
+        keep = keep[np.argsort(names[keep], kind="stable")]
+    recode = np.full(len(names) + 1, -1, np.int32)  # the last entry serves code -1
+    recode[keep] = np.arange(len(keep), dtype=np.int32)
+    return recode[codes], names[keep]
+
+
+def match(values: Any, names: Names, what: str) -> NDArray[np.int32]:
+    """Codes of a column under known names; -1 for missing and for values not among them."""
+    codes, found = encode(values, what)
+    known = {name: code for code, name in enumerate(names.tolist())}
+    if len(found) and len(names) and isinstance(names[0], str) != isinstance(found[0], str):
+        known = {str(name): code for name, code in known.items()}
+        found = np.array([str(name) for name in found.tolist()], object)
+    recode = np.array([*(known.get(name, -1) for name in found.tolist()), -1], np.int32)
+    return recode[codes]
+
+
+def _as_names(dictionary: pa.Array, what: str) -> Names:
+    kind = dictionary.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        longest = pc.max(pc.utf8_length(dictionary)).as_py() or 0
+        if longest > LONGEST_NAME:
+            raise DataError(
+                f"the {what} column holds a name of {longest:,} characters, at most {LONGEST_NAME:,} make sense; "
+                "look for an unclosed quote in the file"
+            )
+        return np.array(dictionary.to_pylist(), object)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return np.asarray(dictionary.to_numpy(zero_copy_only=False))
+    if pa.types.is_null(kind):
+        return np.empty(0, object)
+    return np.array([str(value) for value in dictionary.to_pylist()], object)

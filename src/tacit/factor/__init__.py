@@ -1,0 +1,1 @@
+"""One module per published algorithm: moments in, first parameters out."""

@@ -1,0 +1,178 @@
+"""The few hot loops, compiled: one checked wrapper per kernel, nothing else.
+
+A kernel is a pure function over arrays. The wrappers check dtype, shape and contiguity, pad the class axis
+to the width the vectors want, and turn a return code into an exception. Threads live inside the kernels;
+results have the same bits for every number of threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+BLOCK_ROWS = 65_536
+"""Rows of a block: the unit whose sums are added in order."""
+PART_BLOCKS = 16
+"""Blocks of a part: what one kernel call may take."""
+WIDEST = 1024
+"""Most classes a kernel can hold."""
+PAD = -1e30
+"""Log-weight of a class that only pads the vectors: clamped to exp(-708), too small for any sum to see."""
+
+
+class RaggedCells(NamedTuple):
+    """Rows as lists of cells: row i owns ``cells[offsets[i]:offsets[i + 1]]``, each a row of the table."""
+
+    offsets: NDArray[np.int64]
+    cells: NDArray[np.int32]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.offsets) - 1
+
+
+class DenseCodes(NamedTuple):
+    """Rows as a code matrix; column n owns table rows ``first[n]:first[n + 1]``; larger codes are missing."""
+
+    codes: NDArray[np.uint8] | NDArray[np.uint16]
+    first: NDArray[np.int32]
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.codes.shape[0])
+
+
+Cells = RaggedCells | DenseCodes
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    name = "tacit/kernels/libkernels.so"
+    places = [Path(__file__).parent / "libkernels.so"]
+    try:  # an editable install keeps the library apart from the sources
+        places.append(Path(str(distribution("tacit").locate_file(name))))
+    except PackageNotFoundError:
+        pass
+    for place in places:
+        if place.exists():
+            return ctypes.CDLL(str(place))
+    raise ImportError(
+        f"the compiled kernels of tacit were not found (looked for {', '.join(map(str, places))}); "
+        "install the package with pip and a C++ compiler (GCC >= 12 or Clang >= 14)"
+    )
+
+
+def _pointer(array: NDArray[Any] | None) -> ctypes.c_void_p:
+    return ctypes.c_void_p(None if array is None else array.ctypes.data)
+
+
+def _check(array: NDArray[Any], dtype: type, shape: tuple[int | None, ...], name: str) -> NDArray[Any]:
+    fits = array.dtype == dtype and array.ndim == len(shape) and array.flags.c_contiguous
+    if not fits or any(want is not None and want != got for want, got in zip(shape, array.shape, strict=True)):
+        raise TypeError(
+            f"{name}: want contiguous {np.dtype(dtype)} of shape {shape}, got {array.dtype} {array.shape}"
+        )
+    return array
+
+
+def _source(cells: Cells) -> tuple[str, list[Any]]:
+    if isinstance(cells, RaggedCells):
+        _check(cells.offsets, np.int64, (None,), "offsets")
+        _check(cells.cells, np.int32, (None,), "cells")
+        return "ragged", [_pointer(cells.offsets), _pointer(cells.cells)]
+    wide = cells.codes.dtype == np.uint16
+    _check(cells.codes, np.uint16 if wide else np.uint8, (None, len(cells.first) - 1), "codes")
+    _check(cells.first, np.int32, (None,), "first")
+    suffix = "dense16" if wide else "dense8"
+    return suffix, [_pointer(cells.codes), _pointer(cells.first), ctypes.c_int64(cells.codes.shape[1])]
+
+
+def _width(n_classes: int) -> int:
+    if n_classes > WIDEST:
+        raise ValueError(f"{n_classes} classes asked for, at most {WIDEST} fit; ask for fewer")
+    return 2 if n_classes <= 2 else -(-n_classes // 4) * 4
+
+
+def _padded(array: Floats, width: int, fill: float) -> Floats:
+    if array.shape[-1] == width:
+        return np.ascontiguousarray(array)
+    out = np.full((*array.shape[:-1], width), fill)
+    out[..., : array.shape[-1]] = array
+    return out
+
+
+def _run(name: str, arguments: list[Any]) -> None:
+    if getattr(_library(), name)(*arguments):
+        raise MemoryError(f"kernel {name}: no memory for its buffers; use fewer threads or classes")
+
+
+def mixture_sums(
+    cells: Cells, log_weights: Floats, log_table: Floats, *, row_weight: Floats | None = None, threads: int = 1
+) -> tuple[float, Floats, Floats]:
+    """Log-likelihood (nats), class totals (F,) and table sums (C, F) of at most one part of rows."""
+    n_classes, table_rows = len(log_weights), len(log_table)
+    width = _width(n_classes)
+    suffix, source = _source(cells)
+    if row_weight is not None:
+        _check(row_weight, np.float64, (cells.n_rows,), "row_weight")
+    weights, table = _padded(log_weights, width, PAD), _padded(log_table, width, 0.0)
+    total, table_sum = np.zeros(width), np.zeros((table_rows, width))
+    log_likelihood = ctypes.c_double()
+    arguments = [
+        *source,
+        ctypes.c_int64(cells.n_rows),
+        _pointer(row_weight),
+        _pointer(weights),
+        _pointer(table),
+        ctypes.c_int64(table_rows),
+        ctypes.c_int(width),
+        ctypes.c_int(max(threads, 1)),
+        _pointer(total),
+        _pointer(table_sum),
+        ctypes.byref(log_likelihood),
+    ]
+    _run(f"mixture_sums_{suffix}", arguments)
+    return log_likelihood.value, total[:n_classes], table_sum[:, :n_classes]
+
+
+def mixture_rows(
+    cells: Cells, log_weights: Floats, log_table: Floats, *, threads: int = 1
+) -> tuple[Floats, Floats]:
+    """Posterior (rows, F) and log-likelihood (rows,) of every row."""
+    n_classes, table_rows = len(log_weights), len(log_table)
+    width = _width(n_classes)
+    suffix, source = _source(cells)
+    weights, table = _padded(log_weights, width, PAD), _padded(log_table, width, 0.0)
+    posterior, row_log_likelihood = np.empty((cells.n_rows, n_classes)), np.empty(cells.n_rows)
+    arguments = [
+        *source,
+        ctypes.c_int64(cells.n_rows),
+        _pointer(weights),
+        _pointer(table),
+        ctypes.c_int64(table_rows),
+        ctypes.c_int(width),
+        ctypes.c_int(n_classes),
+        ctypes.c_int(max(threads, 1)),
+        _pointer(posterior),
+        _pointer(row_log_likelihood),
+    ]
+    _run(f"mixture_rows_{suffix}", arguments)
+    return posterior, row_log_likelihood
+
+
+def pair_counts(cells: DenseCodes, *, threads: int = 1) -> NDArray[np.int64]:
+    """Exact counts (C, C), upper triangle: in how many rows two cells occur together."""
+    size = int(cells.first[-1])
+    suffix, source = _source(cells)
+    counts = np.zeros((size, size), np.int64)
+    arguments = [*source, ctypes.c_int64(cells.n_rows), ctypes.c_int(max(threads, 1)), _pointer(counts)]
+    _run(f"pair_counts_{suffix}", arguments)
+    return counts

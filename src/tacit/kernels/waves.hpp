@@ -1,0 +1,31 @@
+// Blocks on threads, results in order: the order of addition is part of the result's contract.
+#pragma once
+#include <cstdint>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace tacit {
+
+constexpr int64_t kBlockRows = 65536;
+
+// `work(block, slot)` runs on any thread; `done(block, slot)` runs on the caller, block after block.
+template <class Work, class Done> void in_waves(int64_t blocks, int threads, Work work, Done done) {
+    for (int64_t first = 0; first < blocks; first += threads) {
+        int count = (int)(blocks - first < threads ? blocks - first : threads);
+        std::vector<std::thread> helpers;
+        for (int slot = 1; slot < count; ++slot) {
+            try {
+                helpers.emplace_back(work, first + slot, slot);
+            } catch (const std::system_error &) {  // no thread to be had: do it here
+                work(first + slot, slot);
+            }
+        }
+        work(first, 0);
+        for (auto &helper : helpers) helper.join();
+        for (int slot = 0; slot < count; ++slot) done(first + slot, slot);
+    }
+}
+
+}  // namespace tacit

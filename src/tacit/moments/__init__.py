@@ -1,0 +1,1 @@
+"""Low-order counts: what occurs together. Exact integers that merge by addition."""

@@ -1,0 +1,99 @@
+"""Pair counts: in how many rows do two cells occur together — equation (3) of the crowd paper times |S|.
+
+Cells are stacked as everywhere: column n owns cells first[n]:first[n+1]. Counts are int64 and add, so the
+counts of two halves of the data are the sum of theirs. Ragged rows keep only what was seen (sparse); dense
+tables, where nearly every pair occurs, keep the full matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tacit.data.labels import Labels
+from tacit.errors import DataError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+BYTES_PER_PAIR_CELL = 24
+"""What a stored pair cell costs while counting: value and index of the product, and of its transpose."""
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """Symmetric counts of cells occurring together; the diagonal blocks hold the single counts."""
+
+    gram: sp.csr_array
+    first: NDArray[np.int32]
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.first) - 1
+
+    def __add__(self, other: PairCounts) -> PairCounts:
+        if not np.array_equal(self.first, other.first):
+            raise ValueError("pair counts of different columns cannot be added")
+        return PairCounts((self.gram + other.gram).tocsr(), self.first)
+
+    @cached_property
+    def singles(self) -> Ints:
+        """How often each cell occurs (C,)."""
+        return np.asarray(self.gram.diagonal(), np.int64)
+
+    @cached_property
+    def observed(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Ints]:
+        """Observed pairs m < j of columns (Ω of the paper), and how many rows each pair shares (S)."""
+        column_of = np.repeat(np.arange(self.n_columns), np.diff(self.first))
+        coo = self.gram.tocoo()
+        left, right = column_of[coo.coords[0]], column_of[coo.coords[1]]
+        upper = left < right
+        key = left[upper] * self.n_columns + right[upper]
+        pairs, where = np.unique(key, return_inverse=True)
+        sizes = np.zeros(len(pairs), np.int64)
+        np.add.at(sizes, where, coo.data[upper])
+        return pairs // self.n_columns, pairs % self.n_columns, sizes
+
+    def blocks(self) -> Ints:
+        """The counts of all observed pairs (P, K, K), for columns of equal size K."""
+        size = int(self.first[1] - self.first[0])
+        left, right, _ = self.observed
+        key = left * self.n_columns + right
+        coo = self.gram.tocoo()
+        row, col = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
+        m, j = row // size, col // size
+        upper = m < j
+        out = np.zeros((len(left), size, size), np.int64)
+        at = np.searchsorted(key, m[upper] * self.n_columns + j[upper])
+        out[at, row[upper] % size, col[upper] % size] = coo.data[upper]
+        return out
+
+    def frequencies(self) -> Floats:
+        """The estimated co-occurrences R̂ of all observed pairs (P, K, K), equation (3)."""
+        return np.asarray(self.blocks() / self.observed[2][:, None, None])
+
+
+def pair_memory(labels: Labels) -> int:
+    """Bytes that counting the pairs of these labels may take at the most."""
+    per_task = np.diff(labels.offsets)
+    seen = float((per_task.astype(np.float64) ** 2).sum())
+    dense = float(labels.n_workers * labels.n_classes) ** 2
+    return int(min(seen, dense) * BYTES_PER_PAIR_CELL)
+
+
+def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCounts:
+    """Co-occurrences of all worker pairs in one pass; refuses when the list would not fit `memory` bytes."""
+    need = pair_memory(labels)
+    if memory is not None and need > memory:
+        raise DataError(
+            f"the list of worker pairs may take {need / 1e9:.1f} GB, {memory / 1e9:.1f} GB are allowed; "
+            "use method='auto', which needs no pair list, or raise the memory limit (--memory)"
+        )
+    ones = np.ones(labels.n_labels, np.int64)
+    shape = (labels.n_rows, labels.n_workers * labels.n_classes)
+    cells = sp.csr_array((ones, labels.cell_of(), labels.offsets), shape=shape)
+    return PairCounts((cells.T @ cells).tocsr(), labels.first)
