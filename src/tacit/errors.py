@@ -6,7 +6,7 @@
     ├── DataError (also ValueError)        the data cannot be used as given
     ├── FileFormatError                    a file is not what its name says
     ├── ModelFileError                     a model file is damaged or not ours
-    └── NotIdentifiableError               no answer exists: fewer than two workers, K above the rank
+    └── NotIdentifiableError (also ValueError)   no answer exists: fewer than two workers, K above the rank
 
     Warning
     ├── sklearn.exceptions.ConvergenceWarning    the limit of iterations came first
@@ -35,7 +35,7 @@ class ModelFileError(TacitError):
     """A model file is damaged, inconsistent, or not a Tacit model."""
 
 
-class NotIdentifiableError(TacitError):
+class NotIdentifiableError(TacitError, ValueError):
     """No answer exists for this data, whatever the method."""
 
 

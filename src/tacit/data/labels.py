@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.names import Names, encode, match
+from tacit.data.names import Names, encode, match, to_arrow
 from tacit.errors import DataError, DataWarning
 from tacit.kernels import RaggedCells
 
 Abstain = Sequence[Any]
+Gold = tuple[Any, Any]
+"""Known answers: a column of tasks and a column of labels."""
 NO_GOLD = -1
 
 
@@ -78,50 +81,62 @@ class Labels:
         return replace(self, offsets=counts, workers=self.workers[keep], given=self.given[keep])
 
 
-def from_long(
-    task: Any, worker: Any, label: Any, *, abstain: Abstain = ("", -1), classes: Names | None = None
-) -> Labels:
-    """Labels from three columns of equal length; `classes` fixes the label order of a fitted model."""
+def from_long(task: Any, worker: Any, label: Any, *, abstain: Abstain = ("", -1), gold: Gold | None = None) -> Labels:
+    """Labels from three columns of equal length."""
     task_codes, task_names = encode(task, "task", sort=False)
     worker_codes, worker_names = encode(worker, "worker")
-    if not len(task_codes) == len(worker_codes):
-        raise DataError(f"{len(task_codes)} tasks but {len(worker_codes)} workers; the columns must be equally long")
+    label_codes, class_names = _encode_labels(label, abstain, gold)
+    sizes = {"task": len(task_codes), "worker": len(worker_codes), "label": len(label_codes)}
+    if len(set(sizes.values())) > 1:
+        raise DataError(f"the columns have different lengths ({sizes}); give one task, worker and label per row")
     _refuse_missing(task_codes, "task")
     _refuse_missing(worker_codes, "worker")
-    if classes is None:
-        label_codes, class_names = encode(label, "label")
-        label_codes, class_names = _drop_abstentions(label_codes, class_names, abstain)
-    else:
-        label_codes, class_names = match(label, classes, "label"), classes
-    if len(label_codes) != len(task_codes):
-        raise DataError(f"{len(task_codes)} tasks but {len(label_codes)} labels; the columns must be equally long")
-    return assemble(task_codes, worker_codes, label_codes, task_names, worker_names, class_names)
+    labels = assemble(task_codes, worker_codes, label_codes, task_names, worker_names, class_names)
+    return labels if gold is None else with_gold(labels, gold)
 
 
 def from_wide(
-    matrix: Any, *, abstain: Abstain = ("", -1), worker_names: Names | None = None, task_names: Names | None = None,
-    classes: Names | None = None,
+    matrix: Any,
+    *,
+    abstain: Abstain = ("", -1),
+    worker_names: Names | None = None,
+    task_names: Names | None = None,
+    gold: Gold | None = None,
 ) -> Labels:
     """Labels from a matrix (task, worker) with gaps; row and column numbers are the names unless given."""
-    matrix = np.asarray(matrix)
     n_tasks, n_workers = matrix.shape
-    flat = matrix.reshape(-1)
-    if classes is None:
-        codes, class_names = encode(flat, "label")
-        codes, class_names = _drop_abstentions(codes, class_names, abstain)
+    if sp.issparse(matrix):  # what is not stored is missing; a stored zero is the label 0
+        coo = sp.coo_array(matrix)
+        values, (rows, columns) = coo.data, coo.coords
     else:
-        codes, class_names = match(flat, classes, "label"), classes
-    at = np.flatnonzero(codes >= 0)
-    offsets = np.zeros(n_tasks + 1, np.int64)
-    np.cumsum(np.bincount(at // n_workers, minlength=n_tasks), out=offsets[1:])
-    return Labels(
-        offsets,
-        (at % n_workers).astype(np.int32),
-        codes[at],
+        matrix = np.asarray(matrix)
+        values, rows, columns = matrix.reshape(-1), None, None
+    codes, class_names = _encode_labels(values, abstain, gold)
+    if rows is None:
+        rows, columns = np.divmod(np.arange(n_tasks * n_workers), n_workers)
+    labels = assemble(
+        rows.astype(np.int32),
+        columns.astype(np.int32),
+        codes,
         np.arange(n_tasks) if task_names is None else task_names,
         np.arange(n_workers) if worker_names is None else worker_names,
         class_names,
     )
+    return labels if gold is None else with_gold(labels, gold)
+
+
+def recode(labels: Labels, worker_names: Names, class_names: Names) -> Labels:
+    """The same labels under a fitted model's workers and classes; the last worker code is the stranger.
+
+    A label the model does not know says nothing it could use, and is dropped.
+    """
+    worker = match(labels.worker_names, worker_names, "worker")
+    worker = np.where(worker < 0, np.int32(len(worker_names)), worker)[labels.workers]
+    given = match(labels.class_names, class_names, "label")[labels.given]
+    known = given >= 0
+    strangers = np.append(worker_names.astype(object), None)
+    renamed = replace(labels, workers=worker.astype(np.int32), given=given, worker_names=strangers, gold=None)
+    return replace(renamed.subset(known), class_names=class_names)
 
 
 def assemble(
@@ -152,18 +167,31 @@ def assemble(
     return Labels(offsets, worker, label, task_names, worker_names, class_names)
 
 
-def with_gold(labels: Labels, tasks: Any, answers: Any) -> Labels:
-    """The same labels with known answers attached; answers for unknown tasks are an error."""
-    rows = match(tasks, labels.task_names, "gold task")
+def with_gold(labels: Labels, gold: Gold) -> Labels:
+    """The same labels with known answers attached; an answer for a task nobody labelled is an error."""
+    tasks, answers = gold
     codes = match(answers, labels.class_names, "gold label")
+    rows = match(tasks, labels.task_names, "gold task")
+    rows, codes = rows[codes >= 0], codes[codes >= 0]
     if (rows < 0).any():
-        raise DataError(f"gold names a task that has no label: {list(tasks)[int(np.argmax(rows < 0))]!r}; remove it")
-    if (codes < 0).any():
-        bad = list(answers)[int(np.argmax(codes < 0))]
-        raise DataError(f"gold answer {bad!r} is no label that any worker gave; known: {_some(labels.class_names)}")
-    gold = np.full(labels.n_rows, NO_GOLD, np.int32)
-    gold[rows] = codes
-    return replace(labels, gold=gold)
+        stray = to_arrow(tasks, "gold task")[int(np.argmax(match(tasks, labels.task_names, "gold task") < 0))]
+        raise DataError(f"the gold answers name task {stray.as_py()!r}, which has no label; remove it")
+    known = np.full(labels.n_rows, NO_GOLD, np.int32)
+    known[rows] = codes
+    return replace(labels, gold=known)
+
+
+def _encode_labels(values: Any, abstain: Abstain, gold: Gold | None) -> tuple[NDArray[np.int32], Names]:
+    """Codes of the labels under all names that occur in labels or gold answers."""
+    codes, names = _drop_abstentions(*encode(values, "label"), abstain)
+    if gold is not None:
+        _, extra = _drop_abstentions(*encode(gold[1], "gold label"), abstain)
+        missing = extra[match(extra, names, "gold label") < 0] if len(names) else extra
+        if len(missing):
+            both = [*names.tolist(), *missing.tolist()]
+            order, union = encode(both, "label")
+            return np.append(order[: len(names)], np.int32(-1))[codes], union
+    return codes, names
 
 
 def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
@@ -182,8 +210,3 @@ def _drop_abstentions(
     recode = np.full(len(names) + 1, -1, np.int32)
     recode[:-1][~silent] = np.arange(int((~silent).sum()), dtype=np.int32)
     return recode[codes], names[~silent]
-
-
-def _some(names: Names, most: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in names[:most].tolist())
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,65 @@
+"""Frames in, frames out: pandas, polars and pyarrow alike, through narwhals.
+
+Results go back in the caller's kind of frame; who brought no frame (numpy, lists, sparse matrices) gets
+pyarrow tables, the one kind that is always installed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+
+from tacit.errors import DataError
+
+
+def as_frame(data: Any) -> Any | None:
+    """`data` as an eager narwhals frame, or None when it is not a frame."""
+    frame = nw.from_native(data, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        return frame.collect()
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def backend_of(data: Any) -> str:
+    """The name of the caller's kind of frame."""
+    frame = as_frame(data)
+    return "pyarrow" if frame is None else str(frame.implementation.value)
+
+
+def column(frame: Any, name: str) -> pa.Array:
+    """One column as a pyarrow array; dictionaries of categoricals are kept."""
+    array = frame[name].to_arrow()
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
+    """A frame of the caller's kind."""
+    arrays = {name: pa.array(v.tolist() if isinstance(v, np.ndarray) and v.dtype == object else v)
+              for name, v in columns.items()}
+    table = pa.table(arrays)
+    if backend == "pyarrow":
+        return table
+    if backend == "pandas":
+        return table.to_pandas()
+    if backend == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    return nw.from_arrow(table, backend=backend).to_native()
+
+
+def find_column(names: Sequence[str], wanted: str, aliases: Sequence[str], given: str | None) -> str | None:
+    """The column that plays a role: the one the user named, or the first alias present in any case."""
+    if given is not None:
+        if given not in names:
+            close = difflib.get_close_matches(given, names, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise DataError(f"there is no column {given!r} for the {wanted}; the columns are {list(names)}{hint}")
+        return given
+    lowered = {name.strip().lower(): name for name in reversed(names)}
+    return next((lowered[alias] for alias in aliases if alias in lowered), None)

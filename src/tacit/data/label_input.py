@@ -1,0 +1,105 @@
+"""Whatever holds labels → `Labels`: long frames, wide frames, matrices with gaps, sparse matrices.
+
+A frame is long when it has a task, a worker and a label column (by name or alias); every other frame is
+wide: one row per task, one column per worker, a column called task or item holding the ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tacit.data.frames import as_frame, column, find_column
+from tacit.data.labels import Abstain, Gold, Labels, from_long, from_wide
+from tacit.data.names import encode, to_arrow
+from tacit.errors import DataError
+
+ALIASES = {
+    "task": ("task", "item", "task_id", "item_id", "question", "example"),
+    "worker": ("worker", "annotator", "rater", "judge", "worker_id", "annotator_id", "labeler", "labeller"),
+    "label": ("label", "answer", "response", "vote", "annotation"),
+}
+GOLD_ALIASES = (*ALIASES["label"], "truth", "gold", "true")
+
+Columns = Mapping[str, str] | None
+
+
+def read_labels(data: Any, *, columns: Columns = None, abstain: Abstain = ("", -1), gold: Any = None) -> Labels:
+    """Labels of any accepted kind; `gold` is a frame task/label, a mapping, or a column beside a matrix."""
+    if isinstance(data, Labels):
+        return data
+    columns = _check_columns(columns)
+    frame = as_frame(data)
+    if frame is None:
+        return _read_matrix(data, abstain, gold)
+    names = frame.columns
+    roles = {role: find_column(names, role, ALIASES[role], columns.get(role)) for role in ALIASES}
+    if len(frame) == 0:
+        raise DataError(f"the frame has no rows (columns {names}); give at least one label")
+    if all(roles.values()):
+        parts = [column(frame, str(roles[role])) for role in ("task", "worker", "label")]
+        return from_long(*parts, abstain=abstain, gold=read_gold(gold))
+    if roles["worker"] or roles["label"] or columns:
+        lacking = [role for role, name in roles.items() if name is None]
+        raise DataError(
+            f"no column for the {' and the '.join(lacking)} among {names}; "
+            f"name it with columns={{{lacking[0]!r}: '…'}} (--{lacking[0]} on the command line)"
+        )
+    return _read_wide_frame(frame, roles["task"], abstain, gold)
+
+
+def read_gold(gold: Any, tasks: Any = None) -> Gold | None:
+    """Known answers as (tasks, labels); `tasks` names the rows when gold is a bare column."""
+    if gold is None:
+        return None
+    if isinstance(gold, Mapping):
+        return list(gold.keys()), list(gold.values())
+    frame = as_frame(gold)
+    if frame is not None:
+        names = frame.columns
+        task, label = find_column(names, "task", ALIASES["task"], None), find_column(names, "label", GOLD_ALIASES, None)
+        if task is None or label is None:
+            raise DataError(f"gold answers need the columns task and label, found {names}; rename them")
+        return column(frame, task), column(frame, label)
+    answers = to_arrow(np.asarray(gold).reshape(-1), "gold label")
+    if tasks is None or len(answers) != len(tasks):
+        raise DataError(
+            f"gold holds {len(answers)} answers without task names; give a frame task/label, a mapping, "
+            "or one answer per row of the wide matrix"
+        )
+    return tasks, answers
+
+
+def _read_matrix(data: Any, abstain: Abstain, gold: Any) -> Labels:
+    if not sp.issparse(data):
+        data = np.asarray(data)
+    if data.ndim != 2:
+        raise DataError(f"expected a frame or a matrix (task, worker), got an array of {data.ndim} dimensions")
+    rows = np.arange(data.shape[0])
+    return from_wide(data, abstain=abstain, gold=read_gold(gold, rows))
+
+
+def _read_wide_frame(frame: Any, task: str | None, abstain: Abstain, gold: Any) -> Labels:
+    workers = [name for name in frame.columns if name != task]
+    arrays = [column(frame, name) for name in workers]
+    if len({array.type for array in arrays}) == 1:
+        matrix = np.stack([array.to_numpy(zero_copy_only=False) for array in arrays], axis=1)
+    else:  # mixed types: 1 and "1" are the same label
+        matrix = np.array([[None if v is None or v != v else str(v) for v in array.to_pylist()] for array in arrays], object).T
+    names = np.arange(len(frame)) if task is None else np.array(column(frame, task).to_pylist(), object)
+    if len(encode(names, "task")[1]) < len(names):
+        raise DataError(f"column {task!r} repeats a task in a wide frame; give one row per task, or a long frame")
+    order = np.argsort(np.array(workers, object))  # workers are walked in the order of their names
+    ordered = np.array(workers, object)[order]
+    return from_wide(matrix[:, order], abstain=abstain, worker_names=ordered, task_names=names, gold=read_gold(gold, names))
+
+
+def _check_columns(columns: Columns) -> Mapping[str, str]:
+    columns = {} if columns is None else columns
+    stray = set(columns) - set(ALIASES)
+    if stray:
+        raise DataError(f"columns names the roles {sorted(stray)}; the roles are task, worker and label")
+    return columns

@@ -1,0 +1,42 @@
+"""Samples that do not depend on the order of rows: a seeded hash of what a row says.
+
+Equal rows are told apart by how many of them came before, so permuting rows permutes the sample.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.labels import Labels
+
+Words = NDArray[np.uint64]
+
+
+def scramble(values: Words, seed: int) -> Words:
+    """A 64-bit finaliser: every input bit reaches every output bit."""
+    x = values + np.uint64((seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def task_hashes(labels: Labels, seed: int) -> Words:
+    """One hash per task from its cells, equal tasks numbered apart."""
+    cells = scramble(labels.cell_of().astype(np.uint64), seed)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
+    content = sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]  # wraps around, exactly
+    order = np.argsort(content, kind="stable")
+    ordered = content[order]
+    start = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, bool)
+    position = np.arange(len(ordered))
+    copies = np.empty(len(ordered), np.uint64)
+    copies[order] = position - np.maximum.accumulate(np.where(start, position, 0))
+    return scramble(content ^ scramble(copies, seed + 1), seed)
+
+
+def held_out(labels: Labels, share: float, seed: int) -> NDArray[np.bool_]:
+    """Marks about `share` of the labels, chosen by the hash of their task and cell."""
+    per_label = task_hashes(labels, seed)[labels.task_of()]
+    word = scramble(per_label ^ scramble(labels.cell_of().astype(np.uint64), seed + 2), seed)
+    return np.asarray(word < np.uint64(int(share * 2.0**64)))

@@ -1,0 +1,45 @@
+"""Which latent class is which label, and which class of one fit is which of another: optimal assignment.
+
+The one place where classes are matched. Latent classes come in any order; the user's labels fix it. Rule:
+the permutation that makes the crowd's pooled confusion matrix most diagonal, each worker weighted by how
+much they said (labels) and by how much their labels tell about the class (`decisiveness`). Workers whose
+labels tell nothing have no say, so a crowd of guessers with a few experts follows the experts. If the
+decisive workers are, weighted like that, worse than chance, no data could tell: the labels then come out
+swapped, and the verdict says what was assumed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from tacit.engine.mixture import Floats, Mixture, unstack_confusions
+
+
+def match_classes(similarity: Floats) -> NDArray[np.intp]:
+    """`order` such that column order[k] of `similarity` belongs to row k, the total similarity largest."""
+    rows, columns = linear_sum_assignment(-similarity)
+    order = np.empty(len(rows), np.intp)
+    order[rows] = columns
+    return order
+
+
+def decisiveness(confusions: Floats) -> Floats:
+    """How permutation-like each confusion matrix (worker, true, given) is: 0 a guesser, 1 a permutation.
+
+    |det A|^(1/(K−1)): the volume the rows span, per dimension. A worker who is right with probability
+    1/K + r (1 − 1/K) and otherwise guesses evenly has decisiveness r for every K.
+    """
+    n_classes = confusions.shape[1]
+    if n_classes < 2:
+        return np.ones(len(confusions))
+    return np.asarray(np.abs(np.linalg.det(confusions)) ** (1 / (n_classes - 1)))
+
+
+def align_to_labels(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> Mixture:
+    """The same mixture with class k standing for label k."""
+    confusions = unstack_confusions(mixture)
+    say = labels_per_worker * decisiveness(confusions) ** 2
+    pooled = np.einsum("m,mkl->kl", say, confusions)  # (latent class, label)
+    return mixture.permuted(match_classes(pooled.T))

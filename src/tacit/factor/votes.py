@@ -1,0 +1,38 @@
+"""Majority vote, and the confusion matrices it implies: the start of Dawid & Skene's EM.
+
+Paper     Dawid & Skene 1979, Applied Statistics 28(1): EM started from the votes
+Needs     most votes on most tasks better than chance
+Promises  nothing; near-random crowds mislead it (Table 7 of the crowd paper)
+Differs   a task's vote is the share of its labels (soft), so ties are shared and a task without labels
+          gets the overall shares
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from tacit.data.labels import Labels
+from tacit.engine.memory import Sums
+from tacit.engine.mixture import Floats
+
+
+def label_matrix(labels: Labels) -> sp.csr_array:
+    """One row per task, one column per cell (worker · K + label), ones where a label was given."""
+    shape = (labels.n_rows, labels.n_workers * labels.n_classes)
+    return sp.csr_array((np.ones(labels.n_labels), labels.cell_of(), labels.offsets), shape=shape)
+
+
+def vote_shares(labels: Labels) -> Floats:
+    """Share of each task's labels that went to each class (n, K)."""
+    size = labels.n_rows * labels.n_classes
+    counts = np.bincount(labels.task_of() * labels.n_classes + labels.given, minlength=size)
+    votes = counts.reshape(labels.n_rows, labels.n_classes).astype(np.float64)
+    total = votes.sum(axis=1, keepdims=True)
+    overall = votes.sum(axis=0) / max(float(votes.sum()), 1.0)
+    return np.where(total > 0, votes / np.maximum(total, 1), overall)
+
+
+def sums_of(labels: Labels, posterior: Floats) -> Sums:
+    """The statistics an M-step wants, from any soft labelling (n, K) of the tasks."""
+    return Sums(np.nan, posterior.sum(axis=0), np.asarray(label_matrix(labels).T @ posterior))

@@ -1,0 +1,62 @@
+"""The co-label graph: workers joined when they labelled a common task.
+
+What pair counts can determine is decided here: parameters of workers in different components cannot be
+compared, and in a bipartite component (no odd cycle) the pair counts fit a whole family of models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from tacit.data.labels import Labels
+
+
+@dataclass(frozen=True)
+class CoLabelGraph:
+    """`component` (M,) of every worker, and per component whether it has an odd cycle (`determined`)."""
+
+    component: NDArray[np.int32]
+    determined: NDArray[np.bool_]
+
+    @property
+    def n_components(self) -> int:
+        return len(self.determined)
+
+
+def co_label_graph(labels: Labels) -> CoLabelGraph:
+    """Components by way of the tasks, so no list of pairs is built: cost is linear in the labels."""
+    n, m = labels.n_rows, labels.n_workers
+    task, worker = labels.task_of(), labels.workers
+    joined = sp.csr_array((np.ones(labels.n_labels, np.int8), (task, n + worker)), shape=(n + m, n + m))
+    _, parts = connected_components(joined, directed=False)
+    _, component = np.unique(parts[n:], return_inverse=True)
+    component = component.astype(np.int32)
+    determined = np.zeros(int(component.max()) + 1 if m else 0, bool)
+    per_task = np.diff(labels.offsets)
+    first_worker = labels.workers[labels.offsets[:-1][per_task >= 3]]
+    determined[component[first_worker]] = True  # three labels on one task: a triangle
+    _mark_odd_cycles(labels, per_task, component, determined)
+    return CoLabelGraph(component, determined)
+
+
+def _mark_odd_cycles(
+    labels: Labels, per_task: NDArray[np.int64], component: NDArray[np.int32], determined: NDArray[np.bool_]
+) -> None:
+    """Where every task has two labels at most: an odd cycle exists iff a worker meets its own double."""
+    m = labels.n_workers
+    at = labels.offsets[:-1][per_task == 2]
+    left, right = labels.workers[at], labels.workers[at + 1]
+    open_ = ~determined[component[left]]
+    left, right = left[open_], right[open_]
+    if not len(left):
+        return
+    ends = (np.concatenate([left, left + m]), np.concatenate([right + m, right]))
+    double = sp.csr_array((np.ones(2 * len(left), np.int8), ends), shape=(2 * m, 2 * m))
+    _, side = connected_components(double, directed=False)
+    odd = np.unique(left[side[left] == side[left + m]])
+    determined[component[odd]] = True

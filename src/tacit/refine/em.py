@@ -1,0 +1,86 @@
+"""The only EM loop of the project: monotone, with a named reason to stop.
+
+A family of models brings three pure functions (`Steps`): a pass over the data that gives sufficient
+statistics, the objective at the parameters that made them, and the parameters that maximise it. The loop
+keeps the parameters and the statistics of the same point together, so what it returns is consistent: the
+log-likelihood, the objective and the parameters belong to one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+P = TypeVar("P")
+S = TypeVar("S")
+
+MONOTONE_SLACK = 1e-9
+"""Relative fall of the objective that rounding can cause; anything larger ends the loop."""
+
+
+class Steps(Protocol[P, S]):
+    """One family's E- and M-step."""
+
+    n_cells: int
+
+    def expect(self, params: P) -> S: ...
+    def objective(self, params: P, sums: S) -> float: ...
+    def log_likelihood(self, sums: S) -> float: ...
+    def maximise(self, sums: S) -> P: ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the callback sees after each iteration."""
+
+    n_iter: int
+    objective: float
+    gain_per_cell: float
+
+
+@dataclass(frozen=True)
+class Refined(Generic[P, S]):
+    """Where EM ended: parameters, their statistics and objective, and how it got there."""
+
+    params: P
+    sums: S
+    objective: float
+    log_likelihood: float
+    n_iter: int
+    converged: bool
+    path: list[float] = field(repr=False)  # objective after every iteration, the start first
+
+
+def em(
+    steps: Steps[P, S],
+    start: P,
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callable[[Step], None] | None = None,
+) -> Refined[P, S]:
+    """Climb from `start` until an iteration gains less than `tol` nats per observed cell.
+
+    ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the start alone. `converged` is true only when
+    the gain fell below `tol`, or no gain was left at all.
+    """
+    params, sums = start, steps.expect(start)
+    objective = steps.objective(params, sums)
+    path, converged, n_iter = [objective], False, 0
+    cells = max(steps.n_cells, 1)
+    while n_iter < max_iter and not converged:
+        new_params = steps.maximise(sums)
+        new_sums = steps.expect(new_params)
+        new_objective = steps.objective(new_params, new_sums)
+        gain = new_objective - objective
+        if gain < -MONOTONE_SLACK * abs(objective):  # cannot happen by theory: keep the better point
+            converged = True
+            break
+        n_iter += 1
+        params, sums, objective = new_params, new_sums, new_objective
+        path.append(objective)
+        converged = tol > 0 and gain < tol * cells
+        if callback is not None:
+            callback(Step(n_iter, objective, gain / cells))
+    return Refined(params, sums, objective, steps.log_likelihood(sums), n_iter, converged, path)

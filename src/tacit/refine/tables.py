@@ -1,0 +1,53 @@
+"""E- and M-step of the table family: class weights plus conditional tables, dense or ragged rows alike.
+
+The objective is the log-likelihood plus a Dirichlet prior given as pseudo-counts of the same shape as the
+statistics: ``Σ prior_table · log table + Σ prior_weights · log weights``. Zero pseudo-counts are plain
+maximum likelihood. The M-step is then one addition and one normalisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.engine.memory import MemoryEngine, Sums
+from tacit.engine.mixture import Floats, Mixture, normalise_tables
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Pseudo-counts: `table` (C, F) beside the table sums, `weights` (F,) beside the class totals."""
+
+    table: Floats
+    weights: Floats
+
+
+def maximise_tables(sums: Sums, prior: Prior, first: NDArray[np.int32]) -> Mixture:
+    """The mixture that maximises the expected objective."""
+    totals = sums.totals + prior.weights
+    return Mixture(totals / totals.sum(), normalise_tables(sums.table + prior.table, first), first)
+
+
+@dataclass(frozen=True)
+class TableSteps:
+    """The table family's steps over an engine."""
+
+    engine: MemoryEngine
+    prior: Prior
+    first: NDArray[np.int32]
+    n_cells: int
+
+    def expect(self, params: Mixture) -> Sums:
+        return self.engine.sums(params)
+
+    def objective(self, params: Mixture, sums: Sums) -> float:
+        table = (self.prior.table * params.log_table()).sum() + (self.prior.weights * params.log_weights()).sum()
+        return sums.log_likelihood + float(table)
+
+    def log_likelihood(self, sums: Sums) -> float:
+        return sums.log_likelihood
+
+    def maximise(self, sums: Sums) -> Mixture:
+        return maximise_tables(sums, self.prior, self.first)
