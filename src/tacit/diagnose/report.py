@@ -1,0 +1,52 @@
+"""What a fit says about itself: a verdict in words, the reasons, the numbers behind them, what was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Verdict = Literal["trusted", "caution", "not identifiable"]
+_ORDER: tuple[Verdict, ...] = ("trusted", "caution", "not identifiable")
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The outcome of a diagnosis: reasons are full sentences, the verdict is the worst of their levels."""
+
+    verdict: Verdict
+    reasons: list[str]
+    quantities: dict[str, Any]
+
+
+@dataclass
+class Examiner:
+    """Collects findings while a diagnosis runs."""
+
+    quantities: dict[str, Any] = field(default_factory=dict)
+    found: list[tuple[Verdict, str]] = field(default_factory=list)
+
+    def doubt(self, level: Verdict, sentence: str) -> None:
+        self.found.append((level, sentence))
+
+    def conclude(self) -> Examination:
+        worst = max((_ORDER.index(level) for level, _ in self.found), default=0)
+        ranked = sorted(self.found, key=lambda item: -_ORDER.index(item[0]))
+        return Examination(_ORDER[worst], [sentence for _, sentence in ranked], dict(self.quantities))
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What `report_` holds."""
+
+    verdict: Verdict
+    reasons: list[str]
+    quantities: dict[str, Any] = field(repr=False)
+    notes: list[str]
+    seconds: dict[str, float] = field(repr=False)
+
+    def __str__(self) -> str:
+        lines = [f"verdict: {self.verdict}"]
+        lines += [f"  - {reason}" for reason in self.reasons]
+        lines += [f"note: {note}" for note in self.notes]
+        lines.append("seconds: " + ", ".join(f"{stage} {value:.3f}" for stage, value in self.seconds.items()))
+        return "\n".join(lines)
