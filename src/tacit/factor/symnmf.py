@@ -54,8 +54,8 @@ def rotate_nonnegative(
     *,
     alpha: str = "diminishing",
     turn: Floats | None = None,
-    max_iter: int = 500,
-    tol: float = 1e-8,
+    max_iter: int = 200,
+    tol: float = 1e-4,
     keep_path: bool = False,
 ) -> Rotation:
     """Alternate (13a)–(13c) from `turn` (the identity: adequate after a vote start)."""
