@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils import Tags
+from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import backend_of, build_frame
@@ -126,12 +125,16 @@ class DawidSkene(LatentModel):
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, labels: Any, gold: Any = None) -> Self:
-        """Learn from a long frame, a wide matrix with gaps, or `Labels`; `gold` answers are held fixed."""
+    def fit(self, labels: Any, y: Any = None, *, gold: Any = None) -> Self:
+        """Learn from a long frame, a wide matrix with gaps, or `Labels`.
+
+        `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed; `y` is
+        the same under scikit-learn's name.
+        """
         self._check_parameters()
         clock = StageClock()
         with clock.stage("data"):
-            data = self._read(labels, gold)
+            data = self._read(labels, y if gold is None else gold)
             engine = MemoryEngine(data, self.n_jobs)
         with clock.stage("moments"):
             graph = co_label_graph(data)
@@ -264,7 +267,8 @@ class DawidSkene(LatentModel):
 
     def predict(self, labels: Any) -> Names:
         """The most probable label of every task, in the order in which the tasks first appear."""
-        return self.classes_[self.predict_proba(labels).argmax(axis=1)]
+        best = self.predict_proba(labels).argmax(axis=1)
+        return self.classes_[best]
 
     def score(self, labels: Any, y: Any = None) -> float:
         """Mean log-likelihood of a task's labels, in nats."""
@@ -326,6 +330,7 @@ class DawidSkene(LatentModel):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.input_tags.sparse = True
+        tags.classifier_tags = ClassifierTags()  # it has class probabilities, though it is fitted without truth
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
