@@ -12,7 +12,7 @@ from tacit.factor.eigenratio import _ratio, factor_eigenratio, rater_weights
 from tacit.factor.ghosh import threshold_ratings
 
 
-def ratings(seed: int, n_tasks: int = 40, n_workers: int = 9, share: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
+def ratings(seed: int, n_tasks: int = 40, n_workers: int = 9, share: float = 0.6) -> tuple:
     rng = np.random.default_rng(seed)
     truth = rng.integers(2, size=n_tasks)
     right = rng.random((n_tasks, n_workers)) < rng.uniform(0.6, 0.95, n_workers)

@@ -11,7 +11,7 @@ from tacit.errors import DataError
 from tacit.factor.ghosh import factor_ghosh
 
 
-def ratings(seed: int, n_tasks: int = 40, n_workers: int = 9, share: float = 0.7) -> tuple[np.ndarray, np.ndarray]:
+def ratings(seed: int, n_tasks: int = 40, n_workers: int = 9, share: float = 0.7) -> tuple:
     rng = np.random.default_rng(seed)
     truth = rng.integers(2, size=n_tasks)
     right = rng.random((n_tasks, n_workers)) < rng.uniform(0.6, 0.95, n_workers)
