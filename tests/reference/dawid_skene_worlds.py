@@ -47,3 +47,24 @@ def draw_labels(
     given = np.minimum(above.sum(axis=1), n_classes - 1).T
     wide = np.where(rng.random((n_tasks, n_workers)) < observed, given, -1)
     return from_wide(wide, classes=np.arange(n_classes)), truth
+
+
+def tenths(rng: np.random.Generator, n_workers: int, n_classes: int) -> Floats:
+    """Random A_m (m, given, true) of whole tenths, none of them zero, with a dominant diagonal."""
+    A = np.ones((n_workers, n_classes, n_classes))
+    diagonal = np.arange(n_classes)
+    spare = 10 - n_classes
+    A[:, diagonal, diagonal] += spare // 2 + 1
+    for m in range(n_workers):
+        for f in range(n_classes):
+            np.add.at(A[m, :, f], rng.integers(n_classes, size=spare - spare // 2 - 1), 1)
+    return A / 10
+
+
+def exact_labels(A: Floats, weights: Floats) -> Labels:
+    """Complete labels whose frequencies are exactly the model's; A and weights are of whole tenths."""
+    n_workers, n_classes, _ = A.shape
+    answers = np.indices((n_classes,) * n_workers).reshape(n_workers, -1).T
+    chance = weights * np.prod([A[m][answers[:, m]] for m in range(n_workers)], axis=0)
+    counts = np.rint(chance.sum(axis=1) * 10 ** (n_workers + 1)).astype(np.int64)
+    return from_wide(np.repeat(answers, counts, axis=0), classes=np.arange(n_classes))

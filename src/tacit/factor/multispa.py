@@ -124,7 +124,7 @@ def in_label_order(A: Floats) -> Floats:
 
 
 def neutral_confusions(pairs: PairCounts) -> Floats:
-    """Confusion matrices (M, K, K) that ignore the class: each column is how the annotator answers overall."""
+    """Confusion matrices (M, K, K) that ignore the class: all columns are how the annotator answers."""
     counts = pairs.singles.reshape(pairs.n_columns, -1) + 1.0
     shares = counts / counts.sum(axis=1, keepdims=True)
     return np.repeat(shares[:, :, None], shares.shape[1], axis=2)
