@@ -97,11 +97,11 @@ def test_error_falls_with_the_number_of_tasks():
     rng = np.random.default_rng(2)
     A, weights = confusions(rng, 9, 3), np.array([0.4, 0.35, 0.25])
     errors = []
-    for n_tasks in (2_000, 200_000):
+    for n_tasks in (1_000, 50_000):
         labels, _ = draw_labels(rng, A, weights, n_tasks)
         fitted = factor_spectral(labels, 3, rng=rng)
         errors.append(np.abs(unstack_confusions(fitted).transpose(0, 2, 1) - A).mean())
-    assert errors[1] < errors[0] / 5
+    assert errors[1] < errors[0] / 4
 
 
 def test_same_seed_same_answer():
@@ -133,5 +133,5 @@ def test_messages():
     labels, _ = draw_labels(rng, confusions(rng, 2, 2), np.array([0.5, 0.5]), 20)
     with pytest.raises(NotIdentifiableError, match="2 workers cannot be split in three groups"):
         factor_spectral(labels, 2, rng=rng)
-    with pytest.raises(DataError, match="3 classes asked for, but the labels have 2 values"):
+    with pytest.raises(DataError, match="3 classes asked for, but workers choose among 2 labels"):
         factor_spectral(labels, 3, rng=rng)

@@ -46,7 +46,7 @@ rounding of frequencies, well below what one label changes in any block of less 
 
 def factor_multispa(pairs: PairCounts, n_classes: int) -> Mixture:
     """The Dawid–Skene model whose class k is label k, one projection per annotator (Algorithm 1)."""
-    check_labels_are_classes(pairs, n_classes)
+    check_labels_are_classes(pairs.first, n_classes)
     left, right, _ = pairs.observed
     R = pairs.frequencies()
     columns, owner = scaled_columns(R, left, right, has_full_rank(R))
@@ -59,9 +59,9 @@ def factor_multispa(pairs: PairCounts, n_classes: int) -> Mixture:
     return start_mixture(prior(R, left, right, A, found | rescued), A)
 
 
-def check_labels_are_classes(pairs: PairCounts, n_classes: int) -> None:
+def check_labels_are_classes(first: NDArray[np.int32], n_classes: int) -> None:
     """Every column must have one category per class: class k is label k."""
-    sizes = np.diff(pairs.first)
+    sizes = np.diff(first)
     if (sizes != n_classes).any():
         n_labels = int(sizes[sizes != n_classes][0])
         raise DataError(

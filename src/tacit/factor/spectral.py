@@ -39,8 +39,8 @@ from scipy.optimize import linear_sum_assignment
 
 from tacit.data.labels import Labels
 from tacit.engine.mixture import Floats, Mixture
-from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor.multispa import start_mixture
+from tacit.errors import NotIdentifiableError
+from tacit.factor.multispa import check_labels_are_classes, start_mixture
 
 POWER_STARTS, POWER_STEPS = 50, 100
 """L and N of the power method: its theorem asks for a polynomial in K starts and about log K steps; a tensor
@@ -55,11 +55,7 @@ RANGE = 1e-6
 
 def factor_spectral(labels: Labels, n_classes: int, *, rng: np.random.Generator) -> Mixture:
     """The Dawid–Skene model whose class k is label k; `rng` draws the groups and the starts (Algorithm 1)."""
-    if n_classes != labels.n_classes:
-        raise DataError(
-            f"{n_classes} classes asked for, but the labels have {labels.n_classes} values; "
-            "the spectral method needs as many classes as labels"
-        )
+    check_labels_are_classes(labels.first, n_classes)
     if labels.n_workers < 3:
         raise NotIdentifiableError(
             f"{labels.n_workers} workers cannot be split in three groups; "
