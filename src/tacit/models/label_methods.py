@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from tacit.data.labels import Labels
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
-from tacit.factor.assign import align_to_labels
+from tacit.factor.assign import align_each_worker, align_to_labels
 from tacit.factor.robust import PairWeight, fit_robust_root
 from tacit.factor.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative
 from tacit.factor.task_sums import fit_root
@@ -105,10 +106,10 @@ def start_designated(labels: Labels, settings: Settings) -> Start:
 
 def start_symnmf(labels: Labels, settings: Settings) -> Start:
     """Symmetric NMF (13) of the observed blocks, unobserved ones left at zero."""
-    from tacit.factor.designated import observed_matrix, square_root
+    from tacit.factor.designated import square_root, stack_observed
 
     pairs = count_label_pairs(labels, memory=settings.memory)
-    root = square_root(observed_matrix(pairs, memory=settings.memory), labels.n_classes)
+    root = square_root(stack_observed(pairs, memory=settings.memory), labels.n_classes)
     return Start(_rotated_freely(labels, root, settings.rng))
 
 
@@ -136,33 +137,41 @@ def _rotated(labels: Labels, root: Floats, votes: Mixture, graph: CoLabelGraph) 
 def _rotated_freely(labels: Labels, root: Floats, rng: np.random.Generator) -> Mixture:
     rotation = rotate_from_several(root, 4, rng)
     counts = _counts(labels)
-    return align_to_labels(mixture_from_factor(rotation.factor, labels.first, counts.astype(float)), counts)
+    return align_each_worker(mixture_from_factor(rotation.factor, labels.first, counts.astype(float)), counts)
 
 
-def _from_pairs(module: str, function: str) -> Method:
-    """A method that is one factor function of the pair counts."""
+def _from_pairs(module: str) -> Method:
+    """A baseline that is one factor function of the pair counts."""
 
     def start(labels: Labels, settings: Settings) -> Start:
         pairs: PairCounts = count_label_pairs(labels, memory=settings.memory)
-        return Start(_imported(module, function)(pairs, labels.n_classes))
+        return Start(_imported(module)(pairs, labels.n_classes))
 
     return start
 
 
-def _from_labels(module: str, function: str, gives: str) -> Method:
-    """A method that is one factor function of the labels, giving a ``mixture`` or a ``posterior``."""
+def _from_triples(module: str) -> Method:
+    """A baseline that goes back to the labels for third moments."""
 
     def start(labels: Labels, settings: Settings) -> Start:
-        return Start(**{gives: _imported(module, function)(labels, rng=settings.rng)})
+        return Start(_imported(module)(labels, labels.n_classes, rng=settings.rng))
 
     return start
 
 
-def _imported(module: str, function: str) -> Callable[..., Any]:
-    """Baselines are imported when asked for: most users never pay for them."""
-    from importlib import import_module
+def _soft_labels(module: str, **takes_rng: bool) -> Method:
+    """A baseline whose answer is a soft labelling of the tasks."""
 
-    return getattr(import_module(f"tacit.factor.{module}"), function)  # type: ignore[no-any-return]
+    def start(labels: Labels, settings: Settings) -> Start:
+        more = {"rng": settings.rng} if takes_rng.get("random") else {}
+        return Start(posterior=_imported(module)(labels, **more))
+
+    return start
+
+
+def _imported(module: str) -> Callable[..., Any]:
+    """`factor_<module>` of a baseline, imported when asked for: most users never pay for it."""
+    return getattr(import_module(f"tacit.factor.{module}"), f"factor_{module}")  # type: ignore[no-any-return]
 
 
 METHODS: dict[str, Method] = {
@@ -171,12 +180,12 @@ METHODS: dict[str, Method] = {
     "robust": start_robust,
     "designated": start_designated,
     "symnmf": start_symnmf,
-    "multispa": _from_pairs("multispa", "factor_multispa"),
-    "cnmf": _from_pairs("cnmf", "factor_cnmf"),
-    "spectral": _from_labels("spectral", "factor_spectral", "mixture"),
-    "tensor": _from_labels("tensor", "factor_tensor", "mixture"),
-    "kos": _from_labels("kos", "factor_kos", "posterior"),
-    "eigenratio": _from_labels("eigenratio", "factor_eigenratio", "posterior"),
-    "ghosh": _from_labels("ghosh", "factor_ghosh", "posterior"),
-    "minimax-entropy": _from_labels("minimax_entropy", "factor_minimax_entropy", "posterior"),
+    "multispa": _from_pairs("multispa"),
+    "cnmf": _from_pairs("cnmf"),
+    "spectral": _from_triples("spectral"),
+    "tensor": _from_triples("tensor"),
+    "kos": _soft_labels("kos", random=True),
+    "eigenratio": _soft_labels("eigenratio"),
+    "ghosh": _soft_labels("ghosh"),
+    "minimax-entropy": _soft_labels("minimax_entropy"),
 }
