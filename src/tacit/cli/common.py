@@ -73,7 +73,7 @@ class Talk:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
 
     def say(self, text: str = "") -> None:
-        self.console.print(text, markup=False)
+        self.console.print(text, markup=False, soft_wrap=True)
 
     def table(self, title: str, columns: list[str], rows: list[list[str]]) -> None:
         from rich.table import Table

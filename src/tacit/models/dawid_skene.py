@@ -145,7 +145,7 @@ class DawidSkene(LatentModel):
             refined, posterior, notes = self._refine(data, engine, starts)
             counts = np.bincount(data.workers, minlength=data.n_workers)
             mixture = refined.params if posterior is not None else align_to_labels(refined.params, counts)
-            beta = self._choose_beta(data, mixture, refined)
+            beta = self._choose_beta(data, engine, refined)
             if posterior is None:
                 posterior, _ = posterior_of(engine, cooled(mixture, beta))
         with clock.stage("diagnose"):
@@ -195,14 +195,13 @@ class DawidSkene(LatentModel):
         if len(entrants) > 1:
             scores = ", ".join(f"{name} {score:.4f}" for name, score in raced.scores.items())
             notes.append(f"kept the start from {raced.name} (log-likelihood per label: {scores})")
-        self._steps = raced.steps
         return raced.refined, None, notes
 
-    def _choose_beta(self, data: Labels, mixture: Mixture, refined: Refined[Mixture, Any]) -> float:
-        steps = self.__dict__.pop("_steps", None)
-        if self.method != "auto" or steps is None or data.n_classes < 2:
+    def _choose_beta(self, data: Labels, engine: MemoryEngine, refined: Refined[Mixture, Any]) -> float:
+        """Confidence is calibrated under ``auto`` only: a named method is reported as its paper has it."""
+        if self.method != "auto" or data.n_classes < 2:
             return 1.0
-        return choose_beta(data, steps, mixture, max_iter=max(refined.n_iter, 1), tol=self.tol, seed=self._seed())
+        return choose_beta(data, engine, refined, self._seed())
 
     def _keep(
         self, data: Labels, mixture: Mixture, posterior: Floats, refined: Refined[Mixture, Any], beta: float
