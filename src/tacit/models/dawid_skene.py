@@ -17,7 +17,7 @@ from tacit.data.names import Names
 from tacit.diagnose.labels import examine_labels
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
-from tacit.engine.memory import MemoryEngine, posterior_of
+from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.assign import align_to_labels
@@ -167,12 +167,12 @@ class DawidSkene(LatentModel):
 
     def _refine(
         self, data: Labels, engine: MemoryEngine, starts: dict[str, Start]
-    ) -> tuple[Refined[Mixture, Any], Floats | None, list[str]]:
+    ) -> tuple[Refined[Mixture, Sums], Floats | None, list[str]]:
         """EM from every start, the best kept; or the start itself with its own beliefs."""
         smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
         notes = [note for start in starts.values() for note in start.notes]
         polished = self.method in ("auto", "majority-em") or (self.em and self.method != "majority")
-        entrants = []
+        entrants: list[Entrant[Mixture, Sums]] = []
         for name, start in starts.items():
             sums = start.sums(data, engine)
             steps = crowd_steps(data, sums, smoothing, self.n_jobs)
@@ -182,7 +182,7 @@ class DawidSkene(LatentModel):
             mixture = first.mixture if first.mixture is not None else entrants[0].start
             sums = engine.sums(mixture)
             value = entrants[0].steps.objective(mixture, sums)
-            kept: Refined[Mixture, Any] = Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value])
+            kept: Refined[Mixture, Sums] = Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value])
             return kept, first.beliefs(engine), notes
         raced = race(
             entrants,
@@ -197,14 +197,14 @@ class DawidSkene(LatentModel):
             notes.append(f"kept the start from {raced.name} (log-likelihood per label: {scores})")
         return raced.refined, None, notes
 
-    def _choose_beta(self, data: Labels, engine: MemoryEngine, refined: Refined[Mixture, Any]) -> float:
+    def _choose_beta(self, data: Labels, engine: MemoryEngine, refined: Refined[Mixture, Sums]) -> float:
         """Confidence is calibrated under ``auto`` only: a named method is reported as its paper has it."""
         if self.method != "auto" or data.n_classes < 2:
             return 1.0
         return choose_beta(data, engine, refined, self._seed())
 
     def _keep(
-        self, data: Labels, mixture: Mixture, posterior: Floats, refined: Refined[Mixture, Any], beta: float
+        self, data: Labels, mixture: Mixture, posterior: Floats, refined: Refined[Mixture, Sums], beta: float
     ) -> None:
         self.__dict__.pop("workers_", None)
         self.__dict__.pop("tasks_", None)
@@ -267,7 +267,7 @@ class DawidSkene(LatentModel):
     def predict(self, labels: Any) -> Names:
         """The most probable label of every task, in the order in which the tasks first appear."""
         best = self.predict_proba(labels).argmax(axis=1)
-        return self.classes_[best]
+        return np.asarray(self.classes_[best])
 
     def score(self, labels: Any, y: Any = None) -> float:
         """Mean log-likelihood of a task's labels, in nats."""
