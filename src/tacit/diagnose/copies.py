@@ -42,7 +42,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Alike:
-    """Reported pairs: workers `left` and `right`, `share` of copied labels, `n_common` tasks; pairs `n_tested`."""
+    """Reported pairs of workers, the `share` of copied labels, the common tasks; and how many were tested."""
 
     left: NDArray[np.intp]
     right: NDArray[np.intp]

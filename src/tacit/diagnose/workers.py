@@ -134,7 +134,7 @@ def _climb(left_out: LeftOut, worker: NDArray[np.intp], n_labels: NDArray[np.int
         slope = lead / np.maximum(lead * accuracy[worker] + wrong, PROBABILITY_FLOOR)
         gradient = np.bincount(worker, slope, size) + 0.5 / accuracy - 0.5 / (1 - accuracy)
         slope *= slope
-        information = np.bincount(worker, slope, size)
+        information = np.asarray(np.bincount(worker, slope, size), np.float64)
         bend = information + 0.5 / accuracy**2 + 0.5 / (1 - accuracy) ** 2
         old = accuracy
         step = old + gradient / bend
