@@ -1,11 +1,30 @@
-"""Tacit: hidden discrete causes from the co-occurrences they leave behind."""
+"""Tacit: hidden discrete causes from the co-occurrences they leave behind.
+
+>>> import tacit
+>>> model = tacit.DawidSkene()
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+_WHERE = {"DawidSkene": "tacit.models", "load": "tacit.models"}
+"""Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
+
+__all__ = ["DawidSkene", "__version__", "load"]
+
+if TYPE_CHECKING:
+    from tacit.models import DawidSkene, load
+
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE])

@@ -27,6 +27,15 @@ GOLD_ALIASES = (*ALIASES["label"], "truth", "gold", "true")
 Columns = Mapping[str, str] | None
 
 
+def is_long(data: Any, columns: Columns = None) -> bool:
+    """Whether `data` is a frame with one label per row."""
+    frame = as_frame(data)
+    if frame is None:
+        return False
+    columns = _check_columns(columns)
+    return all(find_column(frame.columns, role, ALIASES[role], columns.get(role)) for role in ALIASES)
+
+
 def read_labels(data: Any, *, columns: Columns = None, abstain: Abstain = ("", -1), gold: Any = None) -> Labels:
     """Labels of any accepted kind; `gold` is a frame task/label, a mapping, or a column beside a matrix."""
     if isinstance(data, Labels):

@@ -66,10 +66,22 @@ class Labels:
         """The table row of every label: worker · K + label."""
         return self.workers * np.int32(self.n_classes) + self.given
 
+    @property
+    def n_pinned(self) -> int:
+        return 0 if self.gold is None else self.n_classes
+
     def cells(self, begin: int, end: int) -> RaggedCells:
+        """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
         low, high = self.offsets[begin], self.offsets[end]
         at = self.workers[low:high] * np.int32(self.n_classes) + self.given[low:high]
-        return RaggedCells(self.offsets[begin : end + 1] - low, at)
+        offsets = self.offsets[begin : end + 1] - low
+        if self.gold is None:
+            return RaggedCells(offsets, at)
+        gold = self.gold[begin:end]
+        known = gold >= 0
+        pins = (self.n_workers * self.n_classes + gold[known]).astype(np.int32)
+        before = np.concatenate([[0], np.cumsum(known)])
+        return RaggedCells(offsets + before, np.insert(at, offsets[1:][known], pins))
 
     def weights(self, begin: int, end: int) -> None:
         return None

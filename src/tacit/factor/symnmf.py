@@ -28,6 +28,8 @@ ALPHA_FLOOR = 1e-6
 """α₍₀₎ of the paper's real-data runs; also where the diminishing schedule ends."""
 SHRINK = 0.8
 """ψ of the diminishing schedule ψ^(t+1): 23 rounds against 64 for α = 0 in the prototypes."""
+LARGEST_SHARE = 0.5
+"""The diminishing schedule begins where α is this share of the smallest column maximum of U Q₀."""
 START_FLOOR = 1e-3
 """Smallest entry of a confusion matrix handed to EM: a zero there could never become anything else."""
 
@@ -54,16 +56,19 @@ def rotate_nonnegative(
     *,
     alpha: str = "diminishing",
     turn: Floats | None = None,
-    max_iter: int = 500,
-    tol: float = 1e-8,
+    max_iter: int = 200,
+    tol: float = 1e-4,
     keep_path: bool = False,
 ) -> Rotation:
     """Alternate (13a)–(13c) from `turn` (the identity: adequate after a vote start)."""
     n_classes = root.shape[1]
     turn = np.eye(n_classes) if turn is None else turn
     path: list[Floats] = []
-    step = 0
-    for step in range(max_iter):
+    # α must leave something standing in every column, or (13b) forgets the start.
+    reach = float(np.maximum((root @ turn).max(axis=0), 0.0).min()) * LARGEST_SHARE
+    begin = next((t for t in range(max_iter) if schedule(alpha, t) <= reach or schedule(alpha, t) <= ALPHA_FLOOR), 0)
+    step = begin
+    for step in range(begin, begin + max_iter):
         rotated = root @ turn
         factor = np.where(rotated >= schedule(alpha, step), rotated, 0.0)  # (13a)
         if keep_path:
@@ -74,7 +79,7 @@ def rotate_nonnegative(
         turn = new_turn
         if still:
             break
-    return Rotation(np.maximum(root @ turn, 0.0), turn, step + 1, path)
+    return Rotation(np.maximum(root @ turn, 0.0), turn, step + 1 - begin, path)
 
 
 def rotate_from_several(root: Floats, n_starts: int, rng: np.random.Generator, *, alpha: str = "diminishing") -> Rotation:

@@ -30,7 +30,11 @@ def vote_shares(labels: Labels) -> Floats:
     votes = counts.reshape(labels.n_rows, labels.n_classes).astype(np.float64)
     total = votes.sum(axis=1, keepdims=True)
     overall = votes.sum(axis=0) / max(float(votes.sum()), 1.0)
-    return np.where(total > 0, votes / np.maximum(total, 1), overall)
+    shares = np.where(total > 0, votes / np.maximum(total, 1), overall)
+    if labels.gold is not None:  # a known answer outvotes everybody
+        known = labels.gold >= 0
+        shares[known] = np.eye(labels.n_classes)[labels.gold[known]]
+    return shares
 
 
 def sums_of(labels: Labels, posterior: Floats) -> Sums:

@@ -1,0 +1,164 @@
+"""What all commands share: their common options, talk on stderr, results into files, the summary."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import tacit
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def output_options(default: str) -> Callable[[F], F]:
+    """--out, --format, --json, --seed, --quiet: every command that writes results has them."""
+
+    def add(command: F) -> F:
+        for option in reversed(
+            [
+                click.option("--out", default=default, show_default=True, help="Folder for the results; - for stdout."),
+                click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv"),
+                click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
+                click.option("--seed", type=int, default=0, show_default=True, help="The one seed."),
+                click.option("--quiet", is_flag=True, help="No talk on stderr."),
+            ]
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def column_options(command: F) -> F:
+    """--task, --worker, --label: names of the columns when they are unusual."""
+    for role in ("label", "worker", "task"):
+        command = click.option(f"--{role}", metavar="COLUMN", help=f"Column that holds the {role}.")(command)
+    return command
+
+
+def chosen_columns(task: str | None, worker: str | None, label: str | None) -> dict[str, str]:
+    return {role: name for role, name in (("task", task), ("worker", worker), ("label", label)) if name}
+
+
+class Bytes(click.ParamType):
+    """A size such as 4GB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip().upper()
+        number = text.rstrip("KMGTB")
+        try:
+            return int(float(number) * UNITS[text[len(number) :]])
+        except (ValueError, KeyError):
+            self.fail(f"{value!r} is not a size; write it like 500MB or 4GB", param, ctx)
+
+
+class Talk:
+    """Everything said to a person: on stderr, nothing when quiet."""
+
+    def __init__(self, quiet: bool) -> None:
+        from rich.console import Console
+
+        self.quiet = quiet
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+
+    def say(self, text: str = "") -> None:
+        self.console.print(text, markup=False)
+
+    def table(self, title: str, columns: list[str], rows: list[list[str]]) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        for index, column in enumerate(columns):
+            table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        self.console.print(table)
+
+    @contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """A spinner while something long runs, on terminals only."""
+        if self.quiet or not self.console.is_terminal:
+            yield
+            return
+        with self.console.status(what):
+            yield
+
+    @contextmanager
+    def heeding_warnings(self) -> Iterator[None]:
+        """Warnings become one line of talk each instead of a line of source code."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+        for text in dict.fromkeys(str(warning.message) for warning in caught):
+            self.say(f"note: {text}")
+
+
+class Results:
+    """Files of a command: written under a temporary name and renamed, or printed when the folder is ``-``."""
+
+    def __init__(self, out: str, format_: str) -> None:
+        self.folder, self.format = (None if out == "-" else Path(out)), format_
+        self.written: list[str] = []
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def table(self, stem: str, columns: Mapping[str, Any], *, main: bool = False) -> None:
+        """A result table; on stdout only the main one is printed."""
+        from tacit.data.frames import build_frame
+        from tacit.io.write import write_columns
+
+        table = build_frame(columns, "pyarrow")
+        if self.folder is None:
+            if main:
+                write_columns(table, "-", format=self.format)
+            return
+        path = self.folder / f"{stem}.{self.format}"
+        write_columns(table, path, format=self.format)
+        self.written.append(str(path))
+
+    def model(self, model: Any) -> None:
+        if self.folder is not None:
+            path = self.folder / "model.tacit"
+            model.save(path)
+            self.written.append(str(path))
+
+    def summary(self, summary: dict[str, Any], json_: bool) -> None:
+        from tacit.io.write import atomic_path
+
+        text = json.dumps(summary, indent=2, default=float)
+        if self.folder is not None:
+            path = self.folder / "summary.json"
+            with atomic_path(path) as temporary:
+                Path(temporary).write_text(text + "\n", encoding="utf-8")
+            self.written.append(str(path))
+        if json_:
+            print(json.dumps(summary, default=float), file=sys.stdout)
+
+
+def summarise(command: str, model: Any, n_rows: int, seconds: Mapping[str, float], **more: Any) -> dict[str, Any]:
+    """The keys that every summary.json has, and what the command adds."""
+    return {
+        "command": command,
+        "version": tacit.__version__,
+        "n_rows": n_rows,
+        "n_components": int(model.n_classes_),
+        "log_likelihood": model.log_likelihood_,
+        "converged": bool(model.converged_),
+        "n_iter": int(model.n_iter_),
+        "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
+        "verdict": model.report_.verdict,
+        "reasons": model.report_.reasons,
+        **more,
+    }

@@ -1,0 +1,38 @@
+"""`tacit demo`: the main job on built-in data."""
+
+from __future__ import annotations
+
+import click
+
+from tacit.cli.common import Results, Talk, output_options
+
+
+@click.command()
+@output_options("tacit-demo")
+def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
+    """Ten weak classifiers label handwritten digits; Tacit finds the digits without seeing the truth."""
+    from tacit.cli.labels import write_labels
+    from tacit.datasets import digits_crowd
+    from tacit.models.dawid_skene import DawidSkene
+
+    talk = Talk(quiet)
+    talk.say("Ten weak classifiers (trees, neighbours, naive Bayes), each trained on a few dozen digits and seeing")
+    talk.say("a part of the pixels, label half of 1,397 handwritten digits each. Tacit sees only their labels.\n")
+    with talk.doing("training the annotators"):
+        crowd = digits_crowd(seed)
+    results = Results(out, format_)
+    results.table("labels", {name: crowd.labels[name] for name in crowd.labels.column_names})
+    results.table("truth", {name: crowd.truth[name] for name in crowd.truth.column_names})
+    with talk.doing("fitting"), talk.heeding_warnings():
+        model = DawidSkene(random_state=seed).fit(crowd.labels)
+    code = write_labels(model, crowd.truth, talk, results, json_, False, "tacit demo")
+    workers = model.workers_.to_pydict()
+    order = sorted(range(len(workers["worker"])), key=lambda i: workers["accuracy"][i])
+    best, worst = workers["worker"][order[-1]], workers["worker"][order[0]]
+    talk.say(f"\nbest annotator: {best}; worst: {worst}")
+    if results.folder is not None:
+        folder = results.folder
+        talk.say(f"look at {folder}/consensus.{format_} (a label and its probability for every digit),")
+        talk.say(f"{folder}/workers.{format_} (how good each annotator is, with intervals) and {folder}/summary.json;")
+        talk.say(f"the same on your own file: tacit labels votes.csv --out results  (try it: {folder}/labels.{format_})")
+    return code

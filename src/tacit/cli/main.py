@@ -1,0 +1,101 @@
+"""`tacit`: the group of commands, loaded one at a time, and the one place where errors become exit codes.
+
+Exit codes: 0 good, 1 written but not to be trusted (--strict), 2 usage, 3 bad data, 4 a file cannot be read
+or written, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from tacit import __version__
+
+COMMANDS = {
+    "labels": "Consensus labels from noisy annotators",
+    "plan": "Which labels to ask for next",
+    "predict": "Use a saved model on new data",
+    "demo": "The main job on built-in data, no network",
+    "reproduce": "A paper's table or figure next to ours",
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when it is asked for: `tacit --help` answers at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"tacit.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"the commands are {', '.join(COMMANDS)}"
+            ctx.fail(f"there is no command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="tacit")
+def tacit() -> None:
+    """Hidden discrete causes from the co-occurrences they leave behind.
+
+    \b
+    tacit labels votes.csv --out consensus      # columns task, worker, label
+    tacit plan votes.csv --budget 500           # what to ask next
+    tacit demo                                  # see it work
+    """
+
+
+def run() -> None:
+    """Entry point: runs the command and turns what can go wrong into a sentence and an exit code."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code of a command line."""
+    try:
+        code = tacit.main(arguments, prog_name="tacit", standalone_mode=False)
+        return int(code or 0)
+    except click.exceptions.Abort:
+        return _fail(130, "interrupted; finished files were kept, unfinished ones removed")
+    except KeyboardInterrupt:
+        return _fail(130, "interrupted; finished files were kept, unfinished ones removed")
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except click.exceptions.Exit as error:
+        return int(error.exit_code)
+    except BrokenPipeError:  # the reader of our output left: not our error
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
+    except OSError as error:
+        return _fail(4, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+    except Exception as error:
+        from tacit.errors import ModelFileError, TacitError
+
+        if isinstance(error, ModelFileError):
+            return _fail(4, str(error))
+        if isinstance(error, TacitError):
+            return _fail(3, str(error))
+        raise
+
+
+def _fail(code: int, sentence: str) -> int:
+    print(f"tacit: {sentence}", file=sys.stderr)
+    return code

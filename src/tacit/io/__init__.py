@@ -1,0 +1,1 @@
+"""One reader per outside format: a file becomes named columns; one writer; the model file."""

@@ -1,0 +1,172 @@
+"""Comma- and tab-separated text → string columns, and for a broken file the sentence that says where.
+
+The first pass uses threads. When anything fails, a second pass without threads takes very long rows, and if
+it fails too, it knows the row.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from tacit.errors import DataError, FileFormatError
+from tacit.io.integers import integers_if_canonical
+from tacit.io.source import BLOCKS, BROKEN, Source, bad_utf8
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons"}
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
+
+
+def read_csv(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Any:
+    """The chosen columns of a CSV or TSV source; `choose` gets the header and may refuse it."""
+    names = _header(source)
+    _check_separator(source, names)
+    chosen = choose(names)
+    table = _parse(source, names[-1], chosen)
+    if table.num_rows == 0:
+        raise _only_header(source)
+    _check_last_quote(source, table, names[-1])
+    columns = [integers_if_canonical(table.column(name)) for name in chosen]
+    return pa.table(columns, names=chosen)
+
+
+def _header(source: Source) -> list[str]:
+    """Column names, read apart: pyarrow guesses the types of columns it was not told about."""
+    try:
+        # Bad bytes may stand in the same buffer as a good header; only those in the header matter here.
+        with _text(source, "utf-8-sig", "surrogateescape") as text:
+            names = next(filter(None, csv.reader(text, delimiter=DELIMITERS[source.kind])), None)
+    except csv.Error:
+        found = "line 1: a column name has no end"
+        raise FileFormatError(f"{source.name}, {found}; look for open quotes") from None
+    except BROKEN as error:
+        raise source.broken(error) from None
+    if names is None:
+        raise DataError(f"{source.name} is empty; it needs column names and rows")
+    if any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
+        raise bad_utf8(source) or DataError(f"{source.name} has column names that are not UTF-8 text")
+    return names
+
+
+def _text(source: Source, encoding: str, errors: str = "strict") -> io.TextIOWrapper:
+    return io.TextIOWrapper(source.buffered(), encoding=encoding, errors=errors, newline="")
+
+
+def _parse(source: Source, last: str, chosen: list[str]) -> Any:
+    """The chosen columns as strings and, as bytes, the last column of the file."""
+    # Looking for line breaks inside quotes takes twice the time, so it is done only where there is a quote.
+    # Not looking for them, pyarrow may cut a cell in two at the end of a block, and says nothing.
+    quotes = source.packed or _has_quote(source)
+    try:
+        return _read(source, last, chosen, quotes, BLOCKS[0], threads=True)
+    except BROKEN:  # read again, slowly
+        pass
+    for block in BLOCKS:
+        try:
+            return _read(source, last, chosen, quotes, block, threads=False)
+        except BROKEN as error:
+            text = str(error)
+            if "straddl" in text:
+                continue
+            if "Empty CSV" in text:
+                raise _only_header(source) from None
+            ragged = _RAGGED.search(text)
+            if ragged:  # a row cut short by a cut file is the file's fault
+                raise source.damage() or _ragged(source, ragged) from None
+            raise (bad_utf8(source) if "UTF8" in text else None) or source.broken(error) from None
+    raise FileFormatError(f"{source.name} holds a row longer than 1 GB; look for a quote left open")
+
+
+def _read(source: Source, last: str, chosen: list[str], quotes: bool, block: int, *, threads: bool) -> Any:
+    types = dict.fromkeys(chosen, pa.string())
+    types.setdefault(last, pa.binary())  # wanted for its last cell only
+    with source.open() as stream:
+        return pa_csv.read_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(block_size=block, use_threads=threads),
+            parse_options=pa_csv.ParseOptions(delimiter=DELIMITERS[source.kind], newlines_in_values=quotes),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(types),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
+
+
+def _has_quote(source: Source) -> bool:
+    with source.open() as stream:
+        while chunk := stream.read(1 << 20):
+            if b'"' in chunk:
+                return True
+    return False
+
+
+def _check_separator(source: Source, names: list[str]) -> None:
+    ours = DELIMITERS[source.kind]
+    for other in ";\t,":
+        if len(names) == 1 and other != ours and other in names[0]:
+            rename = {"\t": " or name it .tsv", ",": " or name it .csv"}.get(other, "")
+            raise FileFormatError(
+                f"{source.name} is separated by {_SEPARATORS[other]}, not {_SEPARATORS[ours]}; "
+                f"save it with {_SEPARATORS[ours]}{rename}"
+            )
+
+
+def _check_last_quote(source: Source, table: Any, last: str) -> None:
+    """pyarrow takes the end of the file for a closing quote, so a quote left open would eat rows unseen."""
+    cell = table.column(last)[table.num_rows - 1].as_py()
+    line_break = b"\n" if isinstance(cell, bytes) else "\n"
+    if cell is None or line_break not in cell:
+        return
+    quote_open = False
+    for tail in deque((line for line in source.lines() if line.strip()), maxlen=1):
+        quote_open = not tail.rstrip(b"\r\n").endswith(b'"')
+    if quote_open:
+        raise FileFormatError(
+            f"{source.name}, {_place(source, table.num_rows + 1)}: the quote that opens in the last field "
+            "is never closed; close it or remove it"
+        )
+
+
+def _place(source: Source, row: int) -> str:
+    """The line on which a row begins; rows are counted from 1 with the header, blank lines are none."""
+    seen, begins = 0, 1
+    try:
+        with _text(source, "latin-1") as text:
+            reader = csv.reader(text, delimiter=DELIMITERS[source.kind])
+            for fields in reader:
+                seen += bool(fields)
+                if seen == row:
+                    return f"line {begins}"
+                begins = reader.line_num + 1
+    except csv.Error:  # a field longer than the module takes
+        if seen == row - 1:
+            return f"line {begins}"
+    return f"row {row}"
+
+
+def _ragged(source: Source, found: re.Match[str]) -> FileFormatError:
+    row, expected, actual = (int(number) for number in found.groups()[:3])
+    if "\n" in found[4]:
+        cure = "close the quote that opens on that line"
+    elif actual > expected:
+        cure = f"put quotes around fields that hold {_SEPARATORS[DELIMITERS[source.kind]]}"
+    else:
+        cure = "complete or remove the line"
+    fields = f"{actual} field" + "s" * (actual != 1)
+    place = _place(source, row)
+    return FileFormatError(f"{source.name}, {place}: found {fields} where the header has {expected}; {cure}")
+
+
+def _only_header(source: Source) -> DataError:
+    return DataError(f"{source.name} has a line of column names and no rows; add at least one row")

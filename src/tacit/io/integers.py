@@ -1,0 +1,33 @@
+"""Text that is really integers, by one rule for every text format.
+
+A column becomes integers only if writing each integer gives back the very text that was read, as with `0`,
+`17` and `-3`. One `007`, `+7`, ` 7`, `-0`, `7.0` or number beyond 64 bits, and the whole column stays text,
+because then the characters are part of the name. So ids and labels always come back in the user's words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_LOOK = 1000
+"""Values looked at first: most columns of words are settled here, without a pass over the column."""
+
+
+def integers_if_canonical(column: Any) -> Any:
+    """A chunked column of strings, as int64 if every value that is there is a canonical integer."""
+    if column.null_count == len(column):
+        return column
+    if not _is_canonical(column.slice(0, _LOOK)) or not _is_canonical(column):
+        return column
+    return column.cast(pa.int64())
+
+
+def _is_canonical(column: Any) -> bool:
+    try:
+        again = column.cast(pa.int64()).cast(column.type)
+    except pa.ArrowInvalid:
+        return False
+    return pc.all(pc.equal(again, column)).as_py() is not False

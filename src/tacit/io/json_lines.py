@@ -1,0 +1,127 @@
+"""JSON lines → columns. One object a line; its values keep their JSON types, dates stay text.
+
+Every line is looked at before pyarrow sees it: an object nested some ten thousand levels deep overflows the
+stack of pyarrow's parser, which would end the process. A line that begins with `{` and ends with `}` cannot
+go on with the next one, so counting brackets line by line is enough.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from tacit.errors import DataError, FileFormatError
+from tacit.io.source import BLOCKS, BROKEN, Source, bad_utf8
+
+MOST_BRACKETS = 500
+"""Opening brackets outside of strings that one line may hold; a row of plain values has one."""
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_NUMBER = "a number"
+_KIND = {str: "text", bool: "true or false", int: _NUMBER, float: _NUMBER, list: "a list", tuple: "an object"}
+
+
+def read_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Any:
+    """The chosen columns of a JSON lines source; a key that a line lacks is null there."""
+    _check_lines(source)
+    table = _parse(source, None)
+    dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    if dates:  # pyarrow turns text that looks like a date into a date, and a label must keep its characters
+        table = _parse(source, pa.schema([(name, pa.string()) for name in dates]))
+    return table.select(choose(table.schema.names))
+
+
+def _check_lines(source: Source) -> None:
+    rows = 0
+    try:
+        for number, line in enumerate(source.lines(), 1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            line = line.strip()
+            if not line:
+                continue
+            rows += 1
+            if not (line.startswith(b"{") and line.endswith(b"}")):
+                raise _broken_line(source, number, line)
+            brackets = line.count(b"[") + line.count(b"{")
+            if brackets > MOST_BRACKETS:
+                bare = _STRING.sub(b"", line)
+                brackets = bare.count(b"[") + bare.count(b"{")
+            if brackets > MOST_BRACKETS:
+                raise FileFormatError(
+                    f"{source.name}, line {number}: found {brackets:,} lists and objects in one line; "
+                    "give each key a plain value"
+                )
+    except BROKEN as error:
+        raise source.broken(error) from None
+    if not rows:
+        raise DataError(f"{source.name} is empty; it needs one JSON object a line")
+
+
+def _parse(source: Source, schema: Any) -> Any:
+    for block in BLOCKS:
+        try:
+            with source.open() as stream:
+                table = pa_json.read_json(
+                    stream,
+                    read_options=pa_json.ReadOptions(block_size=block),
+                    parse_options=pa_json.ParseOptions(explicit_schema=schema),
+                )
+            table.validate(full=True)  # pyarrow does not check UTF-8 while it parses
+            if not table.schema.names:
+                raise DataError(f"{source.name} has rows but no keys; give each object the columns as keys")
+            return table
+        except BROKEN as error:
+            if "straddl" in str(error):
+                continue
+            raise bad_utf8(source) or _find_line(source) or source.broken(error) from None
+    raise FileFormatError(f"{source.name} holds a line longer than 1 GB; write one object a line")
+
+
+def _find_line(source: Source) -> FileFormatError | None:
+    """The sentence for the first line that is no object, or whose values change their type."""
+    kinds: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(source.lines(), 1):
+        line = line.removeprefix(b"\xef\xbb\xbf").strip()
+        if not line:
+            continue
+        try:
+            pairs = json.loads(line, object_pairs_hook=tuple)
+        except (ValueError, RecursionError):
+            return _broken_line(source, number, line)
+        twice = [key for place, (key, _) in enumerate(pairs) if key in [k for k, _ in pairs[:place]]]
+        if twice:
+            where = f"{source.name}, line {number}"
+            return FileFormatError(f"{where}: key {twice[0]!r} occurs twice; keep one of them")
+        for key, value in pairs:
+            kind = _KIND.get(type(value))
+            known, first = kinds.setdefault(key, (kind, number)) if kind else (None, 0)
+            if kind != known:
+                return FileFormatError(
+                    f"{source.name}, line {number}, column {key!r}: found {kind} where line {first} has "
+                    f"{known}; use one type in a column"
+                )
+    return None
+
+
+def _broken_line(source: Source, number: int, line: bytes) -> FileFormatError:
+    if line.startswith(b"["):
+        return FileFormatError(
+            f"{source.name}, line {number}: found a JSON list where JSON lines have one object a line; "
+            "write each row on its own line"
+        )
+    try:
+        json.loads(line)
+        found = "is JSON but not an object"
+    except RecursionError:
+        found = "nests too deep"
+    except json.JSONDecodeError as error:
+        found = f"is not JSON ({error.msg} at character {error.pos + 1})"
+    except ValueError as error:
+        found = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "holds an unusable number"
+    return FileFormatError(f"{source.name}, line {number}: the line {found}; write one JSON object a line")

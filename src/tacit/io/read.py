@@ -1,0 +1,82 @@
+"""A file → named columns, whatever its format; every way a file can be wrong has its sentence."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tacit.errors import DataError
+from tacit.io.csv_file import read_csv
+from tacit.io.json_lines import read_json_lines
+from tacit.io.source import BROKEN, Source, find_source
+
+_SHOWN = 20
+"""Columns named in a message; a table may have thousands."""
+
+Choose = Callable[[Sequence[str]], list[str]]
+
+
+def read_columns(path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> pa.Table:
+    """The columns of a file as a pyarrow table, all of them or those asked for, in that order.
+
+    The format is told by the name: `.csv`, `.tsv`, `.jsonl` (each also with `.gz`), `.parquet`; `-` is CSV on
+    standard input. Parquet and JSON lines keep their types. A CSV column becomes int64 only if every value is
+    a canonical integer (no leading zeros, no plus sign, no spaces: writing the integer gives the same text);
+    otherwise it is text, so that `007` stays `007`; decimal numbers are text too, for the caller to convert.
+    An empty CSV field, quoted or not, is null; no other word means missing here. A byte order mark and blank
+    lines are skipped.
+
+    Raises OSError (no such file, a folder, no permission), FileFormatError (the file is not what its name
+    says, or is broken at a named line) or DataError (nothing in it, column names repeated or absent).
+    """
+    source = find_source(path)
+
+    def choose(names: Sequence[str]) -> list[str]:
+        _refuse_repeated(source, names)
+        wanted = names if columns is None else dict.fromkeys(columns)
+        return [_known(source, names, name) for name in wanted]
+
+    if source.kind == "parquet":
+        return _read_parquet(source, choose)
+    return read_json_lines(source, choose) if source.kind == "jsonl" else read_csv(source, choose)
+
+
+def _read_parquet(source: Source, choose: Choose) -> Any:
+    try:
+        with source.open() as stream:
+            file = pq.ParquetFile(stream)
+            chosen = choose(file.schema_arrow.names)
+            table = file.read(columns=chosen).select(chosen)
+        table.validate(full=True)  # a damaged file may decode into values that crash later
+    except BROKEN as error:
+        raise source.broken(error) from None
+    if table.num_rows == 0:
+        raise DataError(f"{source.name} has columns and no rows; add at least one row")
+    return table
+
+
+def _refuse_repeated(source: Source, names: Sequence[str]) -> None:
+    for place, name in enumerate(names):
+        first = names.index(name)
+        if first != place:
+            what = f"the name {name!r}" if name else "no name"
+            raise DataError(
+                f"{source.name} has two columns with {what} (columns {first + 1} and {place + 1}); "
+                "give every column its own name"
+            )
+
+
+def _known(source: Source, names: Sequence[str], name: str) -> str:
+    if name in names:
+        return name
+    simple = {other.strip().lower(): other for other in reversed(names)}
+    close = difflib.get_close_matches(name.strip().lower(), simple, n=1)
+    there = ", ".join(repr(other) for other in names[:_SHOWN])
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    cure = f"did you mean {simple[close[0]]!r}?" if close else "use one of these"
+    raise DataError(f"{source.name} has no column {name!r}; it has {there}{more}: {cure}")

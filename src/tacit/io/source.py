@@ -1,0 +1,148 @@
+"""Where bytes come from: a file, a compressed file, or standard input, each readable more than once.
+
+Reading twice is what makes good messages cheap: the first pass is fast and says only that something is wrong,
+the second is slow and says where.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tacit.errors import FileFormatError
+
+STDIN = "-"
+BROKEN = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What pyarrow raises on a broken file; an OSError with an errno is the disk's, not the format's."""
+BLOCKS = (1 << 20, 1 << 25, 1 << 30)
+"""Bytes parsed at a time, tried in turn: a row must fit one block, and few files need more than the first."""
+
+_KINDS = {"csv": "csv", "tsv": "tsv", "parquet": "parquet", "jsonl": "jsonl"}
+_PACKED = {"csv", "tsv", "jsonl"}
+_KNOWN = ".csv, .tsv, .jsonl (each also with .gz) and .parquet"
+_DISGUISES = (
+    (b"\xff\xfe", "is UTF-16 text; save it as UTF-8"),
+    (b"\xfe\xff", "is UTF-16 text; save it as UTF-8"),
+    (b"\x1f\x8b", "is compressed with gzip; give it a name that ends in .gz"),
+    (b"PK\x03\x04", "is a ZIP archive or a spreadsheet; save it as CSV"),
+    (b"PAR1", "is a Parquet file; give it a name that ends in .parquet"),
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Bytes with a name for messages. `path` or `data` holds them; `packed` means gzip."""
+
+    name: str
+    kind: str
+    path: str | None = None
+    data: bytes | None = None
+    packed: bool = False
+
+    def open(self) -> Any:
+        """A fresh binary stream from the first byte, unpacked."""
+        plain = pa.OSFile(self.path) if self.data is None else pa.BufferReader(self.data)
+        return pa.CompressedInputStream(plain, "gzip") if self.packed else plain
+
+    def buffered(self) -> io.BufferedReader:
+        """The same bytes as a Python stream with lines."""
+        return io.BufferedReader(self.open(), 1 << 20)
+
+    def lines(self) -> Iterator[bytes]:
+        with self.buffered() as stream:
+            yield from stream
+
+    def broken(self, error: Exception) -> FileFormatError | OSError:
+        """The sentence for damage that has no line: the compression, or what pyarrow says."""
+        text = " ".join(str(error).split()).rstrip(".")
+        if isinstance(error, OSError) and error.errno is not None:
+            return OSError(f"{self.name} cannot be read: {error.strerror or text}; check the disk")
+        if self.packed and "Truncated compressed stream" in text:
+            return FileFormatError(f"{self.name} ends in the middle of its gzip data; copy it again")
+        if self.packed and "zlib" in text:
+            return FileFormatError(f"{self.name} has damaged gzip data; copy it again")
+        kind = {"csv": "CSV", "tsv": "TSV", "jsonl": "JSON lines", "parquet": "Parquet"}[self.kind]
+        return FileFormatError(f"{self.name} cannot be read as {kind} ({text[:200]}); write it again")
+
+    def damage(self) -> FileFormatError | OSError | None:
+        """What is wrong with the compression, if anything: only reading to the end tells."""
+        try:
+            for _ in self.lines() if self.packed else ():
+                pass
+        except OSError as error:
+            return self.broken(error)
+        return None
+
+
+def find_source(path: str | os.PathLike[str]) -> Source:
+    """The source a path names; its format comes from the name, and its first bytes must agree."""
+    name = os.fspath(path)
+    if name == STDIN:
+        return _undisguised(Source("standard input", "csv", data=sys.stdin.buffer.read()))
+    stem, packed = (name[:-3], True) if name.lower().endswith(".gz") else (name, False)
+    extension = os.path.splitext(stem)[1].lower().removeprefix(".")
+    probe(name)
+    if extension not in _KINDS or (packed and extension not in _PACKED):
+        raise FileFormatError(f"{name} has a name that tells no format; Tacit reads {_KNOWN}")
+    source = Source(name, _KINDS[extension], path=name, packed=packed)
+    if not os.path.isfile(name):  # a pipe can be read only once
+        with open(name, "rb") as stream:
+            source = Source(name, source.kind, data=stream.read(), packed=packed)
+    return _undisguised(source)
+
+
+def probe(name: str) -> None:
+    """Raise the OSError that says in a sentence why a file cannot be opened."""
+    if os.path.isdir(name):
+        raise IsADirectoryError(f"{name} is a folder; name a file in it")
+    if os.path.exists(name) and not os.path.isfile(name):  # opening a pipe would take its writer away
+        return
+    try:
+        with open(name, "rb"):
+            pass
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {name}; check the path") from None
+    except PermissionError:
+        raise PermissionError(f"{name} may not be read by this user; change its permissions") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(f"{name!r} cannot be opened: {reason}; check the path") from None
+
+
+def _undisguised(source: Source) -> Source:
+    """The source again, unless its first bytes show that its name is wrong."""
+    if source.packed:
+        with Source(source.name, source.kind, source.path, source.data).open() as stream:
+            start = stream.read(2)
+        if start and start != b"\x1f\x8b":
+            raise FileFormatError(f"{source.name} is not compressed with gzip; take .gz off its name")
+    if source.kind != "parquet":
+        try:
+            with source.open() as stream:
+                start = stream.read(4)
+        except BROKEN as error:
+            raise source.broken(error) from None
+        for magic, sentence in _DISGUISES:
+            if start.startswith(magic):
+                raise FileFormatError(f"{source.name} {sentence}")
+    return source
+
+
+def bad_utf8(source: Source) -> FileFormatError | None:
+    """The sentence that names the first line that is not UTF-8, if there is one."""
+    for number, line in enumerate(source.lines(), 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            return FileFormatError(
+                f"{source.name}, line {number}: byte 0x{byte:02x} at position {error.start + 1} is not UTF-8 "
+                "text; save the file as UTF-8"
+            )
+    return None

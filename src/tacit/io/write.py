@@ -1,0 +1,155 @@
+"""Columns → a file that is either whole or not there.
+
+Every output of Tacit goes through `atomic_path`: a reader never sees half a file, and an error or an
+interrupt leaves the old file as it was.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from tacit.errors import DataError
+
+STDOUT = "-"
+FileFormat = Literal["csv", "parquet", "jsonl"]
+_BATCH = 10_000
+"""Rows turned into Python objects at a time for JSON lines."""
+
+
+def write_columns(table: pa.Table, path: str | os.PathLike[str], *, format: FileFormat) -> None:
+    """Write a table; `-` is standard output; a name that ends in `.gz` is compressed (not Parquet).
+
+    CSV cells are written as they are, also those a spreadsheet would take for a formula: changing them would
+    change the user's words. Quotes are used only where some cell needs them. Null is an empty field, and an
+    empty string reads back as null; Parquet and JSON lines keep the two apart. In JSON lines a number that is
+    not finite is null, and dates are text.
+    """
+    if format not in ("csv", "parquet", "jsonl"):
+        raise DataError(f"found format {format!r}; Tacit writes 'csv', 'parquet' and 'jsonl'")
+    if len(set(table.column_names)) < table.num_columns:
+        raise DataError(f"the table for {os.fspath(path)} has a column name twice; make the names differ")
+    if os.fspath(path) == STDOUT:
+        _write(table, sys.stdout.buffer, format)
+        sys.stdout.buffer.flush()
+        return
+    packing = "gzip" if format != "parquet" and os.fspath(path).lower().endswith(".gz") else None
+    with atomic_path(path) as part, pa.output_stream(str(part), compression=packing) as sink:
+        _write(table, sink, format)
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path in the same folder that takes the place of `path` when the block ends well.
+
+    The bytes are on the disk before the name changes. Links are followed, the mode of an old file is kept; a
+    device or a pipe is written directly, for it must not be replaced by a file.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder; name a file in it")
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    part = target.parent / f".tacit-{secrets.token_hex(8)}.part"
+    _create(part, os.fspath(path))
+    try:
+        if target.exists():
+            part.chmod(stat.S_IMODE(target.stat().st_mode))
+        yield part
+        _sync(part)
+        os.replace(part, target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    with suppress(OSError):  # the file is in place; not every file system can sync a folder
+        _sync(target.parent)
+
+
+def _create(part: Path, name: str) -> None:
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no folder for {name}; create {part.parent} first") from None
+    except PermissionError:
+        raise PermissionError(f"the folder of {name} may not be written; choose another one") from None
+    except OSError as error:
+        raise OSError(f"{name} cannot be written: {error.strerror}; choose another place") from None
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write(table: Any, sink: Any, format: FileFormat) -> None:
+    if format == "parquet":
+        pq.write_table(table, sink)
+        return
+    names = table.column_names
+    table = pa.table([_plain(table.column(name), name) for name in names], names=names)
+    if format == "jsonl":
+        _write_json_lines(table, sink)
+    else:
+        _write_csv(table, sink)
+
+
+def _plain(column: Any, name: str) -> Any:
+    """A column of text, numbers, booleans or dates; dictionaries become the words they stand for."""
+    if isinstance(column.type, pa.DictionaryType):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise DataError(f"column {name!r} holds {kind}; write it as parquet, or as text, numbers or dates")
+    return column
+
+
+def _write_csv(table: Any, sink: Any) -> None:
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(table.column_names)
+    sink.write(header.getvalue().encode())
+    if table.num_columns == 1 and table.column(0).null_count:
+        # An empty line would be read as no row at all; a quoted empty field is a row.
+        table = pa.table([table.column(0).cast(pa.string()).fill_null("")], names=table.column_names)
+        style = "needed"
+    else:
+        style = "needed" if any(_needs_quotes(column) for column in table.columns) else "none"
+    # The header is ours: pyarrow puts quotes around every name.
+    pa_csv.write_csv(table, sink, pa_csv.WriteOptions(include_header=False, quoting_style=style))
+
+
+def _needs_quotes(column: Any) -> bool:
+    """With `needed` pyarrow quotes all text, so plain tables ask for `none`."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return False
+    return pc.any(pc.match_substring_regex(column, '[",\r\n]')).as_py() is True
+
+
+def _write_json_lines(table: Any, sink: Any) -> None:
+    for batch in table.to_batches(max_chunksize=_BATCH):
+        rows = batch.to_pylist()
+        text = "".join(json.dumps(_finite(row), ensure_ascii=False, default=str) + "\n" for row in rows)
+        sink.write(text.encode())
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}

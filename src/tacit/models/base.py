@@ -1,0 +1,142 @@
+"""What every estimator does alike: stage clocks, progress, warnings, saving and loading."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+import tacit
+from tacit.diagnose.report import Examination, FitReport
+from tacit.errors import DataError, IdentifiabilityWarning, ModelFileError
+from tacit.io.model_file import ModelFile, read_model, write_model
+from tacit.refine.em import Step
+
+_CLASSES: dict[str, type[LatentModel]] = {}
+M = TypeVar("M", bound="LatentModel")
+
+
+class LatentModel(BaseEstimator):
+    """Base of the estimators. A subclass names the arrays and metadata that make it up (`_state`, `_restore`)."""
+
+    _model_name: ClassVar[str]
+
+    def _state(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+        raise NotImplementedError(f"{type(self).__name__} does not say what its model file holds")
+
+    def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, Any]) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not say how to read its model file")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as one file that loads without running code."""
+        check_is_fitted(self)
+        arrays, metadata = self._state()
+        parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        write_model(path, self._model_name, arrays, {"parameters": parameters, **metadata})
+
+    @classmethod
+    def _from_file(cls, file: ModelFile, source: str) -> Self:
+        parameters = file.metadata.get("parameters", {})
+        known = set(cls._get_param_names())
+        model = cls(**{name: _tupled(value) for name, value in parameters.items() if name in known})
+        try:
+            model._restore(file.arrays, file.metadata)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ModelFileError(f"{source} does not hold a consistent {file.name} model ({error}); fit it again") from error
+        return model
+
+    def _progress(self, stage: str) -> Callable[[Step], None] | None:
+        if not getattr(self, "verbose", 0):
+            return None
+
+        def tell(step: Step) -> None:
+            print(
+                f"{stage} {step.n_iter}: objective {step.objective:.3f}, gain {step.gain_per_cell:.2e} a cell",
+                file=sys.stderr,
+            )
+
+        return tell
+
+    def _check_engine(self) -> None:
+        engine = getattr(self, "engine", "auto")
+        if engine not in ("auto", "memory"):
+            raise DataError(f"engine={engine!r} is not there; this version runs 'memory' ('auto' chooses it)")
+
+    def _warn(self, examination: Examination, *, limit: int) -> None:
+        if not self.converged_ and limit > 0:
+            warnings.warn(
+                f"EM stopped at max_iter={limit} before its gain fell below tol={getattr(self, 'tol', None)}; "
+                "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if examination.verdict == "not identifiable":
+            warnings.warn(
+                f"{examination.reasons[0]} (see report_ for all {len(examination.reasons)} reasons)",
+                IdentifiabilityWarning,
+                stacklevel=3,
+            )
+
+    converged_: bool
+
+
+class StageClock:
+    """Seconds per stage of a fit."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+
+
+def make_report(examination: Examination, notes: list[str], clock: StageClock) -> FitReport:
+    """The public report of a fit."""
+    return FitReport(examination.verdict, examination.reasons, examination.quantities, notes, dict(clock.seconds))
+
+
+def register(*classes: type[LatentModel]) -> dict[str, type[LatentModel]]:
+    """Make classes loadable by the name in their model files."""
+    _CLASSES.update({cls._model_name: cls for cls in classes})
+    return _CLASSES
+
+
+def load(path: str | os.PathLike[str]) -> LatentModel:
+    """Read a model file; damaged or foreign files raise `ModelFileError`."""
+    file = read_model(path)
+    cls = _CLASSES.get(file.name)
+    if cls is None:
+        raise ModelFileError(
+            f"{os.fspath(path)} holds a {file.name!r} model, which tacit {tacit.__version__} does not know; "
+            f"known are {', '.join(sorted(_CLASSES))}: update tacit"
+        )
+    return cls._from_file(file, os.fspath(path))
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON can hold it; what it cannot (a generator, a fitted model) becomes None."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else None
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,191 @@
+"""`method=` of `DawidSkene`: each published algorithm as one function from labels to a start.
+
+A start is either a mixture (confusion matrices and prior) or a soft labelling of the tasks; both turn into
+the statistics of an M-step, from which EM goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tacit.data.labels import Labels
+from tacit.engine.memory import MemoryEngine, Sums, posterior_of
+from tacit.engine.mixture import Floats, Mixture
+from tacit.factor.assign import align_each_worker, align_to_labels
+from tacit.factor.robust import PairWeight, fit_robust_root
+from tacit.factor.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative
+from tacit.factor.task_sums import fit_root
+from tacit.factor.votes import sums_of, vote_shares
+from tacit.moments.graph import CoLabelGraph, co_label_graph
+from tacit.moments.pairs import PairCounts, count_label_pairs
+from tacit.refine.crowd import SMOOTHING, crowd_steps
+
+
+@dataclass(frozen=True)
+class Start:
+    """First parameters: a mixture whose class k is label k, or the method's own soft labels (n, K)."""
+
+    mixture: Mixture | None = None
+    posterior: Floats | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def sums(self, labels: Labels, engine: MemoryEngine) -> Sums:
+        if self.mixture is not None:
+            return engine.sums(self.mixture)
+        assert self.posterior is not None
+        return sums_of(labels, self.posterior)
+
+    def beliefs(self, engine: MemoryEngine) -> Floats:
+        """What the method itself believes of every task."""
+        if self.posterior is not None:
+            return self.posterior
+        assert self.mixture is not None
+        return posterior_of(engine, self.mixture)[0]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a method may ask for beside the labels."""
+
+    rng: np.random.Generator
+    n_jobs: int | None = None
+    memory: int | None = None
+
+
+Method = Callable[[Labels, Settings], Start]
+
+
+def vote_mixture(labels: Labels) -> Mixture:
+    """Confusion matrices and prior that the votes imply, smoothed like the default fit."""
+    sums = sums_of(labels, vote_shares(labels))
+    return crowd_steps(labels, sums, SMOOTHING, 1).maximise(sums)
+
+
+def start_votes(labels: Labels, settings: Settings) -> Start:
+    return Start(posterior=vote_shares(labels))
+
+
+def start_moments(labels: Labels, settings: Settings) -> Start:
+    """The second start of ``auto``: the root of the co-occurrences without a pair list, rotated."""
+    votes = vote_mixture(labels)
+    graph = co_label_graph(labels)
+    root, sweeps = fit_root(labels, votes.table * np.sqrt(votes.weights))
+    return Start(_rotated(labels, root, votes, graph), notes=[f"moments: {sweeps} sweeps over the tasks"])
+
+
+def start_robust(
+    labels: Labels, settings: Settings, *, pair_weight: PairWeight = "robust-size", start: str = "votes"
+) -> Start:
+    """Robust imputation (9)/(11), then the rotation (13). ``start="random"`` is as the paper released it."""
+    pairs = count_label_pairs(labels, memory=settings.memory)
+    votes = vote_mixture(labels)
+    if start == "random":
+        shape = (labels.n_workers * labels.n_classes, labels.n_classes)
+        root, path = fit_robust_root(pairs, settings.rng.random(shape) / labels.n_classes, pair_weight=pair_weight)
+        return Start(_rotated_freely(labels, root, settings.rng), notes=[f"robust: {len(path) - 1} sweeps"])
+    root, path = fit_robust_root(pairs, votes.table * np.sqrt(votes.weights), pair_weight=pair_weight)
+    mixture = _rotated(labels, root, votes, co_label_graph(labels))
+    return Start(mixture, notes=[f"robust: {len(path) - 1} sweeps over {len(pairs.observed[0]):,} worker pairs"])
+
+
+def start_designated(labels: Labels, settings: Settings) -> Start:
+    """Imputation by designated annotators (7)–(8), square root, rotation (13)."""
+    from tacit.factor.designated import impute_designated, square_root
+
+    pairs = count_label_pairs(labels, memory=settings.memory)
+    imputed = impute_designated(pairs, memory=settings.memory)
+    root = square_root(imputed.X, labels.n_classes)
+    note = f"designated: {imputed.missing_before:.2%} of the blocks missing, {imputed.missing_after:.2%} after imputation"
+    return Start(_rotated_freely(labels, root, settings.rng), notes=[note])
+
+
+def start_symnmf(labels: Labels, settings: Settings) -> Start:
+    """Symmetric NMF (13) of the observed blocks, unobserved ones left at zero."""
+    from tacit.factor.designated import square_root, stack_observed
+
+    pairs = count_label_pairs(labels, memory=settings.memory)
+    root = square_root(stack_observed(pairs, memory=settings.memory), labels.n_classes)
+    return Start(_rotated_freely(labels, root, settings.rng))
+
+
+def _counts(labels: Labels) -> Any:
+    return np.bincount(labels.workers, minlength=labels.n_workers)
+
+
+def _rotated(labels: Labels, root: Floats, votes: Mixture, graph: CoLabelGraph) -> Mixture:
+    """Rotate each component of the co-label graph by itself; what pairs cannot determine keeps the votes."""
+    table, say, roots = votes.table.copy(), np.zeros(len(graph.component)), np.zeros_like(root)
+    counts = _counts(labels)
+    for part in np.flatnonzero(graph.determined):
+        members = graph.component == part
+        rows = np.repeat(members, labels.n_classes)
+        roots[rows] = rotate_nonnegative(np.ascontiguousarray(root[rows])).factor
+        say[members] = counts[members]
+    if not say.any():
+        return votes
+    rotated = mixture_from_factor(roots, labels.first, say)
+    determined = np.repeat(say > 0, labels.n_classes)
+    table[determined] = rotated.table[determined]
+    return align_to_labels(Mixture(rotated.weights, table, labels.first), counts)
+
+
+def _rotated_freely(labels: Labels, root: Floats, rng: np.random.Generator) -> Mixture:
+    rotation = rotate_from_several(root, 4, rng)
+    counts = _counts(labels)
+    return align_each_worker(mixture_from_factor(rotation.factor, labels.first, counts.astype(float)), counts)
+
+
+def _from_pairs(module: str) -> Method:
+    """A baseline that is one factor function of the pair counts."""
+
+    def start(labels: Labels, settings: Settings) -> Start:
+        pairs: PairCounts = count_label_pairs(labels, memory=settings.memory)
+        return Start(_imported(module)(pairs, labels.n_classes))
+
+    return start
+
+
+def _from_triples(module: str) -> Method:
+    """A baseline that goes back to the labels for third moments."""
+
+    def start(labels: Labels, settings: Settings) -> Start:
+        return Start(_imported(module)(labels, labels.n_classes, rng=settings.rng))
+
+    return start
+
+
+def _soft_labels(module: str, **takes_rng: bool) -> Method:
+    """A baseline whose answer is a soft labelling of the tasks."""
+
+    def start(labels: Labels, settings: Settings) -> Start:
+        more = {"rng": settings.rng} if takes_rng.get("random") else {}
+        return Start(posterior=_imported(module)(labels, **more))
+
+    return start
+
+
+def _imported(module: str) -> Callable[..., Any]:
+    """`factor_<module>` of a baseline, imported when asked for: most users never pay for it."""
+    return getattr(import_module(f"tacit.factor.{module}"), f"factor_{module}")  # type: ignore[no-any-return]
+
+
+METHODS: dict[str, Method] = {
+    "majority": start_votes,
+    "majority-em": start_votes,
+    "robust": start_robust,
+    "designated": start_designated,
+    "symnmf": start_symnmf,
+    "multispa": _from_pairs("multispa"),
+    "cnmf": _from_pairs("cnmf"),
+    "spectral": _from_triples("spectral"),
+    "tensor": _from_triples("tensor"),
+    "kos": _soft_labels("kos", random=True),
+    "eigenratio": _soft_labels("eigenratio"),
+    "ghosh": _soft_labels("ghosh"),
+    "minimax-entropy": _soft_labels("minimax_entropy"),
+}

@@ -1,0 +1,112 @@
+"""Karger–Oh–Shah against a literal twin: messages edge by edge, the singular vector of a dense matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.data.labels import Labels, from_wide
+from tacit.factor.ghosh import threshold_ratings
+from tacit.factor.kos import by_messages, by_singular_vector, combine_thresholds, factor_kos
+
+
+def crowd(
+    rng: np.random.Generator, n_tasks: int, n_workers: int, n_classes: int, share: float
+) -> tuple[Labels, np.ndarray]:
+    """A one-coin crowd with gaps: labels and truth."""
+    truth = rng.integers(n_classes, size=n_tasks)
+    skill = rng.uniform(0.55, 0.95, n_workers)
+    right = rng.random((n_tasks, n_workers)) < skill
+    given = np.where(right, truth[:, None], rng.integers(n_classes, size=(n_tasks, n_workers))).astype(float)
+    given[rng.random(given.shape) >= share] = np.nan
+    return from_wide(given, classes=np.arange(n_classes)), truth
+
+
+def messages_twin(A: np.ndarray, start: dict, max_iter: int) -> np.ndarray:
+    """Algorithm 1 of the 2011 paper, without rescaling: A dense with zeros, start per (task, worker)."""
+    edges = [(i, j) for i in range(A.shape[0]) for j in range(A.shape[1]) if A[i, j] != 0]
+    y = dict(start)
+    for _ in range(max_iter - 1):
+        x = {}
+        for i, j in edges:
+            x[i, j] = sum(A[i, b] * y[i, b] for a, b in edges if a == i and b != j)
+        y = {}
+        for i, j in edges:
+            y[i, j] = sum(A[a, j] * x[a, j] for a, b in edges if b == j and a != i)
+    score = np.zeros(A.shape[0])
+    for i, j in edges:
+        score[i] += A[i, j] * y[i, j]
+    return score
+
+
+def singular_twin(A: np.ndarray) -> np.ndarray:
+    B = np.array(A, float)
+    for j in range(A.shape[1]):
+        B[:, j] -= sum(A[:, j]) / A.shape[0]
+    left, value, right = np.linalg.svd(B)
+    u, v = left[:, 0] * value[0], right[0]
+    return u if sum(x * x for x in v if x >= 0) >= 0.5 else -u
+
+
+def dense(labels: Labels, level: int) -> np.ndarray:
+    A = np.zeros((labels.n_rows, labels.n_workers))
+    for task, worker, given in zip(labels.task_of(), labels.workers, labels.given, strict=True):
+        A[task, worker] = 1 if given > level else -1
+    return A
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("max_iter", [1, 2, 4])
+def test_messages_are_the_papers(seed: int, max_iter: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels, _ = crowd(rng, 9, 6, 3, 0.6)
+    start = rng.normal(1, 1, labels.n_labels)
+    edges = zip(labels.task_of().tolist(), labels.workers.tolist(), strict=True)
+    of_edge = dict(zip(edges, start, strict=True))
+    for level in range(2):
+        score, size = by_messages(threshold_ratings(labels, level), start, max_iter)
+        twin = messages_twin(dense(labels, level), of_edge, max_iter)
+        scale = np.abs(twin).max() / max(np.abs(score).max(), 1e-300)
+        np.testing.assert_allclose(score * scale, twin, atol=1e-10 * np.abs(twin).max())
+        assert (np.abs(score) <= size + 1e-12).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_singular_vector_is_the_papers(seed: int) -> None:
+    labels, _ = crowd(np.random.default_rng(seed), 30, 8, 3, 0.7)
+    for level in range(2):
+        score, _ = by_singular_vector(threshold_ratings(labels, level))
+        np.testing.assert_allclose(score, singular_twin(dense(labels, level)), atol=1e-10)
+
+
+def test_the_first_threshold_not_passed_is_the_answer() -> None:
+    above = np.random.default_rng(0).random((200, 4))
+    posterior = combine_thresholds(above)
+    for row, shares in zip(posterior, above, strict=True):
+        answer = next((level for level, share in enumerate(shares) if share < 0.5), 4)
+        assert row.argmax() == answer
+        assert row.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(combine_thresholds(np.array([[0.3], [0.8]])), [[0.7, 0.3], [0.2, 0.8]])
+
+
+@pytest.mark.parametrize("inference", ["singular", "messages"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_good_crowd_is_recovered(inference: str, n_classes: int) -> None:
+    rng = np.random.default_rng(3)
+    labels, truth = crowd(rng, 300, 30, n_classes, 0.5)
+    posterior = factor_kos(labels, rng=rng, inference=inference)  # type: ignore[arg-type]
+    np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-12)
+    assert (posterior.argmax(axis=1) != truth).mean() < 0.05
+
+
+@pytest.mark.parametrize("inference", ["singular", "messages"])
+def test_poor_data_does_not_crash(inference: str) -> None:
+    nan = np.nan
+    rng = np.random.default_rng(0)
+    for given in ([[0, nan], [nan, nan], [nan, 2]], [[nan, nan]], [[0, 0], [0, 0]]):
+        labels = from_wide(np.array(given, float), classes=np.arange(3))
+        posterior = factor_kos(labels, rng=rng, inference=inference)  # type: ignore[arg-type]
+        np.testing.assert_allclose(posterior.sum(axis=1), 1)
+        np.testing.assert_allclose(posterior[np.isnan(np.array(given, float)).all(axis=1)], 1 / 3)
+    one = from_wide(np.zeros((3, 2)))
+    np.testing.assert_array_equal(factor_kos(one, rng=rng), np.ones((3, 1)))
