@@ -22,6 +22,7 @@ from scipy.special import betaincinv
 
 from tacit.data.labels import Labels
 from tacit.diagnose.copies import Alike, find_copies, pairs_within_reach
+from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, unstack_confusions
 from tacit.moments.pairs import PairCounts
 
@@ -93,30 +94,39 @@ def error_pattern(labels: Labels, mixture: Mixture) -> Floats:
     return np.asarray(off / np.maximum(off.sum(axis=1, keepdims=True), PROBABILITY_FLOOR))
 
 
+def own_posterior(labels: Labels, mixture: Mixture) -> Floats:
+    """The mixture's posterior (n, K), neither cooled nor tempered; known answers are certain."""
+    posterior, _ = posterior_of(MemoryEngine(labels), mixture)
+    if labels.gold is not None:
+        known = np.flatnonzero(labels.gold >= 0)
+        posterior[known] = np.eye(labels.n_classes)[labels.gold[known]]
+    return posterior
+
+
 def worker_quality(
     labels: Labels,
     mixture: Mixture,
-    posterior: Floats,
     *,
     left_out: LeftOut | None = None,
     pairs: PairCounts | None = None,
+    memory: int | None = None,
 ) -> WorkerQuality:
     """Accuracy, interval and flag of every worker.
 
     Parameters
     ----------
-    labels, mixture, posterior :
-        The labels, the fitted model with class k standing for label k, and its posterior (n, K).
+    labels, mixture :
+        The labels, and the fitted model with class k standing for label k.
     left_out, pairs :
         What `leave_out` and `count_label_pairs` gave, when already at hand. Without `pairs` the list is built
-        if it is affordable, else nobody is flagged as copying.
+        if it is affordable and fits `memory` bytes, else nobody is flagged as copying.
     """
-    left_out = leave_out(labels, mixture, posterior) if left_out is None else left_out
+    left_out = leave_out(labels, mixture, own_posterior(labels, mixture)) if left_out is None else left_out
     worker = labels.workers.astype(np.intp)
     n_labels = np.bincount(worker, minlength=labels.n_workers)
     accuracy, trials = _climb(left_out, worker, n_labels)
     low, high = jeffreys_interval(accuracy, trials)
-    pairs = pairs_within_reach(labels) if pairs is None else pairs
+    pairs = pairs_within_reach(labels, memory) if pairs is None else pairs
     alike = None if pairs is None else find_copies(pairs, mixture)
     quality = WorkerQuality(n_labels, accuracy, low, high, np.full(labels.n_workers, "", object))
     _raise_flags(quality, labels, mixture, left_out, alike)
