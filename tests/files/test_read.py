@@ -162,6 +162,13 @@ def test_line_breaks_in_cells_over_many_blocks() -> None:
     assert set(table["text"]) == {"a\nb,\nc"}
 
 
+def test_a_very_wide_table() -> None:
+    names = [f"c{i}" for i in range(10_000)]
+    table = read_columns(put("a.csv", (",".join(names) + "\n" + ",".join("1" * len(names)) + "\n").encode()))
+    assert table.column_names == names
+    assert set(table.schema.types) == {pa.int64()}
+
+
 @pytest.mark.parametrize("size", [1_000_000, 3_000_000])
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 def test_huge_field(name: str, size: int) -> None:

@@ -8,11 +8,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 import tacit
+
+if TYPE_CHECKING:
+    from tacit.io.write import FileFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,7 +52,7 @@ def chosen_columns(task: str | None, worker: str | None, label: str | None) -> d
     return {role: name for role, name in (("task", task), ("worker", worker), ("label", label)) if name}
 
 
-class Bytes(click.ParamType):
+class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """A size such as 4GB."""
 
     name = "size"
@@ -73,7 +76,7 @@ class Talk:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
 
     def say(self, text: str = "") -> None:
-        self.console.print(text, markup=False)
+        self.console.print(text, markup=False, soft_wrap=True)
 
     def table(self, title: str, columns: list[str], rows: list[list[str]]) -> None:
         from rich.table import Table
@@ -109,7 +112,8 @@ class Results:
     """Files of a command: written under a temporary name and renamed, or printed when the folder is ``-``."""
 
     def __init__(self, out: str, format_: str) -> None:
-        self.folder, self.format = (None if out == "-" else Path(out)), format_
+        self.folder = None if out == "-" else Path(out)
+        self.format: FileFormat = format_  # type: ignore[assignment]
         self.written: list[str] = []
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)

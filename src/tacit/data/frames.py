@@ -50,7 +50,7 @@ def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
         import polars
 
         return polars.from_arrow(table)
-    return nw.from_arrow(table, backend=backend).to_native()
+    return nw.from_arrow(table, backend=nw.Implementation.from_string(backend)).to_native()  # type: ignore[arg-type]
 
 
 def find_column(names: Sequence[str], wanted: str, aliases: Sequence[str], given: str | None) -> str | None:

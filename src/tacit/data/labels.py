@@ -118,8 +118,8 @@ def from_wide(
     """Labels from a matrix (task, worker) with gaps; row and column numbers are the names unless given."""
     n_tasks, n_workers = matrix.shape
     if sp.issparse(matrix):  # what is not stored is missing; a stored zero is the label 0
-        coo = sp.coo_array(matrix)
-        values, (rows, columns) = coo.data, coo.coords
+        coo = matrix.tocoo()
+        values, rows, columns = coo.data, coo.row, coo.col
     else:
         matrix = np.asarray(matrix)
         values, rows, columns = matrix.reshape(-1), None, None
@@ -146,7 +146,7 @@ def recode(labels: Labels, worker_names: Names, class_names: Names) -> Labels:
     worker = np.where(worker < 0, np.int32(len(worker_names)), worker)[labels.workers]
     given = match(labels.class_names, class_names, "label")[labels.given]
     known = given >= 0
-    strangers = np.append(worker_names.astype(object), None)
+    strangers = np.array([*worker_names.tolist(), None], object)
     renamed = replace(labels, workers=worker.astype(np.int32), given=given, worker_names=strangers, gold=None)
     return replace(renamed.subset(known), class_names=class_names)
 

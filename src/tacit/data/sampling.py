@@ -35,8 +35,9 @@ def task_hashes(labels: Labels, seed: int) -> Words:
     return scramble(content ^ scramble(copies, seed + 1), seed)
 
 
-def held_out(labels: Labels, share: float, seed: int) -> NDArray[np.bool_]:
-    """Marks about `share` of the labels, chosen by the hash of their task and cell."""
-    per_label = task_hashes(labels, seed)[labels.task_of()]
-    word = scramble(per_label ^ scramble(labels.cell_of().astype(np.uint64), seed + 2), seed)
-    return np.asarray(word < np.uint64(int(share * 2.0**64)))
+def sample_tasks(labels: Labels, most: int, seed: int) -> NDArray[np.bool_]:
+    """Marks at most `most` tasks, those with the smallest hashes; all of them when they fit."""
+    if labels.n_rows <= most:
+        return np.ones(labels.n_rows, bool)
+    hashes = task_hashes(labels, seed)
+    return np.asarray(hashes < np.partition(hashes, most)[most])

@@ -95,7 +95,7 @@ def solve_in_ball(gram: Floats, target: Floats, radius: float) -> Floats:
     values = np.maximum(values, 1e-12 * np.maximum(values[:, -1:], 1e-9))  # a worker alone: no division by zero
 
     def norm(mu: Floats) -> Floats:
-        return np.sqrt((energy / np.square(values + mu[:, None])).sum(axis=1))
+        return np.asarray(np.sqrt((energy / np.square(values + mu[:, None])).sum(axis=1)))
 
     low, high = np.zeros(len(gram)), np.sqrt(energy.sum(axis=1)) / radius
     outside = norm(low) > radius

@@ -42,6 +42,7 @@ def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30, tol: float 
     cells_t, said_t = cells.T.tocsr(), said.T.tocsr()
     cell_counts = np.bincount(labels.cell_of(), minlength=n_workers * n_classes)
     counts = np.bincount(labels.workers, minlength=n_workers).astype(np.float64)
+    silent = (counts == 0)[:, None, None]  # a worker without labels keeps its start and delays nobody
     root, sweep = start, 0
     for sweep in range(1, max_sweeps + 1):
         blocks = root.reshape(n_workers, n_classes, n_classes)
@@ -55,8 +56,8 @@ def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30, tol: float 
         solved = np.linalg.solve(ridged, target.transpose(0, 2, 1)).transpose(0, 2, 1)
         norms = np.sqrt(np.square(solved).sum(axis=(1, 2), keepdims=True))
         solved = solved / np.maximum(norms / LARGEST, 1.0)  # (9b)
-        step = (solved - blocks) / 2
+        step = np.where(silent, 0.0, (solved - blocks) / 2)
         root = (blocks + step).reshape(root.shape)
-        if np.square(step).sum() <= tol**2 * np.square(root).sum():
+        if np.square(step).sum() <= tol**2 * np.square(blocks[~silent[:, 0, 0]]).sum():
             break
     return root, sweep

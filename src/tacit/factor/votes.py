@@ -34,7 +34,7 @@ def vote_shares(labels: Labels) -> Floats:
     if labels.gold is not None:  # a known answer outvotes everybody
         known = labels.gold >= 0
         shares[known] = np.eye(labels.n_classes)[labels.gold[known]]
-    return shares
+    return np.asarray(shares)
 
 
 def sums_of(labels: Labels, posterior: Floats) -> Sums:

@@ -20,14 +20,17 @@ def integers_if_canonical(column: Any) -> Any:
     """A chunked column of strings, as int64 if every value that is there is a canonical integer."""
     if column.null_count == len(column):
         return column
-    if not _is_canonical(column.slice(0, _LOOK)) or not _is_canonical(column):
+    if len(column) > _LOOK and _integers(column.slice(0, _LOOK)) is None:
         return column
-    return column.cast(pa.int64())
+    numbers = _integers(column)
+    return column if numbers is None else numbers
 
 
-def _is_canonical(column: Any) -> bool:
+def _integers(column: Any) -> Any:
+    """The integers that give back exactly this text, or None."""
     try:
-        again = column.cast(pa.int64()).cast(column.type)
+        numbers = column.cast(pa.int64())
     except pa.ArrowInvalid:
-        return False
-    return pc.all(pc.equal(again, column)).as_py() is not False
+        return None
+    same = pc.all(pc.equal(numbers.cast(column.type), column)).as_py()
+    return None if same is False else numbers

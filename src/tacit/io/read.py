@@ -38,8 +38,9 @@ def read_columns(path: str | os.PathLike[str], *, columns: Sequence[str] | None 
 
     def choose(names: Sequence[str]) -> list[str]:
         _refuse_repeated(source, names)
-        wanted = names if columns is None else dict.fromkeys(columns)
-        return [_known(source, names, name) for name in wanted]
+        if columns is None:
+            return list(names)
+        return [_known(source, names, name) for name in dict.fromkeys(columns)]
 
     if source.kind == "parquet":
         return _read_parquet(source, choose)
@@ -61,8 +62,9 @@ def _read_parquet(source: Source, choose: Choose) -> Any:
 
 
 def _refuse_repeated(source: Source, names: Sequence[str]) -> None:
+    places: dict[str, int] = {}
     for place, name in enumerate(names):
-        first = names.index(name)
+        first = places.setdefault(name, place)
         if first != place:
             what = f"the name {name!r}" if name else "no name"
             raise DataError(

@@ -8,6 +8,7 @@ results have the same bits for every number of threads.
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -57,10 +58,8 @@ Cells = RaggedCells | DenseCodes
 def _library() -> ctypes.CDLL:
     name = "tacit/kernels/libkernels.so"
     places = [Path(__file__).parent / "libkernels.so"]
-    try:  # an editable install keeps the library apart from the sources
+    with suppress(PackageNotFoundError):  # an editable install keeps the library apart from the sources
         places.append(Path(str(distribution("tacit").locate_file(name))))
-    except PackageNotFoundError:
-        pass
     for place in places:
         if place.exists():
             return ctypes.CDLL(str(place))

@@ -17,7 +17,7 @@ from tacit.data.names import Names
 from tacit.diagnose.labels import examine_labels
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
-from tacit.engine.memory import MemoryEngine, posterior_of
+from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.assign import align_to_labels
@@ -145,7 +145,7 @@ class DawidSkene(LatentModel):
             refined, posterior, notes = self._refine(data, engine, starts)
             counts = np.bincount(data.workers, minlength=data.n_workers)
             mixture = refined.params if posterior is not None else align_to_labels(refined.params, counts)
-            beta = self._choose_beta(data, mixture, refined)
+            beta = self._choose_beta(data, engine, refined)
             if posterior is None:
                 posterior, _ = posterior_of(engine, cooled(mixture, beta))
         with clock.stage("diagnose"):
@@ -167,12 +167,12 @@ class DawidSkene(LatentModel):
 
     def _refine(
         self, data: Labels, engine: MemoryEngine, starts: dict[str, Start]
-    ) -> tuple[Refined[Mixture, Any], Floats | None, list[str]]:
+    ) -> tuple[Refined[Mixture, Sums], Floats | None, list[str]]:
         """EM from every start, the best kept; or the start itself with its own beliefs."""
         smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
         notes = [note for start in starts.values() for note in start.notes]
         polished = self.method in ("auto", "majority-em") or (self.em and self.method != "majority")
-        entrants = []
+        entrants: list[Entrant[Mixture, Sums]] = []
         for name, start in starts.items():
             sums = start.sums(data, engine)
             steps = crowd_steps(data, sums, smoothing, self.n_jobs)
@@ -182,7 +182,7 @@ class DawidSkene(LatentModel):
             mixture = first.mixture if first.mixture is not None else entrants[0].start
             sums = engine.sums(mixture)
             value = entrants[0].steps.objective(mixture, sums)
-            kept: Refined[Mixture, Any] = Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value])
+            kept: Refined[Mixture, Sums] = Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value])
             return kept, first.beliefs(engine), notes
         raced = race(
             entrants,
@@ -195,17 +195,16 @@ class DawidSkene(LatentModel):
         if len(entrants) > 1:
             scores = ", ".join(f"{name} {score:.4f}" for name, score in raced.scores.items())
             notes.append(f"kept the start from {raced.name} (log-likelihood per label: {scores})")
-        self._steps = raced.steps
         return raced.refined, None, notes
 
-    def _choose_beta(self, data: Labels, mixture: Mixture, refined: Refined[Mixture, Any]) -> float:
-        steps = self.__dict__.pop("_steps", None)
-        if self.method != "auto" or steps is None or data.n_classes < 2:
+    def _choose_beta(self, data: Labels, engine: MemoryEngine, refined: Refined[Mixture, Sums]) -> float:
+        """Confidence is calibrated under ``auto`` only: a named method is reported as its paper has it."""
+        if self.method != "auto" or data.n_classes < 2:
             return 1.0
-        return choose_beta(data, steps, mixture, max_iter=max(refined.n_iter, 1), tol=self.tol, seed=self._seed())
+        return choose_beta(data, engine, refined, self._seed())
 
     def _keep(
-        self, data: Labels, mixture: Mixture, posterior: Floats, refined: Refined[Mixture, Any], beta: float
+        self, data: Labels, mixture: Mixture, posterior: Floats, refined: Refined[Mixture, Sums], beta: float
     ) -> None:
         self.__dict__.pop("workers_", None)
         self.__dict__.pop("tasks_", None)
@@ -268,7 +267,7 @@ class DawidSkene(LatentModel):
     def predict(self, labels: Any) -> Names:
         """The most probable label of every task, in the order in which the tasks first appear."""
         best = self.predict_proba(labels).argmax(axis=1)
-        return self.classes_[best]
+        return np.asarray(self.classes_[best])
 
     def score(self, labels: Any, y: Any = None) -> float:
         """Mean log-likelihood of a task's labels, in nats."""

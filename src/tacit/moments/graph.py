@@ -34,8 +34,7 @@ def co_label_graph(labels: Labels) -> CoLabelGraph:
     task, worker = labels.task_of(), labels.workers
     joined = sp.csr_array((np.ones(labels.n_labels, np.int8), (task, n + worker)), shape=(n + m, n + m))
     _, parts = connected_components(joined, directed=False)
-    _, component = np.unique(parts[n:], return_inverse=True)
-    component = component.astype(np.int32)
+    component = np.unique(parts[n:], return_inverse=True)[1].astype(np.int32)
     determined = np.zeros(int(component.max()) + 1 if m else 0, bool)
     per_task = np.diff(labels.offsets)
     first_worker = labels.workers[labels.offsets[:-1][per_task >= 3]]

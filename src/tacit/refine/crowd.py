@@ -4,9 +4,10 @@ Prior: each worker's confusion matrix gets τ pseudo-labels per true class, spre
 confusion at the start. It is fixed before EM begins, so the objective EM climbs is one function. Evidence
 for τ = 1: docs/models/labels.md.
 
-Confidence: workers are not quite independent given the class, so products of their tables are too sure. One
-exponent β ≤ 1 on the joint probability of a task repairs most of it. It is chosen without any truth: hide
-a fifth of the labels, refit on the rest, and take the β whose posteriors predict the hidden labels best.
+Confidence: workers are not quite independent given the class, and tables fitted to few labels are too sure of
+themselves, so products of them are overconfident. One exponent β ≤ 1 on the joint probability of a task repairs
+most of it. It is chosen without any truth: the β whose posteriors predict each label best from the other labels
+of its task, with tables from which that task's own contribution was taken out. Nothing is refitted or drawn.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from tacit.data.labels import Labels
-from tacit.data.sampling import held_out
+from tacit.data.sampling import sample_tasks
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture
-from tacit.refine.em import em
-from tacit.refine.tables import Prior, TableSteps, maximise_tables
+from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture
+from tacit.refine.em import Refined
+from tacit.refine.tables import Prior, TableSteps
 
 SMOOTHING = 1.0
 """τ of ``smoothing="auto"``: pseudo-labels per worker and true class."""
 CLASS_SMOOTHING = 1.0
 """Pseudo-tasks per class under ``smoothing="auto"``; a uniform class prior instead costs over a point."""
 PREDICTIVE_SMOOTHING = 2.0
-"""τ of the tables that predict hidden labels: tables fitted tightly would be hedged by too small a β."""
-HIDDEN = 0.2
-"""Share of the labels hidden to choose β."""
+"""τ of the tables that predict a left-out label: tables fitted tightly would be hedged by too small a β."""
+CALIBRATION_TASKS = 50_000
+"""Tasks that choose β; more would not move its second digit."""
 COOLEST = 0.02
 """Smallest β considered: a crowd that sure of itself and that wrong is beyond repair."""
 
@@ -58,25 +59,26 @@ def cooled(mixture: Mixture, beta: float) -> Mixture:
     return Mixture(mixture.weights**beta, mixture.table**beta, mixture.first)
 
 
-def choose_beta(labels: Labels, steps: TableSteps, mixture: Mixture, *, max_iter: int, tol: float, seed: int) -> float:
-    """The β ≤ 1 whose posteriors predict hidden labels best."""
-    hidden = held_out(labels, HIDDEN, seed)
-    shown = labels.subset(~hidden)
-    hidden &= np.repeat(np.diff(shown.offsets) > 0, np.diff(labels.offsets))  # something must be left to predict from
-    if not hidden.any():
+def choose_beta(labels: Labels, engine: MemoryEngine, refined: Refined[Mixture, Sums], seed: int) -> float:
+    """The β ≤ 1 whose posteriors predict left-out labels best; classes may be in any order."""
+    per_task = np.diff(labels.offsets)
+    sampled = sample_tasks(labels, CALIBRATION_TASKS, seed) & (per_task > 1)
+    if not sampled.any():
         return 1.0
-    engine = MemoryEngine(shown, steps.engine.threads)
-    refit = em(TableSteps(engine, steps.prior, labels.first, shown.n_labels), mixture, max_iter=max_iter, tol=tol)
-    log_joint = _log_joint(engine, refit.params)
-    prior = crowd_prior(labels, pooled_confusion(refit.sums, labels.n_classes), PREDICTIVE_SMOOTHING)
-    predictive = maximise_tables(refit.sums, prior, labels.first)
-    chance = predictive.table[labels.cell_of()[hidden]]  # (hidden labels, K)
-    return _best_beta(log_joint[labels.task_of()[hidden]], chance)
-
-
-def _log_joint(engine: MemoryEngine, mixture: Mixture) -> Floats:
-    posterior, log_likelihood = posterior_of(engine, mixture)
-    return np.asarray(np.log(np.maximum(posterior, 1e-300)) + log_likelihood[:, None])
+    shown = labels.subset(np.repeat(sampled, per_task))
+    task, cell = shown.task_of(), shown.cell_of()
+    own = posterior_of(MemoryEngine(shown, engine.threads), refined.params)[0][task]  # what the task gave its cells
+    fitted = refined.sums.table
+    totals = fitted.reshape(labels.n_workers, labels.n_classes, -1).sum(axis=1)
+    left_cell = np.maximum(fitted[cell] - own, 0.0)
+    left_total = np.maximum(totals[shown.workers] - own, 0.0)
+    pooled = pooled_confusion(refined.sums, labels.n_classes)[shown.given]
+    log_table = np.log(np.maximum((left_cell + SMOOTHING * pooled) / (left_total + SMOOTHING), PROBABILITY_FLOOR))
+    chance = (left_cell + PREDICTIVE_SMOOTHING * pooled) / (left_total + PREDICTIVE_SMOOTHING)
+    starts = shown.offsets[:-1][sampled]
+    log_joint = np.add.reduceat(log_table, starts, axis=0) + refined.params.log_weights()
+    others = np.repeat(log_joint, per_task[sampled], axis=0) - log_table
+    return _best_beta(others, chance)
 
 
 def _best_beta(log_joint: Floats, chance: Floats) -> float:

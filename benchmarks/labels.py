@@ -1,0 +1,197 @@
+"""Label aggregation side by side: Tacit, crowd-kit and snorkel on the same data, one fresh process each.
+
+    pip install ".[bench]"
+    python benchmarks/labels.py                  # all sizes, a few minutes
+    python benchmarks/labels.py --sets trec      # one set
+
+Prints seconds of `fit` on a pandas frame already in memory (coding included), the peak memory `fit` adds, the
+error where the truth is known, and ratios to crowd-kit. Run it on an idle machine: nothing here asserts a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+SETS = {
+    "bluebird": None,
+    "dog52": None,
+    "dog": None,
+    "rte": None,
+    "labelme": None,
+    "trec": None,
+    "0.5M": {"n_tasks": 50_000, "n_workers": 5_000, "n_classes": 4, "labels_per_task": 10},
+    "1M": {"n_tasks": 100_000, "n_workers": 10_000, "n_classes": 4, "labels_per_task": 10},
+    "2M": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, "labels_per_task": 10},
+    "5M": {"n_tasks": 500_000, "n_workers": 10_000, "n_classes": 5, "labels_per_task": 10},
+}
+SYSTEMS = ("tacit auto", "tacit majority-em", "tacit robust", "crowd-kit DawidSkene", "snorkel LabelModel")
+MOST_DENSE_CELLS = 2 * 10**8  # snorkel wants a dense task × worker matrix of 8-byte integers, and copies of it
+MOST_PAIRS = 10**6  # the pair-list method is for crowds of up to a few thousand workers
+
+
+def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
+    if SETS[name] is not None:
+        from tacit.simulate import crowd
+
+        made = crowd(**SETS[name], random_state=0)
+        return made.labels.to_pandas(), made.truth.to_pandas().set_index("task")["label"]
+    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
+    folder = next((Path(place) for place in places if place and Path(place).is_dir()), None)
+    if folder is None:
+        raise SystemExit(f"{name} is not here: set TACIT_DATA to the folder that holds crowd/")
+    labels = pd.read_csv(folder / "crowd" / name / "labels.csv")
+    return labels, pd.read_csv(folder / "crowd" / name / "truth.csv").set_index("task")["label"]
+
+
+def fit_tacit(method: str, labels: pd.DataFrame) -> tuple[pd.Series, np.ndarray]:
+    from tacit import DawidSkene
+
+    model = DawidSkene(method=method).fit(labels)
+    return model, lambda: (
+        pd.Series(model.labels_, index=model.tasks_["task"]),
+        pd.DataFrame(model.probabilities_, index=model.tasks_["task"], columns=model.classes_),
+    )
+
+
+def fit_crowdkit(labels: pd.DataFrame):
+    from crowdkit.aggregation import DawidSkene
+
+    model = DawidSkene().fit(labels)
+    return model, lambda: (model.labels_, model.probas_)
+
+
+def fit_snorkel(labels: pd.DataFrame):
+    import torch
+    from snorkel.labeling.model import LabelModel
+
+    torch.set_num_threads(os.cpu_count() or 1)
+    tasks, task = np.unique(labels["task"], return_inverse=True)
+    workers, worker = np.unique(labels["worker"], return_inverse=True)
+    matrix = np.full((len(tasks), len(workers)), -1)
+    matrix[task, worker] = labels["label"]
+    model = LabelModel(cardinality=int(labels["label"].max()) + 1, verbose=False)
+    model.fit(matrix, seed=0, progress_bar=False)
+
+    def answers():
+        beliefs = model.predict_proba(matrix)
+        return pd.Series(beliefs.argmax(axis=1), index=tasks), pd.DataFrame(beliefs, index=tasks)
+
+    return model, answers
+
+
+class PeakMemory:
+    """Largest resident size while a block runs, sampled by a thread: ru_maxrss cannot be reset."""
+
+    def __enter__(self):
+        self.base = self.peak = self._now()
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.peak = max(self.peak, self._now())
+        self.stop.set()
+        self.thread.join()
+
+    def _watch(self):
+        while not self.stop.wait(0.005):
+            self.peak = max(self.peak, self._now())
+
+    @staticmethod
+    def _now() -> int:
+        try:
+            return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except OSError:
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    @property
+    def added(self) -> float:
+        return (self.peak - self.base) / 1e6
+
+
+def run(system: str, name: str) -> dict:
+    """One system on one set, in this process."""
+    labels, truth = load(name)
+    warnings.simplefilter("ignore")
+    family, _, method = system.partition(" ")
+    fit = {"tacit": lambda frame: fit_tacit(method, frame), "crowd-kit": fit_crowdkit, "snorkel": fit_snorkel}[family]
+    fit(labels.head(1000))  # imports and first calls are not what is measured
+    with PeakMemory() as memory:
+        begin = time.perf_counter()
+        _, answers = fit(labels)
+        seconds = time.perf_counter() - begin
+    found, beliefs = answers()
+    found = found.reindex(truth.index)
+    chance = beliefs.reindex(truth.index).to_numpy()[np.arange(len(truth)), truth.to_numpy().astype(int)]
+    return {
+        "seconds": seconds,
+        "memory_mb": memory.added,
+        "error": float((found != truth).mean() * 100),
+        "log_loss": float(-np.log(np.maximum(np.nan_to_num(chance), 1e-15)).mean()),
+    }
+
+
+def why_not(system: str, name: str) -> str | None:
+    size = SETS[name]
+    if size and system.startswith("snorkel") and size["n_tasks"] * size["n_workers"] > MOST_DENSE_CELLS:
+        need = size["n_tasks"] * size["n_workers"] * 8 / 1e9
+        return f"needs a dense {need:.0f} GB matrix"
+    if size and system == "tacit robust":
+        return "pair list: for crowds of up to a few thousand workers"
+    return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS))
+    parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        print(json.dumps(run(*options.run)))
+        return
+    head = f"{'set':9} {'system':22} {'seconds':>9} {'vs crowd-kit':>13} {'added MB':>9} {'error %':>8} {'log-loss':>9}"
+    print(head)
+    totals: dict[str, list[float]] = {}
+    for name in options.sets:
+        results = {}
+        for system in sorted(options.systems, key=lambda s: not s.startswith("crowd-kit")):
+            if reason := why_not(system, name):
+                print(f"{name:9} {system:22} not run: {reason}", flush=True)
+                continue
+            done = subprocess.run(
+                [sys.executable, __file__, "--run", system, name], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+                print(f"{name:9} {system:22} failed: {last}", flush=True)
+                continue
+            row = results[system] = json.loads(done.stdout.splitlines()[-1])
+            peer = results.get("crowd-kit DawidSkene")
+            ratio = f"{peer['seconds'] / row['seconds']:.1f}x" if peer else "-"
+            print(
+                f"{name:9} {system:22} {row['seconds']:9.3f} {ratio:>13} {row['memory_mb']:9.0f} "
+                f"{row['error']:8.2f} {row['log_loss']:9.3f}",
+                flush=True,
+            )
+            if SETS[name] is None:
+                totals.setdefault(system, []).append(row["error"])
+    for system, errors in totals.items():
+        print(f"mean error on {len(errors)} real crowds: {system:22} {np.mean(errors):6.2f} %")
+
+
+if __name__ == "__main__":
+    main()
