@@ -182,7 +182,8 @@ def draw_confusions(
         confusion[each % 10 == 3] = 1 / n_classes
         same = each[each % 10 == 7]
         confusion[same] = np.eye(n_classes)[rng.integers(n_classes, size=len(same))][:, None, :]
-        confusion[(each % 20 == 9) & (n_workers >= 20)] = others / (n_classes - 1)
+        contrary = (each % 20 == 9) & (n_workers >= 20)
+        confusion[contrary] = confusion[contrary] @ others / (n_classes - 1)
     return confusion
 
 

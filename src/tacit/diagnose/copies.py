@@ -1,0 +1,111 @@
+"""Workers who agree with one another more than being right can explain.
+
+Under the model two workers who labelled the same task agree with probability
+
+    E_mj = Σ_k prior_k Σ_g A_m[k, g] A_j[k, g],
+
+independently from task to task, so the agreements on |S_mj| common tasks are binomial. If j copies a share c
+of m's labels, agreement rises to c + (1 − c) E: a pair is reported when c is large and far beyond chance.
+
+When most of a crowd copies one worker, the fit takes the copies for the truth and E itself goes to one. Such
+a group shows as a gap: some pairs say (nearly) always the same, while the next most similar pair is far from
+it. Two flawless workers among mediocre ones look just the same; no statistic could tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom, norm
+
+from tacit.data.labels import Labels
+from tacit.engine.mixture import Floats, Mixture
+from tacit.moments.pairs import PairCounts, count_label_pairs, pair_memory
+
+PAIR_EVENTS = 5_000_000
+"""Most times two labels meet on a task for which the pair list is built: about two seconds and 300 MB."""
+CO_LABELS = 20
+"""Common tasks a pair needs before copying is tested: with fewer, alike is not the same as copied."""
+COPIED_SHARE = 0.5
+"""Least share of copied labels that is reported: shared habits of honest workers stay below it."""
+ALIKE = 0.98
+"""Agreement from which two workers count as saying the same; copies with a slip of the finger stay above."""
+GAP = 0.95
+"""If honest pairs agree more often than this, a pair that always agrees is no surprise."""
+FALSE_ALARMS = 1e-3
+"""Chance that an honest crowd has any pair reported (Bonferroni over the tested pairs)."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Reported pairs of workers, the `share` of copied labels, the common tasks; and how many were tested."""
+
+    left: NDArray[np.intp]
+    right: NDArray[np.intp]
+    share: Floats
+    n_common: Ints
+    n_tested: int
+
+    def peers(self, n_workers: int) -> NDArray[np.intp]:
+        """For every worker the one they copy most (the most common tasks among equals), or -1."""
+        peer = np.full(n_workers, -1, np.intp)
+        order = np.lexsort((self.n_common, self.share))  # the strongest last, so that it stays
+        peer[self.left[order]] = self.right[order]
+        strongest = np.full(n_workers, -1.0)
+        strongest[self.left[order]] = self.share[order]
+        better = order[self.share[order] > strongest[self.right[order]]]
+        peer[self.right[better]] = self.left[better]
+        return peer
+
+
+def pairs_within_reach(labels: Labels, memory: int | None = None) -> PairCounts | None:
+    """The pair counts when they are affordable, else None."""
+    per_task = np.diff(labels.offsets)
+    events = int((per_task * (per_task - 1) // 2).sum())
+    if events > PAIR_EVENTS or (memory is not None and pair_memory(labels) > memory):
+        return None
+    return count_label_pairs(labels)
+
+
+def agreements(pairs: PairCounts) -> Ints:
+    """On how many common tasks each observed pair of workers gave the same label (P,)."""
+    size = int(pairs.first[1] - pairs.first[0])
+    left, right, _ = pairs.observed
+    coo = pairs.gram.tocoo()
+    row, col = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
+    same = (row % size == col % size) & (row < col)
+    key = (row[same] // size) * pairs.n_columns + col[same] // size
+    at = np.searchsorted(left * pairs.n_columns + right, key)
+    return np.bincount(at, coo.data[same], minlength=len(left)).astype(np.int64)
+
+
+def find_copies(pairs: PairCounts, mixture: Mixture) -> Alike:
+    """Pairs of workers whose agreement the model cannot explain."""
+    left, right, sizes = pairs.observed
+    same = agreements(pairs)
+    tested = sizes >= CO_LABELS
+    left, right, sizes, same = left[tested], right[tested], sizes[tested], same[tested]
+    level = FALSE_ALARMS / max(len(left), 1)
+    roots = (mixture.table * np.sqrt(mixture.weights)).reshape(pairs.n_columns, -1)
+    expected = np.minimum(np.einsum("pc,pc->p", roots[left], roots[right]), 1.0)  # E_mj
+    share = (same / np.maximum(sizes, 1) - expected) / np.maximum(1 - expected, 1e-12)
+    spread = np.sqrt(np.maximum(sizes * expected * (1 - expected), 1e-12))
+    beyond = (same - sizes * expected) / spread > norm.isf(level)
+    found = (beyond & (share >= COPIED_SHARE)) | _apart(sizes, same, level)
+    return Alike(left[found], right[found], np.clip(share[found], 0, 1), sizes[found], len(left))
+
+
+def _apart(sizes: Ints, same: Ints, level: float) -> NDArray[np.bool_]:
+    """Pairs that say the same although no other two workers come near it."""
+    rate = same / np.maximum(sizes, 1)
+    alike = rate >= ALIKE
+    if not alike.any() or alike.all():
+        return np.zeros(len(sizes), bool)
+    next_best = float(rate[~alike].max())
+    if next_best > GAP:
+        return np.zeros(len(sizes), bool)
+    return np.asarray(alike & (binom.sf(same - 1, sizes, next_best) < level))
