@@ -209,7 +209,7 @@ def _encode_labels(values: Any, abstain: Abstain, gold: Gold | None) -> tuple[ND
 def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
     if len(codes) and codes.min() < 0:
         row = int(np.argmax(codes < 0))
-        raise DataError(f"row {row + 1} has no {what}; every label needs a task and a worker: fill it in or remove the row")
+        raise DataError(f"row {row + 1} has no {what}; every label needs one: fill it in or remove the row")
 
 
 def _drop_abstentions(

@@ -82,16 +82,12 @@ def rotate_nonnegative(
     return Rotation(np.maximum(root @ turn, 0.0), turn, step + 1 - begin, path)
 
 
-def rotate_from_several(root: Floats, n_starts: int, rng: np.random.Generator, *, alpha: str = "diminishing") -> Rotation:
-    """The best of several random starting rotations, by the residual of (12a): for roots without a vote start."""
-    best, best_cost = rotate_nonnegative(root, alpha=alpha), np.inf
-    for start in range(n_starts):
-        turn = None if start == 0 else np.linalg.qr(rng.standard_normal((root.shape[1], root.shape[1])))[0]
-        candidate = rotate_nonnegative(root, alpha=alpha, turn=turn)
-        cost = float(np.square(candidate.factor - root @ candidate.turn).sum())
-        if cost < best_cost:
-            best, best_cost = candidate, cost
-    return best
+def rotate_from_several(root: Floats, n_starts: int, rng: np.random.Generator) -> Rotation:
+    """The best of the identity and random starting rotations, by the residual of (12a)."""
+    shape = (root.shape[1], root.shape[1])
+    turns = [None] + [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(n_starts - 1)]
+    tried = [rotate_nonnegative(root, turn=turn) for turn in turns]
+    return min(tried, key=lambda found: float(np.square(found.factor - root @ found.turn).sum()))
 
 
 def mixture_from_factor(factor: Floats, first: NDArray[np.int32], say: Floats) -> Mixture:

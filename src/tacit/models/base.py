@@ -51,7 +51,7 @@ class LatentModel(BaseEstimator):
         try:
             model._restore(file.arrays, file.metadata)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ModelFileError(f"{source} does not hold a consistent {file.name} model ({error}); fit it again") from error
+            raise ModelFileError(f"{source} holds an inconsistent {file.name} model ({error}); fit it again") from error
         return model
 
     def _progress(self, stage: str) -> Callable[[Step], None] | None:

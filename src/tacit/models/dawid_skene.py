@@ -318,10 +318,12 @@ class DawidSkene(LatentModel):
         if self.method != "auto" and self.method not in METHODS:
             raise DataError(f"there is no method {self.method!r}; the methods are auto, {', '.join(METHODS)}")
         if self.smoothing != "auto" and not float(self.smoothing) >= 0:
-            raise DataError(f"smoothing={self.smoothing!r} is not a number of pseudo-labels; give 'auto' or a number >= 0")
+            raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
 
     def _seed(self) -> int:
-        return 0 if self.random_state is None else int(np.random.default_rng(_entropy(self.random_state)).integers(2**31))
+        if self.random_state is None:
+            return 0
+        return int(np.random.default_rng(_entropy(self.random_state)).integers(2**31))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
