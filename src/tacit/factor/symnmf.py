@@ -28,6 +28,8 @@ ALPHA_FLOOR = 1e-6
 """α₍₀₎ of the paper's real-data runs; also where the diminishing schedule ends."""
 SHRINK = 0.8
 """ψ of the diminishing schedule ψ^(t+1): 23 rounds against 64 for α = 0 in the prototypes."""
+SETTLED = 1e-3
+"""Below this α the diminishing schedule may stop: a confusion matrix has no smaller entry when EM takes over."""
 LARGEST_SHARE = 0.5
 """The diminishing schedule begins where α is this share of the smallest column maximum of U Q₀."""
 START_FLOOR = 1e-3
@@ -75,7 +77,7 @@ def rotate_nonnegative(
             path.append(factor)
         w, _, vt = np.linalg.svd(factor.T @ root)  # (13b)
         new_turn = vt.T @ w.T  # (13c)
-        still = np.abs(new_turn - turn).max() < tol and schedule(alpha, step) <= ALPHA_FLOOR
+        still = np.abs(new_turn - turn).max() < tol and schedule(alpha, step) <= SETTLED
         turn = new_turn
         if still:
             break

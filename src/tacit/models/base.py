@@ -77,13 +77,13 @@ class LatentModel(BaseEstimator):
                 f"EM stopped at max_iter={limit} before its gain fell below tol={getattr(self, 'tol', None)}; "
                 "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if examination.verdict == "not identifiable":
             warnings.warn(
-                f"{examination.reasons[0]} (see report_ for all {len(examination.reasons)} reasons)",
+                f"{examination.reasons[0]} (report_ has the whole verdict)",
                 IdentifiabilityWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     converged_: bool
