@@ -109,7 +109,7 @@ TACIT_INLINE void rows_block(const Source &source, const Tables &t, int32_t *scr
 // One named function per register width: `target` cannot be a template argument.
 template <int W, class... A> void sum_plain(A &&...a) { sum_block<W, 2>(a...); }
 template <int W, class... A> void rows_plain(A &&...a) { rows_block<W, 2>(a...); }
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TACIT_BASELINE_ONLY)
 template <int W, class... A> __attribute__((target("avx2"))) void sum_avx2(A &&...a) { sum_block<W, (W == 2 ? 2 : 4)>(a...); }
 template <int W, class... A> __attribute__((target("avx2"))) void rows_avx2(A &&...a) { rows_block<W, (W == 2 ? 2 : 4)>(a...); }
 const bool has_avx2 = __builtin_cpu_supports("avx2");

@@ -1,0 +1,45 @@
+"""The same bits from every compiler at hand and from the baseline and AVX2 paths."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit import kernels
+
+SOURCES = Path(__file__).parents[2] / "src" / "tacit" / "kernels"
+FLAGS = ["-std=gnu++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-Wno-psabi", "-fPIC", "-shared", "-pthread"]
+
+
+def one_pass(n_classes):
+    rng = np.random.default_rng(n_classes)
+    per_row = rng.integers(0, 9, 3000)
+    offsets = np.concatenate([[0], np.cumsum(per_row)]).astype(np.int64)
+    cells = kernels.RaggedCells(offsets, rng.integers(0, 40, offsets[-1]).astype(np.int32))
+    log_weights = np.log(rng.dirichlet(np.ones(n_classes)))
+    log_table = np.log(rng.dirichlet(np.ones(n_classes), size=40))
+    return [
+        *kernels.mixture_sums(cells, log_weights, log_table),
+        *kernels.mixture_rows(cells, log_weights, log_table),
+    ]
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("path", [[], ["-DTACIT_BASELINE_ONLY"]], ids=["widest", "baseline"])
+def test_compilers_and_paths_agree_to_the_bit(compiler, path, tmp_path, monkeypatch):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    library = tmp_path / "kernels.so"
+    sources = [str(SOURCES / name) for name in ("mixture.cpp", "pairs.cpp")]
+    subprocess.run([compiler, *FLAGS, *path, *sources, "-o", str(library)], check=True, capture_output=True)
+    expected = [one_pass(n_classes) for n_classes in (2, 3, 7, 11, 40)]
+    other = ctypes.CDLL(str(library))
+    monkeypatch.setattr(kernels, "_library", lambda: other)
+    for n_classes, want in zip((2, 3, 7, 11, 40), expected, strict=True):
+        for got, value in zip(one_pass(n_classes), want, strict=True):
+            assert np.array_equal(got, value)
