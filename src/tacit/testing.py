@@ -1,0 +1,140 @@
+"""`check_model`: what every estimator of Tacit promises beyond scikit-learn's contract.
+
+>>> from tacit import DawidSkene
+>>> from tacit.simulate import crowd
+>>> from tacit.testing import check_model
+>>> check_model(DawidSkene(), crowd(60, 8, 3, random_state=0).labels)
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from tacit.models import load
+from tacit.models.base import LatentModel
+
+COMMON = ("max_iter", "tol", "random_state", "n_jobs", "verbose", "engine")
+FITTED = ("n_iter_", "converged_", "log_likelihood_", "objective_", "report_")
+
+
+def check_model(model: LatentModel, data: Any) -> None:
+    """Run every check on a fresh clone fitted to `data`; the first broken promise raises AssertionError."""
+    for check in CHECKS:
+        check(clone(model), data)
+
+
+def check_constructor_only_stores(model: LatentModel, data: Any) -> None:
+    for name, value in model.get_params(deep=False).items():
+        assert getattr(model, name) is value, f"{name} was changed by the constructor"
+    public = [name for name in vars(model) if name.endswith("_")]
+    assert not public, f"an unfitted model has the fitted attributes {public}"
+
+
+def check_common_parameters(model: LatentModel, data: Any) -> None:
+    parameters = inspect.signature(type(model).__init__).parameters
+    missing = [name for name in COMMON if name not in parameters]
+    assert not missing, f"the parameters {missing} that every iterative model has are missing"
+    later = list(parameters.values())[2:]
+    assert all(p.kind is p.KEYWORD_ONLY for p in later), "parameters after the first must be keyword-only"
+
+
+def check_fit_returns_self_and_sets_everything(model: LatentModel, data: Any) -> None:
+    before = copy.deepcopy(model.get_params(deep=False))
+    assert model.fit(data) is model, "fit must return self"
+    missing = [name for name in FITTED if not hasattr(model, name)]
+    assert not missing, f"fit did not set {missing}"
+    assert model.get_params(deep=False) == before, "fit changed a parameter"
+
+
+def check_numbers_are_finite(model: LatentModel, data: Any) -> None:
+    model.fit(data)
+    for name in ("log_likelihood_", "objective_"):
+        assert np.isfinite(getattr(model, name)), f"{name} is not finite"
+    for name, value in vars(model).items():
+        if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            assert np.isfinite(value).all(), f"{name} holds values that are not finite"
+
+
+def check_report_speaks(model: LatentModel, data: Any) -> None:
+    report = model.fit(data).report_
+    assert report.verdict in ("trusted", "caution", "not identifiable")
+    assert all(reason.strip() for reason in report.reasons)
+    assert report.verdict == "trusted" or report.reasons, "a doubt needs a reason"
+    assert "verdict" in str(report)
+    assert all(value >= 0 for value in report.seconds.values())
+
+
+def check_same_bits_again_and_on_threads(model: LatentModel, data: Any) -> None:
+    one, two = clone(model).set_params(n_jobs=1).fit(data), clone(model).set_params(n_jobs=2).fit(data)
+    for (name, left), right in zip(_arrays(one), (value for _, value in _arrays(two)), strict=True):
+        assert np.array_equal(left, right), f"{name} depends on the number of threads"
+
+
+def check_objective_never_falls(model: LatentModel, data: Any) -> None:
+    path = model.fit(data).objective_path_
+    assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all(), "EM decreased its objective"
+
+
+def check_start_alone(model: LatentModel, data: Any) -> None:
+    assert model.set_params(max_iter=0).fit(data).n_iter_ == 0, "max_iter=0 must give the start alone"
+
+
+def check_all_iterations(model: LatentModel, data: Any) -> None:
+    fitted = model.set_params(max_iter=3, tol=0.0)
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted.fit(data)
+    assert fitted.n_iter_ == 3, "tol=0 must run all of max_iter"
+    assert not fitted.converged_, "a fit that met its limit has not converged"
+
+
+def check_pickle(model: LatentModel, data: Any) -> None:
+    model.fit(data)
+    again = pickle.loads(pickle.dumps(model))
+    for (name, left), right in zip(_arrays(model), (value for _, value in _arrays(again)), strict=True):
+        assert np.array_equal(left, right), f"{name} changed in a pickle"
+    assert np.array_equal(again.predict(data), model.predict(data)), "a pickled model predicts something else"
+
+
+def check_model_file(model: LatentModel, data: Any) -> None:
+    model.fit(data)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / name for name in ("once.tacit", "twice.tacit")]
+        model.save(paths[0])
+        again = load(paths[0])
+        again.save(paths[1])
+        assert paths[0].read_bytes() == paths[1].read_bytes(), "a loaded model saves as something else"
+    assert type(again) is type(model)
+    assert np.array_equal(again.predict(data), model.predict(data)), "a loaded model predicts something else"
+    assert np.array_equal(again.predict_proba(data), model.predict_proba(data)), "probabilities changed in the file"
+
+
+def check_probabilities(model: LatentModel, data: Any) -> None:
+    model.fit(data)
+    beliefs = model.predict_proba(data)
+    assert ((beliefs >= 0) & (beliefs <= 1)).all()
+    np.testing.assert_allclose(beliefs.sum(axis=1), 1.0, atol=1e-12)
+    assert np.array_equal(model.classes_[beliefs.argmax(axis=1)], model.predict(data)), "predict is not the argmax"
+    np.testing.assert_allclose(beliefs, model.probabilities_, atol=1e-9)
+
+
+def _arrays(model: LatentModel) -> Iterator[tuple[str, Any]]:
+    for name, value in sorted(vars(model).items()):
+        if name.endswith("_") and isinstance(value, np.ndarray):
+            yield name, value
+
+
+CHECKS: list[Callable[[LatentModel, Any], None]] = [
+    value for name, value in sorted(globals().items()) if name.startswith("check_") and name != "check_model"
+]
