@@ -33,15 +33,20 @@ SHRINK = 1.0
 """Pseudo-labels that draw what a worker usually says to what the crowd does: one label is no habit."""
 TEST_WORK = 20_000_000
 """Labels · K looked at by the tests of classes; larger crowds are tested on a sample of their tasks."""
+MOST_WEAK = 10
+"""Unsupported classes taken away one by one; beyond, all that are weak are named as they are."""
+TWIN_RATIO = 0.5
+"""Two labels stand for one class when the rarer is given half as often as the other on the same tasks."""
 TABLE_TASKS = 10
 """Common tasks two workers need for their table to be tested."""
 
 
 @dataclass(frozen=True)
 class ClassSupport:
-    """Support (K,) of every class, from a `share` of the tasks."""
+    """Support (K,) of every class, for one without the class it is taken for or -1, and the share of tasks."""
 
     support: Floats
+    twin: NDArray[np.int64]
     share: float
 
 
@@ -75,19 +80,36 @@ def habits(counts: Floats) -> Floats:
 
 
 def class_support(labels: Labels, posterior: Floats, *, seed: int = 0) -> ClassSupport:
-    """Support of every class against the others explaining its labels, which `posterior` (n, K) knows."""
+    """Support of every class against the others explaining its labels; `posterior` (n, K) knows them.
+
+    The weakest class goes first and its tasks to the others, until all that are left have support: a class
+    that is not there could otherwise stand in for one that is.
+    """
     labels, share = sample_tasks(labels, labels.n_classes, seed)
-    support = np.array([_support_of_class(labels, posterior, h) for h in range(labels.n_classes)])
-    return ClassSupport(support, share)
+    K = labels.n_classes
+    left, support, twin = np.ones(K, bool), np.full(K, np.inf), np.full(K, -1)
+    for _ in range(MOST_WEAK):
+        for h in np.flatnonzero(left):
+            support[h] = _support_of_class(labels, posterior, int(h), left)
+        weakest = int(np.argmin(np.where(left, support, np.inf)))
+        if support[weakest] >= LEAST_SUPPORT or left.sum() < 2:
+            break
+        left[weakest] = False
+        twin[weakest] = _twin_of(labels, posterior, weakest, left)
+    return ClassSupport(support, twin, share)
 
 
-def _support_of_class(labels: Labels, posterior: Floats, h: int) -> float:
+def _given_to(posterior: Floats, classes: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """The likeliest of `classes` for every task (n,)."""
+    return np.asarray(np.where(classes, posterior, -1.0).argmax(axis=1))
+
+
+def _support_of_class(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_]) -> float:
     """Each task goes to its likeliest other class; who says h there is counted anew, residuals multiplied."""
     M, K = labels.n_workers, labels.n_classes
     task, says = labels.task_of(), labels.given == h
-    without = posterior.copy()
-    without[:, h] = -1.0
-    at = labels.workers.astype(np.int64) * K + without.argmax(axis=1)[task]  # worker and class
+    others = left & (np.arange(K) != h)
+    at = labels.workers.astype(np.int64) * K + _given_to(posterior, others)[task]  # worker and class
     seen = np.bincount(at, minlength=M * K).reshape(M, K)
     said_h = np.bincount(at, says, M * K).reshape(M, K)
     overall = said_h.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
@@ -95,13 +117,14 @@ def _support_of_class(labels: Labels, posterior: Floats, h: int) -> float:
     return support_of(products(task, labels.n_rows, says - usual.ravel()[at]))
 
 
-def pair_support(labels: Labels, g: int, h: int) -> float:
-    """Support for telling class g from class h, from the labels g and h alone."""
-    kept = (labels.given == g) | (labels.given == h)
-    task, worker, says = labels.task_of()[kept], labels.workers[kept], labels.given[kept] == g
-    counts = np.bincount(worker * 2 + says, minlength=2 * labels.n_workers).reshape(-1, 2)
-    usual = habits(counts.astype(np.float64))[:, 1]
-    return support_of(products(task, labels.n_rows, says - usual[worker]))
+def _twin_of(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_]) -> int:
+    """The class on whose tasks workers say h nearly as often as its own name, or -1."""
+    K = labels.n_classes
+    at = _given_to(posterior, left)[labels.task_of()] * K + labels.given
+    said = np.bincount(at, minlength=K * K).reshape(K, K)  # (class, label)
+    ratio = np.where(left, said[:, h] / np.maximum(said.diagonal(), 1), 0.0)
+    best = int(np.argmax(ratio))
+    return best if ratio[best] >= TWIN_RATIO else -1
 
 
 def sample_tasks(labels: Labels, work_per_label: int, seed: int) -> tuple[Labels, float]:

@@ -122,7 +122,7 @@ def _examine_sizes(examiner: Examiner, labels: Labels) -> None:
     if typical < LABELS_PER_WORKER:
         examiner.doubt(
             "caution",
-            f"Half of the labels come from workers with {typical} labels or fewer, too few to learn who is "
+            f"Half of the labels come from workers who gave {typical} or fewer, too few to learn who is "
             f"reliable; ask fewer workers for more labels each, {LABELS_PER_WORKER} at the least.",
         )
 
@@ -196,7 +196,7 @@ def _examine_model(
         "H": {
             "rows": len(factor),
             "rank": int((values > values[0] * len(factor) * np.finfo(float).eps).sum()),
-            "condition": float(values[0] / max(values[-1], np.finfo(float).tiny)),
+            "condition": float(values[0] / max(values[-1], values[0] / theorems.WORST_CONDITION)),
             "epsilon": epsilon.tolist(),
         },
         "scattered_necessary_test": None if scatter is None else vars(scatter),

@@ -5,18 +5,16 @@ Each function adds its quantities and doubts to an `Examiner`.
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.labels import Labels
 from tacit.diagnose.agreement import (
     LEAST_SUPPORT,
+    ClassSupport,
     class_support,
     crowd_support,
-    pair_support,
     tables_related,
 )
 from tacit.diagnose.report import Examination, Examiner
@@ -31,8 +29,6 @@ MOST_WORKERS = 2_000
 """Workers for whom reachable co-occurrences are counted: the cost is cubic."""
 TABLE_CELLS = 50_000_000
 """Cells of two-way tables tested for any relation at all."""
-MOST_TWINS = 20
-"""Unsupported classes compared two by two; beyond, they are only named."""
 SHOWN = 5
 """Names spelled out in a sentence."""
 
@@ -112,7 +108,7 @@ def examine_classes(examiner: Examiner, labels: Labels, posterior: Floats, pairs
     if overall < LEAST_SUPPORT:
         _doubt_cause(examiner, overall, pairs)
     elif labels.n_classes > 2:  # of two classes one is what the other is not: the crowd's support is theirs
-        _doubt_classes(examiner, labels, found.support)
+        _doubt_classes(examiner, labels, found)
 
 
 def _doubt_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -> None:
@@ -134,20 +130,16 @@ def _doubt_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -
         )
 
 
-def _doubt_classes(examiner: Examiner, labels: Labels, support: NDArray[np.float64]) -> None:
-    weak = np.flatnonzero(support < LEAST_SUPPORT).tolist()
-    twins = [
-        pair for pair in combinations(weak[:MOST_TWINS], 2) if pair_support(labels, *pair) < LEAST_SUPPORT
-    ]
-    names = labels.class_names
-    if twins:
-        told = [f"{spell(names[g])} and {spell(names[h])}" for g, h in twins]
+def _doubt_classes(examiner: Examiner, labels: Labels, found: ClassSupport) -> None:
+    weak, names = np.flatnonzero(found.support < LEAST_SUPPORT), labels.class_names
+    blurred = [f"{spell(names[h])} and {spell(names[found.twin[h]])}" for h in weak if found.twin[h] >= 0]
+    if blurred:
         examiner.doubt(
             "caution",
-            f"Some classes cannot be told apart ({listed(told)}): workers choose between their labels as if at "
-            "random; explain the difference to them, or merge the classes.",
+            f"Too few tasks show that some classes differ ({listed(blurred)}): workers give either label much as "
+            "if at random; explain the difference to them, merge the classes, or buy more labels.",
         )
-    alone = [spell(names[h]) for h in weak if not any(h in pair for pair in twins)]
+    alone = [spell(names[h]) for h in weak if found.twin[h] < 0]
     if alone:
         examiner.doubt(
             "caution",

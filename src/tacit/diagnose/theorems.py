@@ -36,6 +36,11 @@ SUPPORT = 0.01
 SPECTRUM_WORK = 20_000_000
 """Pairs · K³ of the decomposed co-occurrence matrices; with more, ϱ is that of every so many-th pair."""
 
+WORST_CONDITION = 1e15
+"""Condition number of a singular matrix, as far as double precision can tell."""
+NOTHING = 1e-60
+"""A singular value or gap of zero, still invertible to the fourth power: the quantities stay finite."""
+
 Quantities = dict[str, float | None]
 
 
@@ -49,19 +54,17 @@ def theorem_1(mixture: Mixture, pairs: PairCounts) -> Quantities:
     confusions = unstack_confusions(mixture)
     K = mixture.n_classes
     values = np.linalg.svd(confusions, compute_uv=False)
-    gamma = float((values[:, 0] / np.maximum(values[:, -1], np.finfo(float).tiny)).max())
+    gamma = float((values[:, 0] / np.maximum(values[:, -1], values[:, 0] / WORST_CONDITION)).max())
     left, right, sizes = pairs.observed
     if not len(sizes):
         return {"gamma": gamma, "rho_min": None, "asked_common_tasks": None, "promised_error": None}
     every = max(-(-len(left) * K**3 // SPECTRUM_WORK), 1)
     scaled = confusions.transpose(0, 2, 1) * mixture.weights  # A_m D with A_m (given, true)
     blocks = scaled[left[::every]] @ confusions[right[::every]]  # R_mj = A_m D A_jᵀ (2)
-    smallest = float(np.linalg.svd(blocks, compute_uv=False)[:, -1].min())
-    tiny = np.finfo(float).tiny
-    log_term = np.log(1 / DELTA)
-    asked = K**2 * gamma**2 * log_term / max(smallest, tiny**0.25) ** 4
-    fewest = int(sizes.min())
-    error = K**2 * gamma**3 * np.sqrt(log_term) / (max(smallest, tiny**0.5) ** 2 * np.sqrt(fewest))
+    smallest = max(float(np.linalg.svd(blocks, compute_uv=False)[:, -1].min()), NOTHING)
+    log_term, fewest = np.log(1 / DELTA), int(sizes.min())
+    asked = K**2 * gamma**2 * log_term / smallest**4
+    error = K**2 * gamma**3 * np.sqrt(log_term) / (smallest**2 * np.sqrt(fewest))
     return {
         "gamma": gamma,
         "rho_min": smallest,
@@ -100,7 +103,7 @@ def theorem_3(mixture: Mixture, noise: float) -> dict[str, float]:
     beta = np.append(np.linalg.svd(factor, compute_uv=False), 0.0)
     gamma_0 = float((beta[:-1] ** 2 - beta[1:] ** 2).min())  # (iv)
     eta = n_positive / (rows * K) * (1 + rows * zeta)
-    rho = K * eta * sigma**4 / gamma_0**2 if gamma_0 > 0 else float("inf")
+    rho = K * eta * sigma**4 / max(gamma_0, NOTHING) ** 2
     spread = K**2 * (1 - (n_positive - 1) / (rows * K))
     smallest = float(factor[positive].min()) if n_positive else 0.0
     return {

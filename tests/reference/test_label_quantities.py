@@ -1,0 +1,264 @@
+"""The quantities of the label diagnosis against literal loops, written from the definitions alone."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from tacit.diagnose import agreement, copies, labels, scatter, theorems, workers
+from tacit.engine.mixture import Mixture, stack_confusions
+from tacit.moments.pairs import count_label_pairs
+from tacit.simulate import crowd
+
+EXACT = {"rtol": 1e-10, "atol": 1e-12}
+
+
+@pytest.fixture(params=[(40, 5, 2), (60, 7, 3), (50, 6, 4)])
+def world(request):
+    """A small crowd and a mixture that is near, but not at, what made it."""
+    n_tasks, n_workers, n_classes = request.param
+    data = crowd(n_tasks, n_workers, n_classes, labels_per_task=3.5, random_state=n_classes)
+    blurred = 0.9 * data.confusion + 0.1 / n_classes
+    weights = np.random.default_rng(n_classes).dirichlet(np.full(n_classes, 9.0))
+    return data.coded(), stack_confusions(weights, blurred)
+
+
+def posterior_by_hand(data, mixture: Mixture, task: int, skipped: int | None = None) -> np.ndarray:
+    joint = mixture.weights.copy()
+    for at in range(data.offsets[task], data.offsets[task + 1]):
+        if at != skipped:
+            joint = joint * mixture.table[data.workers[at] * data.n_classes + data.given[at]]
+    return joint / joint.sum()
+
+
+# ------------------------------------------------------------------- theorems
+
+
+def test_zeta_is_the_largest_leverage(world):
+    _, mixture = world
+    H = theorems.stacked_factor(mixture)
+    inverse = np.linalg.inv(H.T @ H)
+    by_row = [float(row @ inverse @ row) for row in H]
+    np.testing.assert_allclose(theorems.leverages(H), by_row, **EXACT)
+    rng = np.random.default_rng(0)
+    for _ in range(200):  # Assumption 1 (ii): no Θ exceeds it
+        theta = rng.standard_normal((H.shape[1], H.shape[1]))
+        ratio = max(np.sum((row @ theta) ** 2) for row in H) / np.sum((H @ theta) ** 2)
+        assert ratio <= max(by_row) + 1e-12
+    best = H[int(np.argmax(by_row))] @ inverse  # and this rank-one Θ attains it
+    assert np.max((H @ best) ** 2) / np.sum((H @ best) ** 2) == pytest.approx(max(by_row), abs=1e-12)
+
+
+def test_theorem_3(world):
+    data, mixture = world
+    H = theorems.stacked_factor(mixture)
+    J, K = data.n_workers * data.n_classes, data.n_classes
+    sigma = sum(H[j, k] ** 2 for j in range(J) for k in range(K)) ** 0.5
+    positive = [(j, k) for j in range(J) for k in range(K) if mixture.table[j, k] > theorems.SUPPORT]
+    values = sorted(np.linalg.eigvalsh(H.T @ H), reverse=True)  # β_k²
+    gamma_0 = min(a - b for a, b in zip(values, [*values[1:], 0.0], strict=True))
+    zeta = theorems.leverages(H).max()
+    eta = len(positive) / (J * K) * (1 + J * zeta)
+    expected = {
+        "sigma": sigma,
+        "zeta": zeta,
+        "n_positive": len(positive),
+        "allowed_positive": J * gamma_0**2 / ((1 + J * zeta) * sigma**4),
+        "gamma_0": gamma_0,
+        "eta": eta,
+        "rho": K * eta * sigma**4 / gamma_0**2,
+        "noise": 0.3,
+        "smallest_positive": min(H[j, k] for j, k in positive),
+        "delta": min(1.0, 2 * np.exp(-2 * len(positive) / (K**2 * (1 - (len(positive) - 1) / (J * K))))),
+    }
+    found = theorems.theorem_3(mixture, 0.3)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-8, err_msg=name)
+
+
+def test_theorems_1_and_2(world):
+    data, mixture = world
+    pairs = count_label_pairs(data)
+    K, M = data.n_classes, data.n_workers
+    A = [mixture.table[m * K : (m + 1) * K] for m in range(M)]  # (given, true), as the paper writes it
+    sizes = {
+        (m, j): sum(
+            {m, j} <= set(data.workers[data.offsets[n] : data.offsets[n + 1]].tolist())
+            for n in range(data.n_rows)
+        )
+        for m, j in combinations(range(M), 2)
+    }
+    sizes = {pair: size for pair, size in sizes.items() if size}
+    gamma = max(np.linalg.cond(block) for block in A)
+    D = np.diag(mixture.weights)
+    rho = min(np.linalg.svd(A[m] @ D @ A[j].T, compute_uv=False)[-1] for m, j in sizes)
+    found = theorems.theorem_1(mixture, pairs)
+    log_term, S = np.log(1 / theorems.DELTA), min(sizes.values())
+    np.testing.assert_allclose(found["gamma"], gamma, rtol=1e-8)
+    np.testing.assert_allclose(found["rho_min"], rho, rtol=1e-8)
+    np.testing.assert_allclose(found["asked_common_tasks"], K**2 * gamma**2 * log_term / rho**4, rtol=1e-7)
+    promised = K**2 * gamma**3 * log_term**0.5 / (rho**2 * S**0.5)
+    np.testing.assert_allclose(found["promised_error"], promised, rtol=1e-7)
+    L = M * (M - 1) / 2
+    second = theorems.theorem_2(pairs, K)
+    np.testing.assert_allclose(second["missing_term"], (M * K**2 * np.log(M) / len(sizes)) ** 0.5, **EXACT)
+    noise = sum((1 + M**0.5) / size**0.5 for size in sizes.values())
+    np.testing.assert_allclose(second["sampling_term"], (1 / len(sizes) + 1 / L) * noise, **EXACT)
+
+
+def test_lemma_8():
+    found = theorems.admissible_alpha(sigma=2.0, smallest_positive=0.5, noise=0.05, start=0.0025)
+    assert found == {"alpha_low": pytest.approx(0.15), "alpha_high": pytest.approx(0.35)}
+    empty = theorems.admissible_alpha(sigma=2.0, smallest_positive=0.5, noise=0.3)
+    assert empty["alpha_low"] > empty["alpha_high"]
+
+
+# -------------------------------------------------------------------- scatter
+
+
+def inside_by_lp(rows: np.ndarray, x: np.ndarray) -> bool:
+    """x = Hᵀθ, θ ≥ 0 has a solution."""
+    return linprog(np.zeros(len(rows)), A_eq=rows.T, b_eq=x, bounds=(0, None)).status == 0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 6])
+def test_specialists_are_scattered(n_classes):
+    found = scatter.check_scatter(np.eye(n_classes) * 0.4, np.random.default_rng(0))
+    assert found.share_inside == 1
+    assert found.farthest < 1e-7
+    assert found.exact == (n_classes == 2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 6])
+def test_a_narrow_cone_is_not(n_classes):
+    rng = np.random.default_rng(1)
+    narrow = 1 + 0.1 * rng.random((50, n_classes))
+    found = scatter.check_scatter(narrow, rng)
+    assert found.share_inside == 0
+    assert found.farthest > 0.1
+
+
+def test_distance_to_cone_agrees_with_linear_programming():
+    rng = np.random.default_rng(2)
+    for n_classes in (3, 4, 5):
+        rows = rng.dirichlet(np.full(n_classes, 0.3), size=30)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        directions = scatter.boundary_directions(n_classes, rng)
+        assert np.allclose(directions.sum(axis=1), np.sqrt(n_classes - 1))  # on the boundary of C
+        verdicts = [
+            (scatter.distance_to_cone(rows, x) < 1e-6, inside_by_lp(rows, x)) for x in directions[:40]
+        ]
+        assert all(ours == theirs for ours, theirs in verdicts)
+        assert {ours for ours, _ in verdicts} == {True, False}
+
+
+def test_nearest_rows_and_row_count():
+    factor = np.array([[0.3, 0.0, 0.0], [0.1, 0.4, 0.0], [0.2, 0.2, 0.1], [0.0, 0.0, 0.0]])
+    by_hand = [
+        min(np.linalg.norm(row / row.sum() - np.eye(3)[k]) for row in factor if row.sum() > 0) for k in range(3)
+    ]
+    np.testing.assert_allclose(scatter.nearest_to_axes(factor), by_hand, **EXACT)
+    assert scatter.rows_for_scatter(3, 0.1) == pytest.approx(4 / 0.01 * np.log(6 / 0.05))
+    assert scatter.rows_for_scatter(2, 0.1) is None
+
+
+# ------------------------------------------------- labels judged by the others
+
+
+def test_every_label_is_judged_by_the_others(world):
+    data, mixture = world
+    own = workers.own_posterior(data, mixture)
+    found = workers.leave_out(data, mixture, own)
+    pattern = workers.error_pattern(data, mixture)
+    np.testing.assert_allclose(pattern.sum(axis=1), 1, **EXACT)
+    for task in range(data.n_rows):
+        np.testing.assert_allclose(own[task], posterior_by_hand(data, mixture, task), **EXACT)
+        for at in range(data.offsets[task], data.offsets[task + 1]):
+            others, given = posterior_by_hand(data, mixture, task, skipped=at), data.given[at]
+            np.testing.assert_allclose(found.right[at], others[given], **EXACT)
+            wrong = sum(others[k] * pattern[k, given] for k in range(data.n_classes))
+            np.testing.assert_allclose(found.wrong[at], wrong, **EXACT)
+            assert found.decisive[at] == (others.argmax() != own[task].argmax())
+
+
+def test_accuracy_is_the_top_of_its_likelihood(world):
+    data, mixture = world
+    left_out = workers.leave_out(data, mixture, workers.own_posterior(data, mixture))
+    found = workers.worker_quality(data, mixture, left_out=left_out)
+    grid = np.linspace(0.0005, 0.9995, 1_000)
+    for m in range(data.n_workers):
+        mine = data.workers == m
+        right, wrong = left_out.right[mine][:, None], left_out.wrong[mine][:, None]
+        value = np.log(grid * right + (1 - grid) * wrong).sum(axis=0) + np.log(grid * (1 - grid)) / 2
+        assert abs(grid[value.argmax()] - found.accuracy[m]) < 1.1e-3
+        assert 0 <= found.low[m] <= found.accuracy[m] <= found.high[m] <= 1
+
+
+# ------------------------------------------------------- agreement and copies
+
+
+def residual_products(data, residual) -> np.ndarray:
+    x = np.zeros(data.n_rows)
+    for task in range(data.n_rows):
+        for a, b in combinations(range(data.offsets[task], data.offsets[task + 1]), 2):
+            x[task] += residual[a] * residual[b]
+    return x
+
+
+def test_crowd_support(world):
+    data, _ = world
+    K = data.n_classes
+    overall = np.bincount(data.given, minlength=K) / data.n_labels
+    x = np.zeros(data.n_rows)
+    for g in range(K):
+        residual = []
+        for worker, given in zip(data.workers, data.given, strict=True):
+            mine = data.given[data.workers == worker]
+            residual.append((given == g) - ((mine == g).sum() + overall[g]) / (len(mine) + 1))
+        x += residual_products(data, residual)
+    np.testing.assert_allclose(agreement.crowd_support(data), x.sum() / np.sqrt((x**2).sum()), rtol=1e-9)
+
+
+def test_class_support(world):
+    data, mixture = world
+    K, own = data.n_classes, workers.own_posterior(data, mixture)
+    task_of = data.task_of()
+    for h in range(K):
+        best = [max((k for k in range(K) if k != h), key=lambda k, n=n: own[n, k]) for n in range(data.n_rows)]
+        near = np.array(best)[task_of]
+        says = data.given == h
+        residual = []
+        for worker, k, said in zip(data.workers, near, says, strict=True):
+            alike = (data.workers == worker) & (near == k)
+            overall = says[near == k].mean()
+            residual.append(said - (says[alike].sum() + overall) / (alike.sum() + 1))
+        x = residual_products(data, residual)
+        found = agreement._support_of_class(data, own, h, np.ones(K, bool))
+        np.testing.assert_allclose(found, x.sum() / np.sqrt((x**2).sum()), rtol=1e-9)
+
+
+def test_agreements_of_pairs(world):
+    data, mixture = world
+    pairs, K = count_label_pairs(data), data.n_classes
+    same, expected = copies.agreements(pairs), copies.expected_agreement(pairs, mixture)
+    said = {(n, m): g for n, m, g in zip(data.task_of(), data.workers, data.given, strict=True)}
+    for at, (m, j) in enumerate(zip(*pairs.observed[:2], strict=True)):
+        both = [n for n in range(data.n_rows) if (n, m) in said and (n, j) in said]
+        assert pairs.observed[2][at] == len(both)
+        assert same[at] == sum(said[n, m] == said[n, j] for n in both)
+        by_hand = sum(
+            mixture.weights[k] * mixture.table[m * K + g, k] * mixture.table[j * K + g, k]
+            for k in range(K)
+            for g in range(K)
+        )
+        np.testing.assert_allclose(expected[at], by_hand, **EXACT)
+
+
+def test_middle_count():
+    assert labels.middle_count(np.array([1, 1, 1, 1, 100])) == 100
+    assert labels.middle_count(np.array([2, 2, 2, 2])) == 2
+    assert labels.middle_count(np.zeros(3, np.int64)) == 0
