@@ -12,9 +12,9 @@ from tacit.cli.common import Talk
 
 @click.command()
 @click.argument("key", metavar="KEY")
-@click.option("--repeats", type=click.IntRange(min=1), help="Repeats of what is random; the paper's number by default.")
+@click.option("--repeats", type=click.IntRange(min=1), help="Repeats of what is random; the paper's by default.")
 @click.option("--quick", is_flag=True, help="Few repeats, without what takes long.")
-@click.option("--out", default="tacit-reproduce", show_default=True, help="Folder for results.csv and figures.")
+@click.option("--out", default="tacit-reproduce", show_default=True, help="Folder for results.csv.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The one seed.")
 @click.option("--quiet", is_flag=True, help="No talk on stderr.")
 def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, quiet: bool) -> int:
@@ -32,8 +32,6 @@ def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, q
         raise click.UsageError(f"there is no table or figure {key!r}; the keys are {', '.join(KEYS)}")
     talk = Talk(quiet)
     data = find_data()
-    if data is None:
-        talk.say("no data folder: rows that need one are skipped; set TACIT_DATA to the folder that holds it")
     run = Run(repeats, quick, seed, data, talk.say)
     outcomes: dict[str, Outcome] = {}
     for name in chosen:
@@ -41,6 +39,8 @@ def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, q
         outcomes[name] = KEYS[name](run)
         click.echo(render(name, outcomes[name]) + "\n")
         talk.say(f"{name}: {time.perf_counter() - begin:.1f} s")
+    if any(row.note.startswith("skipped: no ") for outcome in outcomes.values() for row in outcome.rows):
+        talk.say(f"some rows lack data; it is looked for in {data or 'the folder that TACIT_DATA names'}")
     written, missing = write_outcomes(outcomes, Path(out))
     for sentence in missing:
         talk.say(sentence)

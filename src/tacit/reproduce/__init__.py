@@ -1,4 +1,4 @@
-"""The papers' tables and figures next to ours. `KEYS` names them; nothing but the command line imports this."""
+"""The papers' tables and figures next to ours. Only the command line imports this."""
 
 from __future__ import annotations
 

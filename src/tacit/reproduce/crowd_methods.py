@@ -46,8 +46,8 @@ class Polish:
 
 
 PLAIN_EM = Polish(smoothing=0.0, tol=1e-6, max_iter=500)
-"""Maximum likelihood until the cost changes by less than 1e-6 of itself, as the paper stops; a label's share of
-the log-likelihood is about one nat."""
+"""Maximum likelihood until the cost changes by less than 1e-6 of itself, as the paper stops; a label's share
+of the log-likelihood is about one nat."""
 TACIT_EM = Polish(SMOOTHING, DawidSkene().tol, DawidSkene().max_iter)
 
 
@@ -97,7 +97,7 @@ def solve(labels: Labels, recipe: Recipe, seed: int) -> Answer:
 def _solve_auto(labels: Labels, seed: int) -> Answer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", IdentifiabilityWarning)  # tables are about the answer, not the verdict
+        warnings.simplefilter("ignore", IdentifiabilityWarning)  # the table judges, not the verdict
         model = DawidSkene(random_state=seed).fit(labels)
     took = sum(value for stage, value in model.report_.seconds.items() if stage != "diagnose")
     return Answer(model.probabilities_, stack_confusions(model.prior_, model.confusion_), took)
@@ -124,10 +124,10 @@ def released_robust(pair_weight: PairWeight) -> Method:
     return start
 
 
-def robust_root(pairs: PairCounts, n_classes: int, rng: np.random.Generator, pair_weight: PairWeight) -> Floats:
+def robust_root(pairs: PairCounts, n_classes: int, rng: np.random.Generator) -> Floats:
     """The stacked square root (M·K, K) by robust imputation, from a random one."""
     shape = (pairs.n_columns * n_classes, n_classes)
-    return fit_robust_root(pairs, rng.random(shape) / n_classes, pair_weight=pair_weight)[0]
+    return fit_robust_root(pairs, rng.random(shape) / n_classes, pair_weight="robust")[0]
 
 
 def designated_root(pairs: PairCounts, n_classes: int, least_ratio: float = LEAST_RATIO) -> Floats:
@@ -136,14 +136,14 @@ def designated_root(pairs: PairCounts, n_classes: int, least_ratio: float = LEAS
 
 
 def one_order(root: Floats, pairs: PairCounts, counts: Floats, rng: np.random.Generator) -> Mixture:
-    """Rotation (13) of a root, with one order of classes for all workers: crowds whose workers may mislead."""
+    """Rotation (13) of a root with one order of classes for all: for crowds whose workers may mislead."""
     rotation = rotate_from_several(root, 4, rng)
     return mixture_from_factor(rotation.factor, pairs.first, counts)
 
 
 def global_robust(labels: Labels, settings: Settings) -> Start:
     """RobSymNMF from a random root, one order of classes."""
-    return _globally(labels, settings, lambda pairs: robust_root(pairs, labels.n_classes, settings.rng, "robust"))
+    return _globally(labels, settings, lambda pairs: robust_root(pairs, labels.n_classes, settings.rng))
 
 
 def global_designated(labels: Labels, settings: Settings) -> Start:

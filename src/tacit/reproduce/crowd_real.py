@@ -91,7 +91,7 @@ def _run_row(run: Run, name: str, crowd: KnownCrowd, recipe: Recipe, repeats: in
 
 
 def missing_note(name: str, labels: Labels) -> str:
-    """Share of missing co-occurrences before and after imputation by designated workers, next to the paper's."""
+    """Share of missing co-occurrences before and after imputation by designated workers, and the paper's."""
     left, right, _ = count_label_pairs(labels).observed
     observed = np.zeros((labels.n_workers, labels.n_workers), bool)
     observed[left, right] = observed[right, left] = True

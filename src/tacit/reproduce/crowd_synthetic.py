@@ -97,7 +97,7 @@ def exact_pairs(confusion: Floats, prior: Floats, observed: NDArray[np.bool_]) -
 
 
 def draw_observed(n_workers: int, missing: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Pairs seen with such a chance that the given share of all blocks, the diagonal among them, is missing."""
+    """Pairs seen by chance, such that this share of all blocks, diagonal included, is missing."""
     chance = (1 - missing) * n_workers / (n_workers - 1)
     upper = np.triu(rng.random((n_workers, n_workers)) < chance, 1)
     return np.asarray(upper | upper.T)
@@ -113,9 +113,9 @@ def table6(run: Run) -> Outcome:
             for method, figures in TABLE6.items():
                 errors, seconds = zip(*(trial[method] for trial in trials), strict=True)
                 dataset = f"{prior} prior, {missing:.0%} of blocks missing"
-                row = Row(dataset, method, RELEASED, MSE, paper=figures[column])
                 median = f"median {np.median(errors):.3g}"
-                rows.append(mean_row(Row(**{**row.__dict__, "note": median}), errors, seconds))
+                row = Row(dataset, method, RELEASED, MSE, paper=figures[column], note=median)
+                rows.append(mean_row(row, errors, seconds))
     return Outcome(f"exact co-occurrences of 25 workers, 3 classes, {len(seeds)} trials", rows)
 
 
@@ -128,7 +128,7 @@ def _exact_trial(seed: int, prior: PriorKind, missing: float) -> dict[str, tuple
     for method in TABLE6:
         begin = time.perf_counter()
         if method == "RobSymNMF":
-            root = robust_root(pairs, n_classes, rng, "robust")
+            root = robust_root(pairs, n_classes, rng)
         else:
             root = designated_root(pairs, n_classes, NO_NOISE)
         found = one_order(root, pairs, np.ones(n_workers), rng)

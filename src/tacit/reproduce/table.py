@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +85,7 @@ Experiment = Callable[[Run], Outcome]
 
 
 def find_data() -> Path | None:
-    """The folder of data sets: $TACIT_DATA, else ``../shared/data`` beside the working folder or the repository."""
+    """The folder of data sets: $TACIT_DATA, or ``../shared/data`` of the working folder or the repository."""
     named = os.environ.get(DATA_VARIABLE)
     if named:
         return Path(named) if Path(named).is_dir() else None
@@ -99,20 +99,14 @@ def find_data() -> Path | None:
 
 def absent(name: str) -> str:
     """The note of a row whose data is missing."""
-    return f"skipped: no {name} (set {DATA_VARIABLE} to the folder that holds it)"
+    return f"skipped: no {name}"
 
 
 def mean_row(row: Row, values: Iterable[float], seconds: Iterable[float]) -> Row:
     """`row` with the mean, spread and time of its repeats."""
     got, took = np.array(list(values)), np.array(list(seconds))
     spread = float(got.std(ddof=1)) if len(got) > 1 else None
-    filled = {
-        "ours": float(got.mean()),
-        "spread": spread,
-        "seconds": float(took.mean()),
-        "repeats": len(got),
-    }
-    return Row(**{**{f.name: getattr(row, f.name) for f in fields(row)}, **filled})
+    return replace(row, ours=float(got.mean()), spread=spread, seconds=float(took.mean()), repeats=len(got))
 
 
 def render(key: str, outcome: Outcome) -> str:
@@ -185,5 +179,5 @@ def write_outcomes(outcomes: dict[str, Outcome], folder: Path) -> tuple[list[Pat
             outcome.curves.draw(outcome.curves.columns, stem.with_suffix(".png"))
             written.append(stem.with_suffix(".png"))
         except ModuleNotFoundError as error:
-            missing.append(f"{stem.name}.png skipped: {error.name} is not installed (pip install 'tacit[plot]')")
+            missing.append(f"{stem.name}.png skipped: {error.name} is not installed (the extra `plot` has it)")
     return written, missing
