@@ -185,5 +185,6 @@ def test_an_engine_gives_prior_to_a_task_without_labels():
     labels = from_long(["x", "x", "y", "z", "z"], ["a", "b", "a", "a", "b"], [0, 0, None, 1, 1])
     model = DawidSkene().fit(labels)
     row = list(labels.task_names).index("y")
-    np.testing.assert_allclose(model.probabilities_[row], model.prior_ ** model.confidence_ / (model.prior_ ** model.confidence_).sum())
+    cooled = model.prior_**model.confidence_
+    np.testing.assert_allclose(model.probabilities_[row], cooled / cooled.sum())
     assert MemoryEngine(labels, 1).n_rows == 3

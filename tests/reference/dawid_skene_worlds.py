@@ -6,8 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.labels import Labels, from_wide
+from tacit.data.labels import Labels
 from tacit.moments.pairs import PairCounts
+
+from .label_matrices import coded
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +48,7 @@ def draw_labels(
     above = A.cumsum(axis=1)[:, :, truth] < rng.random((n_workers, 1, n_tasks))
     given = np.minimum(above.sum(axis=1), n_classes - 1).T
     wide = np.where(rng.random((n_tasks, n_workers)) < observed, given, -1)
-    return from_wide(wide, classes=np.arange(n_classes)), truth
+    return coded(wide, n_classes), truth
 
 
 def tenths(rng: np.random.Generator, n_workers: int, n_classes: int) -> Floats:
@@ -67,4 +69,4 @@ def exact_labels(A: Floats, weights: Floats) -> Labels:
     answers = np.indices((n_classes,) * n_workers).reshape(n_workers, -1).T
     chance = weights * np.prod([A[m][answers[:, m]] for m in range(n_workers)], axis=0)
     counts = np.rint(chance.sum(axis=1) * 10 ** (n_workers + 1)).astype(np.int64)
-    return from_wide(np.repeat(answers, counts, axis=0), classes=np.arange(n_classes))
+    return coded(np.repeat(answers, counts, axis=0), n_classes)

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from dawid_skene_worlds import confusions, draw_labels, exact_pairs
 
 from tacit.engine.mixture import unstack_confusions
 from tacit.factor.cnmf import divergence, factor_cnmf, update_confusions, update_weights
 from tacit.factor.multispa import factor_multispa
 from tacit.moments.pairs import count_label_pairs
+
+from .dawid_skene_worlds import confusions, draw_labels, exact_pairs
 
 
 def twin_cell(A, weights, m, j, k, l):

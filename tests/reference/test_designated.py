@@ -20,6 +20,8 @@ from tacit.factor.designated import (
 )
 from tacit.moments.pairs import PairCounts, count_label_pairs
 
+from .label_matrices import coded
+
 
 def crowd(seed: int, n_tasks: int, n_workers: int, n_classes: int, share: float) -> PairCounts:
     """Pair counts of workers who each see a window of the tasks, so that far ones share none."""
@@ -30,7 +32,7 @@ def crowd(seed: int, n_tasks: int, n_workers: int, n_classes: int, share: float)
     begin = rng.uniform(0, 1 - share, n_workers) * n_tasks
     position = np.arange(n_tasks)[:, None]
     given[(position < begin) | (position >= begin + share * n_tasks)] = np.nan
-    return count_label_pairs(from_wide(given, classes=np.arange(n_classes)))
+    return count_label_pairs(coded(given, n_classes))
 
 
 def exact(seed: int, n_workers: int, density: float) -> tuple[PairCounts, np.ndarray, np.ndarray]:
@@ -227,14 +229,14 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_poor_data_does_not_crash() -> None:
     nan = np.nan
-    strangers = from_wide(np.array([[0, nan, nan], [nan, 1, nan]]), classes=np.arange(3))
+    strangers = coded(np.array([[0, nan, nan], [nan, 1, nan]]), 3)
     imputed = impute_designated(count_label_pairs(strangers))
     assert imputed.missing_before == imputed.missing_after == 1
     assert not imputed.X.any()
     assert square_root(imputed.X, 3).shape == (9, 3)
     one_class = from_wide(np.zeros((4, 3)))
     np.testing.assert_allclose(impute_designated(count_label_pairs(one_class)).X, 1)
-    empty_class = from_wide(np.array([[0, 0, 0, 1], [1, 1, 1, 1], [0, 0, 1, 0]]), classes=np.arange(4))
+    empty_class = coded(np.array([[0, 0, 0, 1], [1, 1, 1, 1], [0, 0, 1, 0]]), 4)
     imputed = impute_designated(count_label_pairs(empty_class))
     assert imputed.missing_after == 0
     assert np.isfinite(imputed.X).all()

@@ -11,6 +11,8 @@ from tacit.errors import DataError
 from tacit.factor.eigenratio import _ratio, factor_eigenratio, rater_weights
 from tacit.factor.ghosh import threshold_ratings
 
+from .label_matrices import coded
+
 
 def ratings(seed: int, n_tasks: int = 40, n_workers: int = 9, share: float = 0.6) -> tuple:
     rng = np.random.default_rng(seed)
@@ -41,7 +43,7 @@ def twin(given: np.ndarray) -> np.ndarray:
 
 
 def weights_of(given: np.ndarray) -> np.ndarray:
-    return rater_weights(threshold_ratings(from_wide(given, classes=np.arange(2)), 0))
+    return rater_weights(threshold_ratings(coded(given, 2), 0))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -82,7 +84,7 @@ def test_more_than_two_classes_are_refused() -> None:
 
 def test_poor_data_does_not_crash() -> None:
     np.testing.assert_array_equal(factor_eigenratio(from_wide(np.zeros((3, 2)))), np.ones((3, 1)))
-    empty = from_wide(np.full((2, 2), np.nan), classes=np.arange(2))
+    empty = coded(np.full((2, 2), np.nan), 2)
     np.testing.assert_array_equal(factor_eigenratio(empty), np.full((2, 2), 0.5))
     lonely = from_wide(np.array([[1, np.nan, np.nan], [np.nan, 0, np.nan]]))
     np.testing.assert_array_equal(factor_eigenratio(lonely), [[0, 1], [1, 0]])

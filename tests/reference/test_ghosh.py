@@ -10,6 +10,8 @@ from tacit.data.labels import from_wide
 from tacit.errors import DataError
 from tacit.factor.ghosh import factor_ghosh
 
+from .label_matrices import coded
+
 
 def ratings(seed: int, n_tasks: int = 40, n_workers: int = 9, share: float = 0.7) -> tuple:
     rng = np.random.default_rng(seed)
@@ -67,7 +69,7 @@ def test_more_than_two_classes_are_refused() -> None:
 
 def test_poor_data_does_not_crash() -> None:
     np.testing.assert_array_equal(factor_ghosh(from_wide(np.zeros((3, 2)))), np.ones((3, 1)))
-    empty = from_wide(np.full((2, 2), np.nan), classes=np.arange(2))
+    empty = coded(np.full((2, 2), np.nan), 2)
     np.testing.assert_array_equal(factor_ghosh(empty), np.full((2, 2), 0.5))
     lonely = from_wide(np.array([[1, np.nan], [np.nan, 0]]))
     np.testing.assert_allclose(factor_ghosh(lonely).sum(axis=1), 1)

@@ -9,6 +9,8 @@ from tacit.data.labels import Labels, from_wide
 from tacit.factor.ghosh import threshold_ratings
 from tacit.factor.kos import by_messages, by_singular_vector, combine_thresholds, factor_kos
 
+from .label_matrices import coded
+
 
 def crowd(
     rng: np.random.Generator, n_tasks: int, n_workers: int, n_classes: int, share: float
@@ -19,7 +21,7 @@ def crowd(
     right = rng.random((n_tasks, n_workers)) < skill
     given = np.where(right, truth[:, None], rng.integers(n_classes, size=(n_tasks, n_workers))).astype(float)
     given[rng.random(given.shape) >= share] = np.nan
-    return from_wide(given, classes=np.arange(n_classes)), truth
+    return coded(given, n_classes), truth
 
 
 def messages_twin(A: np.ndarray, start: dict, max_iter: int) -> np.ndarray:
@@ -104,7 +106,7 @@ def test_poor_data_does_not_crash(inference: str) -> None:
     nan = np.nan
     rng = np.random.default_rng(0)
     for given in ([[0, nan], [nan, nan], [nan, 2]], [[nan, nan]], [[0, 0], [0, 0]]):
-        labels = from_wide(np.array(given, float), classes=np.arange(3))
+        labels = coded(np.array(given, float), 3)
         posterior = factor_kos(labels, rng=rng, inference=inference)  # type: ignore[arg-type]
         np.testing.assert_allclose(posterior.sum(axis=1), 1)
         np.testing.assert_allclose(posterior[np.isnan(np.array(given, float)).all(axis=1)], 1 / 3)

@@ -20,6 +20,8 @@ from tacit.factor.minimax_entropy import (
     vote_shares,
 )
 
+from .label_matrices import coded
+
 
 def crowd(seed: int, n_tasks: int, n_workers: int, n_classes: int, share: float = 0.6) -> tuple:
     rng = np.random.default_rng(seed)
@@ -27,7 +29,7 @@ def crowd(seed: int, n_tasks: int, n_workers: int, n_classes: int, share: float 
     right = rng.random((n_tasks, n_workers)) < rng.uniform(0.5, 0.95, n_workers)
     given = np.where(right, truth[:, None], rng.integers(n_classes, size=(n_tasks, n_workers))).astype(float)
     given[rng.random(given.shape) >= share] = np.nan
-    return from_wide(given, classes=np.arange(n_classes)), truth
+    return coded(given, n_classes), truth
 
 
 class Twin:
@@ -150,7 +152,7 @@ def test_a_good_crowd_is_recovered() -> None:
 def test_poor_data_does_not_crash() -> None:
     nan = np.nan
     for given in ([[0, nan], [nan, nan], [nan, 2]], [[nan, nan]], [[0, 0], [0, 0]]):
-        labels = from_wide(np.array(given, float), classes=np.arange(3))
+        labels = coded(np.array(given, float), 3)
         posterior = factor_minimax_entropy(labels)
         np.testing.assert_allclose(posterior.sum(axis=1), 1)
         np.testing.assert_allclose(posterior[np.isnan(np.array(given, float)).all(axis=1)], 1 / 3)

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from dawid_skene_worlds import confusions, draw_labels, exact_pairs
 
 from tacit.engine.mixture import unstack_confusions
 from tacit.errors import DataError
@@ -19,6 +18,8 @@ from tacit.factor.multispa import (
     successive_projection,
 )
 from tacit.moments.pairs import count_label_pairs
+
+from .dawid_skene_worlds import confusions, draw_labels, exact_pairs
 
 
 def twin_projection(Z, n_classes):

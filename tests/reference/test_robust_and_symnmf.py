@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from tacit.data.labels import from_long
 from tacit.engine.memory import MemoryEngine
+from tacit.engine.mixture import stack_confusions, unstack_confusions
 from tacit.factor import task_sums
 from tacit.factor.assign import align_each_worker, align_to_labels, decisiveness, match_classes
 from tacit.factor.robust import (
@@ -19,7 +20,6 @@ from tacit.factor.robust import (
     weights_of,
 )
 from tacit.factor.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative, schedule
-from tacit.engine.mixture import stack_confusions, unstack_confusions
 from tacit.moments.pairs import PairCounts, count_label_pairs
 
 
@@ -96,7 +96,8 @@ def test_constrained_step_equals_projected_gradient(radius):
 @pytest.mark.parametrize("pair_weight", ["robust-size", "robust", "uniform"])
 def test_every_sweep_descends(pair_weight):
     labels = some_labels(4)
-    _, path = fit_robust_root(count_label_pairs(labels), np.random.default_rng(0).random((21, 3)) / 3, pair_weight=pair_weight)
+    start = np.random.default_rng(0).random((21, 3)) / 3
+    _, path = fit_robust_root(count_label_pairs(labels), start, pair_weight=pair_weight)
     assert len(path) > 2
     assert (np.diff(path) <= 0).all()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dawid_skene_worlds import confusions, draw_labels, exact_labels, tenths
 
 from tacit.engine.mixture import unstack_confusions
 from tacit.errors import DataError, NotIdentifiableError
@@ -16,6 +15,8 @@ from tacit.factor.spectral import (
     whiten,
     whitened_moments,
 )
+
+from .dawid_skene_worlds import confusions, draw_labels, exact_labels, tenths
 
 
 def twin_group_labels(labels, group, n_classes):

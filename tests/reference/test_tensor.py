@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dawid_skene_worlds import confusions, draw_labels, exact_labels, tenths
 
 from tacit.engine.mixture import unstack_confusions
 from tacit.errors import DataError, NotIdentifiableError
@@ -22,6 +21,8 @@ from tacit.factor.tensor import (
     simplex_step,
     weight_quadratic,
 )
+
+from .dawid_skene_worlds import confusions, draw_labels, exact_labels, tenths
 
 
 def twin_objective(moments, A, weights):

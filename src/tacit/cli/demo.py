@@ -34,5 +34,5 @@ def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
         folder = results.folder
         talk.say(f"look at {folder}/consensus.{format_} (a label and its probability for every digit),")
         talk.say(f"{folder}/workers.{format_} (how good each annotator is, with intervals) and {folder}/summary.json;")
-        talk.say(f"the same on your own file: tacit labels votes.csv --out results  (try it: {folder}/labels.{format_})")
+        talk.say(f"the same on your own file: tacit labels votes.csv --out results (try {folder}/labels.{format_})")
     return code

@@ -35,7 +35,8 @@ SHOWN = 5
 def labels(
     labels_file: str, truth: str | None, gold: str | None, method: str, em: bool, smoothing: float | None,
     abstain: tuple[str, ...], control: str | None, memory: int | None, engine: str, threads: int | None, strict: bool,
-    task: str | None, worker: str | None, label: str | None, out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    task: str | None, worker: str | None, label: str | None,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Consensus labels from a file with the columns task, worker, label (or a Label Studio export).
 
@@ -64,7 +65,8 @@ def labels(
     )
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(data, gold=known)
-    return write_labels(model, answers, talk, Results(out, format_), json_, strict, shlex.join(["tacit", *sys.argv[1:]]))
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    return write_labels(model, answers, talk, Results(out, format_), json_, strict, command)
 
 
 def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:

@@ -97,13 +97,15 @@ def _read_wide_frame(frame: Any, task: str | None, abstain: Abstain, gold: Any) 
     if len({array.type for array in arrays}) == 1:
         matrix = np.stack([array.to_numpy(zero_copy_only=False) for array in arrays], axis=1)
     else:  # mixed types: 1 and "1" are the same label
-        matrix = np.array([[None if v is None or v != v else str(v) for v in array.to_pylist()] for array in arrays], object).T
+        columns = [[None if v is None or v != v else str(v) for v in array.to_pylist()] for array in arrays]
+        matrix = np.array(columns, object).T
     names = np.arange(len(frame)) if task is None else np.array(column(frame, task).to_pylist(), object)
     if len(encode(names, "task")[1]) < len(names):
         raise DataError(f"column {task!r} repeats a task in a wide frame; give one row per task, or a long frame")
     order = np.argsort(np.array(workers, object))  # workers are walked in the order of their names
     ordered = np.array(workers, object)[order]
-    return from_wide(matrix[:, order], abstain=abstain, worker_names=ordered, task_names=names, gold=read_gold(gold, names))
+    known = read_gold(gold, names)
+    return from_wide(matrix[:, order], abstain=abstain, worker_names=ordered, task_names=names, gold=known)
 
 
 def _check_columns(columns: Columns) -> Mapping[str, str]:

@@ -117,15 +117,8 @@ def from_wide(
 ) -> Labels:
     """Labels from a matrix (task, worker) with gaps; row and column numbers are the names unless given."""
     n_tasks, n_workers = matrix.shape
-    if sp.issparse(matrix):  # what is not stored is missing; a stored zero is the label 0
-        coo = matrix.tocoo()
-        values, rows, columns = coo.data, coo.row, coo.col
-    else:
-        matrix = np.asarray(matrix)
-        values, rows, columns = matrix.reshape(-1), None, None
+    values, rows, columns = _cells_of(matrix)
     codes, class_names = _encode_labels(values, abstain, gold)
-    if rows is None:
-        rows, columns = np.divmod(np.arange(n_tasks * n_workers), n_workers)
     labels = assemble(
         rows.astype(np.int32),
         columns.astype(np.int32),
@@ -135,6 +128,16 @@ def from_wide(
         class_names,
     )
     return labels if gold is None else with_gold(labels, gold)
+
+
+def _cells_of(matrix: Any) -> tuple[Any, Any, Any]:
+    """Values, rows and columns; of a sparse matrix what is stored: a stored zero is the label 0."""
+    if sp.issparse(matrix):
+        coo: Any = sp.coo_matrix(matrix)
+        return coo.data, coo.row, coo.col
+    matrix = np.asarray(matrix)
+    rows, columns = np.divmod(np.arange(matrix.size), max(matrix.shape[1], 1))
+    return matrix.reshape(-1), rows, columns
 
 
 def recode(labels: Labels, worker_names: Names, class_names: Names) -> Labels:
@@ -209,7 +212,7 @@ def _encode_labels(values: Any, abstain: Abstain, gold: Gold | None) -> tuple[ND
 def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
     if len(codes) and codes.min() < 0:
         row = int(np.argmax(codes < 0))
-        raise DataError(f"row {row + 1} has no {what}; every label needs a task and a worker: fill it in or remove the row")
+        raise DataError(f"row {row + 1} has no {what}; every label needs one: fill it in or remove the row")
 
 
 def _drop_abstentions(

@@ -36,7 +36,7 @@ def to_arrow(values: Any, what: str) -> pa.Array:
         flat = [None if v is None or v != v else str(v) for v in values]
         return pa.array(flat, pa.string())
     except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"the {what} column holds values that cannot be names ({error}); give strings or numbers") from error
+        raise DataError(f"the {what} column holds no names ({error}); give strings or numbers") from error
 
 
 def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int32], Names]:

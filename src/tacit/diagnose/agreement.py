@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from tacit.data.labels import Labels
 from tacit.data.sampling import task_hashes
 from tacit.engine.mixture import Floats
-from tacit.factor.votes import label_matrix
 from tacit.moments.pairs import PairCounts
 
 LEAST_SUPPORT = 4.0
@@ -33,7 +32,7 @@ LEAST_SUPPORT = 4.0
 SHRINK = 1.0
 """Pseudo-labels that draw what a worker usually says to what the crowd does: one label is no habit."""
 TEST_WORK = 20_000_000
-"""Labels · K² looked at by the tests of classes; larger crowds are tested on a sample of their tasks."""
+"""Labels · K looked at by the tests of classes; larger crowds are tested on a sample of their tasks."""
 TABLE_TASKS = 10
 """Common tasks two workers need for their table to be tested."""
 
@@ -77,27 +76,23 @@ def habits(counts: Floats) -> Floats:
 
 def class_support(labels: Labels, posterior: Floats, *, seed: int = 0) -> ClassSupport:
     """Support of every class against the others explaining its labels, which `posterior` (n, K) knows."""
-    labels, share = sample_tasks(labels, labels.n_classes**2, seed)
-    cells = label_matrix(labels)
-    support = np.array([_support_of_class(labels, cells, posterior, h) for h in range(labels.n_classes)])
+    labels, share = sample_tasks(labels, labels.n_classes, seed)
+    support = np.array([_support_of_class(labels, posterior, h) for h in range(labels.n_classes)])
     return ClassSupport(support, share)
 
 
-def _support_of_class(labels: Labels, cells: object, posterior: Floats, h: int) -> float:
-    """The tasks go to the other classes, who says h there is counted anew, residuals are multiplied."""
-    M, K, n = labels.n_workers, labels.n_classes, labels.n_rows
-    others = np.delete(np.arange(K), h)
-    belief = posterior[:, others]
-    belief = belief / np.maximum(belief.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    sums = np.asarray(cells.T @ belief).reshape(M, K, K - 1)  # type: ignore[attr-defined]
-    tasks_of, said_h = sums.sum(axis=1), sums[:, h]
-    overall = said_h.sum(axis=0) / np.maximum(tasks_of.sum(axis=0), 1e-9)
-    usual = (said_h + SHRINK * overall) / (tasks_of + SHRINK)  # P(m says h | class k)
+def _support_of_class(labels: Labels, posterior: Floats, h: int) -> float:
+    """Each task goes to its likeliest other class; who says h there is counted anew, residuals multiplied."""
+    M, K = labels.n_workers, labels.n_classes
     task, says = labels.task_of(), labels.given == h
-    x = np.zeros(n)
-    for k in range(K - 1):
-        x += belief[:, k] * products(task, n, says - usual[:, k][labels.workers])
-    return support_of(x)
+    without = posterior.copy()
+    without[:, h] = -1.0
+    at = labels.workers.astype(np.int64) * K + without.argmax(axis=1)[task]  # worker and class
+    seen = np.bincount(at, minlength=M * K).reshape(M, K)
+    said_h = np.bincount(at, says, M * K).reshape(M, K)
+    overall = said_h.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    usual = (said_h + SHRINK * overall) / (seen + SHRINK)  # P(m says h | class)
+    return support_of(products(task, labels.n_rows, says - usual.ravel()[at]))
 
 
 def pair_support(labels: Labels, g: int, h: int) -> float:

@@ -26,12 +26,18 @@ from tacit.moments.pairs import PairCounts, count_label_pairs, pair_memory
 
 PAIR_EVENTS = 5_000_000
 """Most times two labels meet on a task for which the pair list is built: about two seconds and 300 MB."""
+PAIR_WORK = 200_000_000
+"""Numbers read to compare the confusion matrices of all pairs: K² a pair, about a second."""
+DENSE_WORKERS = 2_000
+"""Up to so many workers all pairs are compared by one matrix product, whatever K."""
 CO_LABELS = 20
 """Common tasks a pair needs before copying is tested: with fewer, alike is not the same as copied."""
 COPIED_SHARE = 0.5
 """Least share of copied labels that is reported: shared habits of honest workers stay below it."""
 ALIKE = 0.98
 """Agreement from which two workers count as saying the same; copies with a slip of the finger stay above."""
+NUMBERS_AT_ONCE = 1 << 22
+"""Numbers gathered together while pairs are compared: 32 MB."""
 GAP = 0.95
 """If honest pairs agree more often than this, a pair that always agrees is no surprise."""
 FALSE_ALARMS = 1e-3
@@ -66,9 +72,24 @@ def pairs_within_reach(labels: Labels, memory: int | None = None) -> PairCounts 
     """The pair counts when they are affordable, else None."""
     per_task = np.diff(labels.offsets)
     events = int((per_task * (per_task - 1) // 2).sum())
-    if events > PAIR_EVENTS or (memory is not None and pair_memory(labels) > memory):
+    costly = events * labels.n_classes**2 > PAIR_WORK and labels.n_workers > DENSE_WORKERS
+    if events > PAIR_EVENTS or costly or (memory is not None and pair_memory(labels) > memory):
         return None
     return count_label_pairs(labels)
+
+
+def expected_agreement(pairs: PairCounts, mixture: Mixture) -> Floats:
+    """E_mj of every observed pair (P,)."""
+    left, right, _ = pairs.observed
+    roots = (mixture.table * np.sqrt(mixture.weights)).reshape(pairs.n_columns, -1)
+    if pairs.n_columns <= DENSE_WORKERS:
+        return np.asarray(np.minimum((roots @ roots.T)[left, right], 1.0))
+    expected = np.empty(len(left))
+    step = max(NUMBERS_AT_ONCE // roots.shape[1], 1)
+    for begin in range(0, len(left), step):
+        part = slice(begin, begin + step)
+        expected[part] = np.einsum("pc,pc->p", roots[left[part]], roots[right[part]])
+    return np.minimum(expected, 1.0)
 
 
 def agreements(pairs: PairCounts) -> Ints:
@@ -86,12 +107,10 @@ def agreements(pairs: PairCounts) -> Ints:
 def find_copies(pairs: PairCounts, mixture: Mixture) -> Alike:
     """Pairs of workers whose agreement the model cannot explain."""
     left, right, sizes = pairs.observed
-    same = agreements(pairs)
     tested = sizes >= CO_LABELS
-    left, right, sizes, same = left[tested], right[tested], sizes[tested], same[tested]
+    same, expected = agreements(pairs)[tested], expected_agreement(pairs, mixture)[tested]
+    left, right, sizes = left[tested], right[tested], sizes[tested]
     level = FALSE_ALARMS / max(len(left), 1)
-    roots = (mixture.table * np.sqrt(mixture.weights)).reshape(pairs.n_columns, -1)
-    expected = np.minimum(np.einsum("pc,pc->p", roots[left], roots[right]), 1.0)  # E_mj
     share = (same / np.maximum(sizes, 1) - expected) / np.maximum(1 - expected, 1e-12)
     spread = np.sqrt(np.maximum(sizes * expected * (1 - expected), 1e-12))
     beyond = (same - sizes * expected) / spread > norm.isf(level)

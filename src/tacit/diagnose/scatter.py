@@ -27,6 +27,8 @@ INSIDE = 1e-8
 """Distance from the cone that rounding can cause."""
 ROUNDS = 200
 """Most rows added while projecting on the cone: far more than any projection in few dimensions uses."""
+SCATTER_WORK = 4_000_000
+"""Rows · K² of an H whose scatter is tested: about half a second."""
 KAPPA = 1.0
 """κ of the row count, a constant the paper leaves open; the count holds for κ > ε."""
 MISSED = 0.05
@@ -84,9 +86,11 @@ def distance_to_cone(rows: Floats, direction: Floats) -> float:
     return float(np.linalg.norm(rest))
 
 
-def check_scatter(factor: Floats, rng: np.random.Generator) -> Scatter:
-    """Condition (i) of Definition 1 at sampled directions."""
+def check_scatter(factor: Floats, rng: np.random.Generator) -> Scatter | None:
+    """Condition (i) of Definition 1 at sampled directions; None when there are too many rows."""
     n_classes = factor.shape[1]
+    if factor.size * n_classes > SCATTER_WORK:
+        return None
     rows = factor[factor.sum(axis=1) > 0]
     if n_classes < 2 or not len(rows):
         return Scatter(0, 1.0, 0.0, exact=True)

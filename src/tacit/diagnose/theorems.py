@@ -33,10 +33,10 @@ DELTA = 0.05
 """δ of Theorem 1: the bound may fail once in twenty times."""
 SUPPORT = 0.01
 """A confusion rarer than one in a hundred counts as zero (Δ of Assumption 1)."""
-MOST_PAIRS = 100_000
-"""Observed pairs whose co-occurrence matrices are decomposed; with more, ϱ is that of every k-th pair."""
+SPECTRUM_WORK = 20_000_000
+"""Pairs · K³ of the decomposed co-occurrence matrices; with more, ϱ is that of every so many-th pair."""
 
-Quantities = dict[str, float | int | None]
+Quantities = dict[str, float | None]
 
 
 def stacked_factor(mixture: Mixture) -> Floats:
@@ -53,7 +53,7 @@ def theorem_1(mixture: Mixture, pairs: PairCounts) -> Quantities:
     left, right, sizes = pairs.observed
     if not len(sizes):
         return {"gamma": gamma, "rho_min": None, "asked_common_tasks": None, "promised_error": None}
-    every = max(len(left) // MOST_PAIRS, 1)
+    every = max(-(-len(left) * K**3 // SPECTRUM_WORK), 1)
     scaled = confusions.transpose(0, 2, 1) * mixture.weights  # A_m D with A_m (given, true)
     blocks = scaled[left[::every]] @ confusions[right[::every]]  # R_mj = A_m D A_jᵀ (2)
     smallest = float(np.linalg.svd(blocks, compute_uv=False)[:, -1].min())
@@ -89,7 +89,7 @@ def leverages(factor: Floats) -> Floats:
     return np.asarray(np.square(left[:, kept]).sum(axis=1))
 
 
-def theorem_3(mixture: Mixture, noise: float) -> Quantities:
+def theorem_3(mixture: Mixture, noise: float) -> dict[str, float]:
     """Assumption 1 and Theorem 3 at the fitted H, constants one; `noise` is ν = ‖N‖_F."""
     factor = stacked_factor(mixture)
     rows, K = factor.shape  # M·K, K
@@ -107,7 +107,7 @@ def theorem_3(mixture: Mixture, noise: float) -> Quantities:
         "sigma": sigma,
         "zeta": zeta,
         "n_positive": n_positive,
-        "allowed_positive": rows * gamma_0**2 / ((1 + rows * zeta) * sigma**4) if sigma > 0 else None,  # (14)
+        "allowed_positive": rows * gamma_0**2 / ((1 + rows * zeta) * sigma**4),  # (14)
         "gamma_0": gamma_0,
         "eta": eta,
         "rho": rho,
@@ -117,7 +117,7 @@ def theorem_3(mixture: Mixture, noise: float) -> Quantities:
     }
 
 
-def admissible_alpha(sigma: float, smallest_positive: float, noise: float, start: float = 0.0) -> Quantities:
+def admissible_alpha(sigma: float, smallest_positive: float, noise: float, start: float = 0.0) -> dict[str, float]:
     """Lemma 8: the interval of α for noise ν and a start with q₍₀₎ = ‖Q₍₀₎ − Q‖²; empty when low > high.
 
     σ √q₍₀₎ + ν ≤ α ≤ min_Δ H − σ √q₍₀₎ − ν. With ``start=0`` it is the widest any start could have.

@@ -26,8 +26,8 @@ from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, unstack_confusions
 from tacit.moments.pairs import PairCounts
 
-LABELS_AT_ONCE = 1 << 20
-"""Labels whose (labels, K) arrays are held together."""
+NUMBERS_AT_ONCE = 1 << 22
+"""Size of the (labels, K) arrays held together: a million labels of four classes, 32 MB each."""
 NEWTON_STEPS = 12
 """Enough for a concave function of one variable from any start; most workers are done after four."""
 STANDSTILL = 1e-6
@@ -73,8 +73,9 @@ def leave_out(labels: Labels, mixture: Mixture, posterior: Floats) -> LeftOut:
     task, cell = labels.task_of(), labels.cell_of()
     consensus = posterior.argmax(axis=1)
     right, wrong, decisive = np.empty(n), np.empty(n), np.empty(n, bool)
-    for begin in range(0, n, LABELS_AT_ONCE):
-        part = slice(begin, begin + LABELS_AT_ONCE)
+    step = max(NUMBERS_AT_ONCE // K, 1)
+    for begin in range(0, n, step):
+        part = slice(begin, begin + step)
         given = labels.given[part]
         others = np.take(posterior, task[part], axis=0)  # take and einsum: several times faster on rows
         others /= np.take(table, cell[part], axis=0)  # this short than [] and sum

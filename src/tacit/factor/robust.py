@@ -108,7 +108,12 @@ def solve_in_ball(gram: Floats, target: Floats, radius: float) -> Floats:
 
 
 def fit_robust_root(
-    pairs: PairCounts, start: Floats, *, pair_weight: PairWeight = "robust-size", max_sweeps: int = 30, tol: float = 1e-6
+    pairs: PairCounts,
+    start: Floats,
+    *,
+    pair_weight: PairWeight = "robust-size",
+    max_sweeps: int = 30,
+    tol: float = 1e-6,
 ) -> tuple[Floats, list[float]]:
     """Stacked square root (M·K, K) from `start`, and (17a) after every sweep, the start first."""
     data = Observed.of(pairs)

@@ -28,6 +28,8 @@ ALPHA_FLOOR = 1e-6
 """α₍₀₎ of the paper's real-data runs; also where the diminishing schedule ends."""
 SHRINK = 0.8
 """ψ of the diminishing schedule ψ^(t+1): 23 rounds against 64 for α = 0 in the prototypes."""
+SETTLED = 1e-3
+"""Below this α the diminishing schedule may stop: a confusion matrix has no smaller entry when EM takes over."""
 LARGEST_SHARE = 0.5
 """The diminishing schedule begins where α is this share of the smallest column maximum of U Q₀."""
 START_FLOOR = 1e-3
@@ -75,23 +77,19 @@ def rotate_nonnegative(
             path.append(factor)
         w, _, vt = np.linalg.svd(factor.T @ root)  # (13b)
         new_turn = vt.T @ w.T  # (13c)
-        still = np.abs(new_turn - turn).max() < tol and schedule(alpha, step) <= ALPHA_FLOOR
+        still = np.abs(new_turn - turn).max() < tol and schedule(alpha, step) <= SETTLED
         turn = new_turn
         if still:
             break
     return Rotation(np.maximum(root @ turn, 0.0), turn, step + 1 - begin, path)
 
 
-def rotate_from_several(root: Floats, n_starts: int, rng: np.random.Generator, *, alpha: str = "diminishing") -> Rotation:
-    """The best of several random starting rotations, by the residual of (12a): for roots without a vote start."""
-    best, best_cost = rotate_nonnegative(root, alpha=alpha), np.inf
-    for start in range(n_starts):
-        turn = None if start == 0 else np.linalg.qr(rng.standard_normal((root.shape[1], root.shape[1])))[0]
-        candidate = rotate_nonnegative(root, alpha=alpha, turn=turn)
-        cost = float(np.square(candidate.factor - root @ candidate.turn).sum())
-        if cost < best_cost:
-            best, best_cost = candidate, cost
-    return best
+def rotate_from_several(root: Floats, n_starts: int, rng: np.random.Generator) -> Rotation:
+    """The best of the identity and random starting rotations, by the residual of (12a)."""
+    shape = (root.shape[1], root.shape[1])
+    turns = [None] + [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(n_starts - 1)]
+    tried = [rotate_nonnegative(root, turn=turn) for turn in turns]
+    return min(tried, key=lambda found: float(np.square(found.factor - root @ found.turn).sum()))
 
 
 def mixture_from_factor(factor: Floats, first: NDArray[np.int32], say: Floats) -> Mixture:

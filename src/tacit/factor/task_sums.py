@@ -43,8 +43,9 @@ def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30, tol: float 
     cell_counts = np.bincount(labels.cell_of(), minlength=n_workers * n_classes)
     counts = np.bincount(labels.workers, minlength=n_workers).astype(np.float64)
     silent = (counts == 0)[:, None, None]  # a worker without labels keeps its start and delays nobody
-    root, sweep = start, 0
-    for sweep in range(1, max_sweeps + 1):
+    root, sweeps = start, 0
+    while sweeps < max_sweeps:
+        sweeps += 1
         blocks = root.reshape(n_workers, n_classes, n_classes)
         grams = np.einsum("mak,mal->mkl", blocks, blocks)  # U_mᵀU_m
         task_grams = said @ grams.reshape(n_workers, -1)  # T_n
@@ -60,4 +61,4 @@ def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30, tol: float 
         root = (blocks + step).reshape(root.shape)
         if np.square(step).sum() <= tol**2 * np.square(blocks[~silent[:, 0, 0]]).sum():
             break
-    return root, sweep
+    return root, sweeps

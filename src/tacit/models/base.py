@@ -51,7 +51,7 @@ class LatentModel(BaseEstimator):
         try:
             model._restore(file.arrays, file.metadata)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ModelFileError(f"{source} does not hold a consistent {file.name} model ({error}); fit it again") from error
+            raise ModelFileError(f"{source} holds an inconsistent {file.name} model ({error}); fit it again") from error
         return model
 
     def _progress(self, stage: str) -> Callable[[Step], None] | None:
@@ -77,13 +77,13 @@ class LatentModel(BaseEstimator):
                 f"EM stopped at max_iter={limit} before its gain fell below tol={getattr(self, 'tol', None)}; "
                 "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if examination.verdict == "not identifiable":
             warnings.warn(
-                f"{examination.reasons[0]} (see report_ for all {len(examination.reasons)} reasons)",
+                f"{examination.reasons[0]} (report_ has the whole verdict)",
                 IdentifiabilityWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     converged_: bool

@@ -14,9 +14,10 @@ from tacit.data.frames import backend_of, build_frame
 from tacit.data.label_input import is_long, read_labels
 from tacit.data.labels import Labels, recode
 from tacit.data.names import Names
-from tacit.diagnose.labels import examine_labels
+from tacit.diagnose.labels import examine_labels, examine_structure
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
+from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
 from tacit.errors import DataError, NotIdentifiableError
@@ -30,6 +31,8 @@ from tacit.refine.starts import Entrant, race
 
 MOMENTS_MARGIN = 1e-3
 """Nats per label by which the moment start must beat the votes: real crowds rarely pass it, near-random do."""
+QUALITY = ("n_labels", "accuracy", "accuracy_low", "accuracy_high")
+"""Arrays of the model file that hold worker quality."""
 MOST_CLASSES = 1000
 """More kinds of labels than this are ids or free text, not classes."""
 
@@ -75,7 +78,7 @@ class DawidSkene(LatentModel):
     prior_ : (K,)
     tasks_, workers_ : frames with the columns of ``consensus.csv`` and ``workers.csv``
     classes_ : (K,) the labels, sorted
-    report_ : `tacit.diagnose.report.FitReport`
+    report_ : `tacit.diagnose.report.FitReport`, made when first asked for
 
     Examples
     --------
@@ -132,9 +135,13 @@ class DawidSkene(LatentModel):
         the same under scikit-learn's name.
         """
         self._check_parameters()
+        with one_blas_thread():
+            return self._fit(labels, y if gold is None else gold)
+
+    def _fit(self, labels: Any, gold: Any) -> Self:
         clock = StageClock()
         with clock.stage("data"):
-            data = self._read(labels, y if gold is None else gold)
+            data = self._read(labels, gold)
             engine = MemoryEngine(data, self.n_jobs)
         with clock.stage("moments"):
             graph = co_label_graph(data)
@@ -148,13 +155,9 @@ class DawidSkene(LatentModel):
             beta = self._choose_beta(data, engine, refined)
             if posterior is None:
                 posterior, _ = posterior_of(engine, cooled(mixture, beta))
-        with clock.stage("diagnose"):
-            examination = examine_labels(
-                data, mixture, graph=graph, posterior=posterior, converged=refined.converged, memory=self.memory
-            )
         self._keep(data, mixture, posterior, refined, beta)
-        self.report_: FitReport = make_report(examination, notes, clock)
-        self._warn(examination, limit=self.max_iter)
+        self._graph, self._notes, self._clock = graph, notes, clock
+        self._warn(examine_structure(data, graph), limit=self.max_iter)
         return self
 
     def _starts(self, data: Labels, settings: Settings, determined: bool) -> dict[str, Start]:
@@ -206,8 +209,8 @@ class DawidSkene(LatentModel):
     def _keep(
         self, data: Labels, mixture: Mixture, posterior: Floats, refined: Refined[Mixture, Sums], beta: float
     ) -> None:
-        self.__dict__.pop("workers_", None)
-        self.__dict__.pop("tasks_", None)
+        for name in ("tasks_", "workers_", "report_", "_worker_quality"):  # made again when asked for
+            self.__dict__.pop(name, None)
         self._data, self._mixture = data, mixture
         self._pooled = pooled_confusion(refined.sums, data.n_classes)
         self.classes_, self.n_classes_ = data.class_names, data.n_classes
@@ -251,8 +254,25 @@ class DawidSkene(LatentModel):
         return build_frame(columns, self._backend)
 
     @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons, the numbers behind them, what was chosen and how long it took; made when asked for."""
+        check_is_fitted(self)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            examination = examine_labels(
+                self._data,
+                self._mixture,
+                graph=self._graph,
+                posterior=self.probabilities_,
+                converged=self.converged_,
+                memory=self.memory,
+                quality=self._worker_quality,
+            )
+        return make_report(examination, self._notes, self._clock)
+
+    @cached_property
     def _worker_quality(self) -> WorkerQuality:
-        return worker_quality(self._data, self._mixture, memory=self.memory)
+        with one_blas_thread(), self._clock.stage("workers"):
+            return worker_quality(self._data, self._mixture, memory=self.memory)
 
     # ---------------------------------------------------------------- use
 
@@ -318,10 +338,12 @@ class DawidSkene(LatentModel):
         if self.method != "auto" and self.method not in METHODS:
             raise DataError(f"there is no method {self.method!r}; the methods are auto, {', '.join(METHODS)}")
         if self.smoothing != "auto" and not float(self.smoothing) >= 0:
-            raise DataError(f"smoothing={self.smoothing!r} is not a number of pseudo-labels; give 'auto' or a number >= 0")
+            raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
 
     def _seed(self) -> int:
-        return 0 if self.random_state is None else int(np.random.default_rng(_entropy(self.random_state)).integers(2**31))
+        if self.random_state is None:
+            return 0
+        return int(np.random.default_rng(_entropy(self.random_state)).integers(2**31))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -333,9 +355,11 @@ class DawidSkene(LatentModel):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "probabilities_"):  # the frames travel, so that the coded data need not
-            self.tasks_, self.workers_  # noqa: B018
+        if hasattr(self, "probabilities_"):  # what is made when asked for travels, so that the coded data need not
+            self.tasks_, self.workers_, self.report_  # noqa: B018
         state = dict(super().__getstate__())
+        for name in ("_data", "_graph", "_clock"):
+            state.pop(name, None)
         return state
 
     # --------------------------------------------------------- model file
@@ -379,9 +403,9 @@ class DawidSkene(LatentModel):
                 raise ValueError(f"{name} has shape {arrays[name].shape}, its names ask for {shape}")
         self._mixture = Mixture(arrays["weights"], arrays["table"], first)
         self._pooled = arrays["pooled"]
-        flags = [str(flag) for flag in metadata["flags"]]
-        quality = [arrays[name] for name in ("n_labels", "accuracy", "accuracy_low", "accuracy_high")]
-        self.__dict__["_worker_quality"] = WorkerQuality(*quality, flags)
+        flags = np.array([str(flag) for flag in metadata["flags"]], object)
+        n_labels, accuracy, low, high = (arrays[name] for name in QUALITY)
+        self.__dict__["_worker_quality"] = WorkerQuality(n_labels, accuracy, low, high, flags)
         self.prior_, self.confusion_ = self._mixture.weights, unstack_confusions(self._mixture)
         self.confidence_ = float(metadata["confidence"])
         self.n_iter_, self.converged_ = int(metadata["n_iter"]), bool(metadata["converged"])

@@ -100,8 +100,8 @@ def start_designated(labels: Labels, settings: Settings) -> Start:
     pairs = count_label_pairs(labels, memory=settings.memory)
     imputed = impute_designated(pairs, memory=settings.memory)
     root = square_root(imputed.X, labels.n_classes)
-    note = f"designated: {imputed.missing_before:.2%} of the blocks missing, {imputed.missing_after:.2%} after imputation"
-    return Start(_rotated_freely(labels, root, settings.rng), notes=[note])
+    shares = f"{imputed.missing_before:.2%} of the blocks missing, {imputed.missing_after:.2%} after imputation"
+    return Start(_rotated_freely(labels, root, settings.rng), notes=[f"designated: {shares}"])
 
 
 def start_symnmf(labels: Labels, settings: Settings) -> Start:

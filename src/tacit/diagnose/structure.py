@@ -1,0 +1,160 @@
+"""What the pattern of the labels allows before any accuracy matters: who shares tasks, which classes are there.
+
+Each function adds its quantities and doubts to an `Examiner`.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.labels import Labels
+from tacit.diagnose.agreement import (
+    LEAST_SUPPORT,
+    class_support,
+    crowd_support,
+    pair_support,
+    tables_related,
+)
+from tacit.diagnose.report import Examiner
+from tacit.engine.mixture import Floats
+from tacit.factor.designated import reachable
+from tacit.moments.graph import CoLabelGraph
+from tacit.moments.pairs import PairCounts
+
+PART_SHARE = 0.02
+"""Labels that may lie outside the main part of the crowd before it is mentioned."""
+MOST_WORKERS = 2_000
+"""Workers for whom reachable co-occurrences are counted: the cost is cubic."""
+TABLE_CELLS = 50_000_000
+"""Cells of two-way tables tested for any relation at all."""
+MOST_TWINS = 20
+"""Unsupported classes compared two by two; beyond, they are only named."""
+SHOWN = 5
+"""Names spelled out in a sentence."""
+
+
+def examine_graph(examiner: Examiner, labels: Labels, graph: CoLabelGraph, pairs: PairCounts | None) -> bool:
+    """What the co-label graph allows; false when no two labels meet."""
+    per_part = np.bincount(graph.component[labels.workers], minlength=graph.n_components)
+    total = max(labels.n_labels, 1)
+    largest = float(per_part.max(initial=0)) / total
+    open_share = float(per_part[~graph.determined].sum()) / total
+    n_parts, active = int((per_part > 0).sum()), len(np.unique(labels.workers))
+    examiner.quantities |= {"n_parts": n_parts, "largest_part": largest, "undetermined_labels": open_share}
+    examiner.quantities |= missing_blocks(pairs)
+    if not (np.diff(labels.offsets) > 1).any():
+        examiner.doubt(
+            "not identifiable",
+            "No task has labels of two workers, so nothing tells a right label from a wrong one; ask at least "
+            "three workers about the same tasks.",
+        )
+        return False
+    if active < 3:
+        examiner.doubt(
+            "not identifiable",
+            "Only two workers share tasks: when they disagree nothing says who is right; ask a third worker "
+            "about the same tasks.",
+        )
+        return True
+    if open_share > 0.5:
+        examiner.doubt(
+            "not identifiable",
+            f"{open_share:.0%} of the labels come from workers whose common tasks form no odd cycle (such as "
+            "three workers, each two of whom share tasks), so many different answers fit them equally well; "
+            "give some tasks to three workers or more.",
+        )
+    elif open_share > PART_SHARE:
+        examiner.doubt(
+            "caution",
+            f"{open_share:.0%} of the labels come from workers whose common tasks form no odd cycle; the "
+            "quality of these workers is not determined: give some of their tasks to a third worker.",
+        )
+    if 1 - largest > PART_SHARE:
+        examiner.doubt(
+            "caution",
+            f"The crowd falls into {n_parts} parts that share no task (the largest holds {largest:.0%} of the "
+            "labels), so their workers cannot be compared and each part may name the classes its own way; let "
+            "workers of different parts label the same tasks.",
+        )
+    return True
+
+
+def missing_blocks(pairs: PairCounts | None) -> dict[str, Any]:
+    """Share of the co-occurrences R_mj not observed, the diagonal among them, before and after (7)–(8)."""
+    if pairs is None or pairs.n_columns > MOST_WORKERS:
+        return {"missing_blocks": None, "missing_blocks_imputed": None}
+    observed = np.zeros((pairs.n_columns, pairs.n_columns), bool)
+    left, right, _ = pairs.observed
+    observed[left, right] = observed[right, left] = True
+    after = 1 - float(reachable(observed).mean())
+    return {"missing_blocks": 1 - float(observed.mean()), "missing_blocks_imputed": after}
+
+
+def examine_classes(examiner: Examiner, labels: Labels, posterior: Floats, pairs: PairCounts | None) -> None:
+    """Do the labels have a common cause, and is every class one? `posterior` (n, K) is the model's own."""
+    overall, found = crowd_support(labels), class_support(labels, posterior)
+    examiner.quantities |= {
+        "support": overall,
+        "class_support": dict(zip(map(str, labels.class_names.tolist()), found.support.tolist(), strict=True)),
+        "class_support_tasks": found.share,
+    }
+    if overall < LEAST_SUPPORT:
+        _doubt_cause(examiner, overall, pairs)
+    elif labels.n_classes > 2:  # of two classes one is what the other is not: the crowd's support is theirs
+        _doubt_classes(examiner, labels, found.support)
+
+
+def _doubt_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -> None:
+    small = pairs is not None and len(pairs.observed[2]) * int(pairs.first[1]) ** 2 <= TABLE_CELLS
+    related = tables_related(pairs) if pairs is not None and small else None
+    examiner.quantities["relation"] = related
+    seen = f"(support {overall:.1f}, {LEAST_SUPPORT:.0f} needed)"
+    if related is not None and related < LEAST_SUPPORT:
+        examiner.doubt(
+            "not identifiable",
+            f"Workers agree no more than their habits make them {seen}: either they guess, or nearly all tasks "
+            "are of one class; make the question clearer, or ask other workers.",
+        )
+    else:
+        examiner.doubt(
+            "caution",
+            f"Workers do not agree more than their habits make them {seen}, so which class is which label "
+            "rests on few of them; add gold answers for some tasks.",
+        )
+
+
+def _doubt_classes(examiner: Examiner, labels: Labels, support: NDArray[np.float64]) -> None:
+    weak = np.flatnonzero(support < LEAST_SUPPORT).tolist()
+    twins = [
+        pair for pair in combinations(weak[:MOST_TWINS], 2) if pair_support(labels, *pair) < LEAST_SUPPORT
+    ]
+    names = labels.class_names
+    if twins:
+        told = [f"{spell(names[g])} and {spell(names[h])}" for g, h in twins]
+        examiner.doubt(
+            "caution",
+            f"Some classes cannot be told apart ({listed(told)}): workers choose between their labels as if at "
+            "random; explain the difference to them, or merge the classes.",
+        )
+    alone = [spell(names[h]) for h in weak if not any(h in pair for pair in twins)]
+    if alone:
+        examiner.doubt(
+            "caution",
+            f"Some classes are hardly there ({listed(alone)}): fewer than {LEAST_SUPPORT**2:.0f} tasks speak "
+            "for them, their labels look like mistakes; add tasks of these classes, or drop the labels.",
+        )
+
+
+def spell(name: Any) -> str:
+    """A user's name for a class or worker, in quotes if it is a word."""
+    return repr(name.item() if isinstance(name, np.generic) else name)
+
+
+def listed(names: list[str]) -> str:
+    """The first few names and how many more there are."""
+    shown = ", ".join(names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
