@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tacit.data.labels import Labels
+from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture, stack_confusions
 from tacit.errors import IdentifiabilityWarning
@@ -78,29 +79,36 @@ class Answer:
 
 def solve(labels: Labels, recipe: Recipe, seed: int) -> Answer:
     """Run a recipe; seconds count pairs, start and EM, not the examination of the result."""
-    if recipe.start is None:
-        return _solve_auto(labels, seed)
     begin = time.perf_counter()
+    if recipe.start is None:
+        model = _fit_auto(labels, seed)
+        mixture = stack_confusions(model.prior_, model.confusion_)
+        return Answer(model.probabilities_, mixture, time.perf_counter() - begin)
+    with one_blas_thread():
+        posterior, kept = _fit_recipe(labels, recipe.start, recipe.polish, seed)
+    return Answer(posterior, kept, time.perf_counter() - begin)
+
+
+def _fit_recipe(
+    labels: Labels, method: Method, polish: Polish | None, seed: int
+) -> tuple[Floats, Mixture | None]:
+    """The walk of `DawidSkene.fit` with a start and an EM of our choice."""
     engine = MemoryEngine(labels)
-    start = recipe.start(labels, Settings(np.random.default_rng(seed)))
-    if recipe.polish is None:
-        posterior, mixture = start.beliefs(engine), start.mixture
-        return Answer(posterior, mixture, time.perf_counter() - begin)
+    start = method(labels, Settings(np.random.default_rng(seed)))
+    if polish is None:
+        return start.beliefs(engine), start.mixture
     sums = start.sums(labels, engine)
-    steps = crowd_steps(labels, sums, recipe.polish.smoothing, None)
-    found = em(steps, steps.maximise(sums), max_iter=recipe.polish.max_iter, tol=recipe.polish.tol)
+    steps = crowd_steps(labels, sums, polish.smoothing, None)
+    found = em(steps, steps.maximise(sums), max_iter=polish.max_iter, tol=polish.tol)
     mixture = align_to_labels(found.params, np.bincount(labels.workers, minlength=labels.n_workers))
-    posterior = posterior_of(engine, mixture)[0]
-    return Answer(posterior, mixture, time.perf_counter() - begin)
+    return posterior_of(engine, mixture)[0], mixture
 
 
-def _solve_auto(labels: Labels, seed: int) -> Answer:
+def _fit_auto(labels: Labels, seed: int) -> DawidSkene:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", IdentifiabilityWarning)  # the table judges, not the verdict
-        model = DawidSkene(random_state=seed).fit(labels)
-    took = sum(value for stage, value in model.report_.seconds.items() if stage != "diagnose")
-    return Answer(model.probabilities_, stack_confusions(model.prior_, model.confusion_), took)
+        return DawidSkene(random_state=seed).fit(labels)
 
 
 def error_percent(posterior: Floats, truth: Codes) -> float:
