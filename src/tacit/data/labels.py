@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.names import Names, encode, match, to_arrow
@@ -132,8 +131,8 @@ def from_wide(
 
 def _cells_of(matrix: Any) -> tuple[Any, Any, Any]:
     """Values, rows and columns; of a sparse matrix what is stored: a stored zero is the label 0."""
-    if sp.issparse(matrix):
-        coo: Any = sp.coo_matrix(matrix)
+    if hasattr(matrix, "tocoo"):
+        coo = matrix.tocoo()
         return coo.data, coo.row, coo.col
     matrix = np.asarray(matrix)
     rows, columns = np.divmod(np.arange(matrix.size), max(matrix.shape[1], 1))

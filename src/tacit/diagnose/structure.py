@@ -19,7 +19,7 @@ from tacit.diagnose.agreement import (
     pair_support,
     tables_related,
 )
-from tacit.diagnose.report import Examiner
+from tacit.diagnose.report import Examination, Examiner
 from tacit.engine.mixture import Floats
 from tacit.factor.designated import reachable
 from tacit.moments.graph import CoLabelGraph
@@ -81,6 +81,13 @@ def examine_graph(examiner: Examiner, labels: Labels, graph: CoLabelGraph, pairs
             "workers of different parts label the same tasks.",
         )
     return True
+
+
+def examine_structure(labels: Labels, graph: CoLabelGraph) -> Examination:
+    """The part of the verdict that needs no fit: cheap enough for every fit to warn of it."""
+    examiner = Examiner()
+    examine_graph(examiner, labels, graph, None)
+    return examiner.conclude()
 
 
 def missing_blocks(pairs: PairCounts | None) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from tacit.data.frames import backend_of, build_frame
 from tacit.data.label_input import is_long, read_labels
 from tacit.data.labels import Labels, recode
 from tacit.data.names import Names
-from tacit.diagnose.labels import examine_labels, examine_structure
+from tacit.diagnose.labels import examine_labels
 from tacit.diagnose.report import FitReport
+from tacit.diagnose.structure import examine_structure
 from tacit.diagnose.workers import WorkerQuality, worker_quality
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of

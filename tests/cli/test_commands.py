@@ -1,0 +1,193 @@
+"""The command line as a user meets it: files, exit codes, pipes, sentences."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tacit.cli.main import COMMANDS, main
+from tacit.io.write import write_columns
+from tacit.simulate import crowd
+
+CROWD = crowd(80, 8, 3, labels_per_task=5, random_state=3)
+
+
+@pytest.fixture
+def votes(tmp_path):
+    path = tmp_path / "votes.csv"
+    write_columns(CROWD.labels, path, format="csv")
+    write_columns(CROWD.truth, tmp_path / "truth.csv", format="csv")
+    return path
+
+
+def tacit(*arguments, **kwargs):
+    return subprocess.run(
+        [sys.executable, "-c", "from tacit.cli.main import run; run()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        **kwargs,
+    )
+
+
+def test_labels_writes_everything(votes, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["labels", str(votes), "--truth", str(tmp_path / "truth.csv"), "--out", str(out), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    summary = json.loads((out / "summary.json").read_text())
+    assert printed == summary
+    always = {"command", "version", "n_rows", "n_components", "log_likelihood", "converged", "n_iter", "seconds"}
+    assert always | {"verdict", "reasons", "error_rate"} <= set(summary)
+    assert summary["n_rows"] == 80
+    assert summary["error_rate"] <= summary["majority_error_rate"] + 0.05
+    columns = {
+        "consensus": ["task", "label", "probability", "n_labels", "margin"],
+        "workers": ["worker", "n_labels", "accuracy", "accuracy_low", "accuracy_high", "flag"],
+        "confusion": ["worker", "true", "given", "probability"],
+    }
+    for name, expected in columns.items():
+        assert pc.read_csv(out / f"{name}.csv").column_names == expected
+    assert pc.read_csv(out / "confusion.csv").num_rows == 8 * 9
+    assert sorted(p.name for p in out.iterdir()) == [
+        "confusion.csv", "consensus.csv", "model.tacit", "summary.json", "workers.csv",
+    ]  # fmt: skip
+
+
+def test_saved_model_labels_new_tasks(votes, tmp_path):
+    assert main(["labels", str(votes), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    model = str(tmp_path / "out" / "model.tacit")
+    assert main(["predict", str(votes), "--model", model, "--out", str(tmp_path / "new"), "--quiet"]) == 0
+    predicted = pc.read_csv(tmp_path / "new" / "predictions.csv")
+    assert predicted.column_names == ["task", "value", "probability"]
+    consensus = pc.read_csv(tmp_path / "out" / "consensus.csv")
+    assert predicted["value"].to_pylist() == consensus["label"].to_pylist()
+
+
+@pytest.mark.parametrize("format_", ["parquet", "jsonl"])
+def test_other_formats_in_and_out(format_, tmp_path):
+    source = tmp_path / f"votes.{format_}"
+    write_columns(CROWD.labels, source, format=format_)
+    assert main(["labels", str(source), "--out", str(tmp_path / "out"), "--format", format_, "--quiet"]) == 0
+    result = tmp_path / "out" / f"consensus.{format_}"
+    if format_ == "parquet":
+        assert pq.read_table(result).num_rows == 80
+    else:
+        assert len(result.read_text().splitlines()) == 80
+
+
+def test_pipes(votes):
+    done = tacit("labels", "-", "--out", "-", input=votes.read_text())
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == "task,label,probability,n_labels,margin"
+    assert len(done.stdout.splitlines()) == 81
+    assert "verdict" in done.stderr
+    quiet = tacit("labels", str(votes), "--out", "-", "--quiet")
+    assert quiet.stderr == ""
+
+
+def test_same_file_same_bytes(votes, tmp_path):
+    for name in ("one", "two"):
+        threads = "1" if name == "one" else "2"
+        assert main(["labels", str(votes), "--out", str(tmp_path / name), "--threads", threads, "--quiet"]) == 0
+    for file in ("consensus.csv", "workers.csv", "confusion.csv"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_gold_is_held_fixed(votes, tmp_path):
+    gold = tmp_path / "gold.csv"
+    gold.write_text("task,label\n0,2\n1,2\n")
+    assert main(["labels", str(votes), "--gold", str(gold), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    consensus = pc.read_csv(tmp_path / "out" / "consensus.csv").to_pylist()
+    assert [row["label"] for row in consensus if row["task"] in (0, 1)] == [2, 2]
+
+
+BAD_FILES = {
+    "no column for the label": (b"task,worker\na,b\n", 3),
+    "is empty": (b"", 3),
+    "all labels come from 1 worker": (b"task,worker,label\na,x,1\nb,x,0\n", 3),
+    "none of the 2 tasks has a label": (b"task,worker,label\na,x,\nb,y,\n", 3),
+    "line 3": (b"task,worker,label\na,x,1\nb,y\n", 3),
+    "UTF-8": (b"task,worker,label\na,x,\xff\xfe\nb,y,c\n", 3),
+    "characters": (b"task,worker,label\na,x," + b"l" * 1_000_000 + b"\nb,y,c\n", 3),
+    "separated by semicolons": (b"task;worker;label\na;x;1\n", 3),
+}
+
+
+@pytest.mark.parametrize("sentence", BAD_FILES)
+def test_bad_files_get_one_sentence_and_nothing_is_written(sentence, tmp_path, capsys):
+    data, code = BAD_FILES[sentence]
+    path = tmp_path / "votes.csv"
+    path.write_bytes(data)
+    assert main(["labels", str(path), "--out", str(tmp_path / "out")]) == code
+    said = capsys.readouterr().err.strip()
+    assert sentence in said
+    assert said.startswith("tacit: ")
+    assert len(said.splitlines()) == 1
+    assert len(said) < 600
+    assert not (tmp_path / "out").exists()
+
+
+def test_exit_codes(votes, tmp_path, capsys):
+    assert main(["labels", str(tmp_path / "no.csv")]) == 4
+    assert main(["labels"]) == 2
+    assert main(["lables", str(votes)]) == 2
+    assert "did you mean 'labels'?" in capsys.readouterr().err
+    assert main(["predict", str(votes), "--model", str(votes)]) == 4
+    assert main(["labels", str(votes), "--memory", "lots", "--out", str(tmp_path / "o")]) == 2
+    assert main(["labels", str(votes), "--method", "robust", "--memory", "10B", "--out", str(tmp_path / "o")]) == 3
+    two = tmp_path / "two.csv"
+    two.write_text("task,worker,label\na,x,1\na,y,0\nb,x,0\nb,y,0\n")
+    assert main(["labels", str(two), "--out", str(tmp_path / "two"), "--quiet"]) == 0
+    assert main(["labels", str(two), "--out", str(tmp_path / "two"), "--quiet", "--strict"]) == 1
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file")
+    assert main(["labels", str(votes), "--out", str(blocked), "--quiet"]) == 4
+
+
+def test_interrupt_leaves_no_half_written_file(tmp_path):
+    big = crowd(60_000, 500, 4, labels_per_task=10, random_state=0)
+    path = tmp_path / "votes.parquet"
+    write_columns(big.labels, path, format="parquet")
+    command = [sys.executable, "-c", "from tacit.cli.main import run; run()", "labels", str(path), "--out"]
+    for pause in (0.6, 1.2, 2.0):
+        out = tmp_path / f"out{pause}"
+        process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE, text=True)
+        time.sleep(pause)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode in (0, 130), said
+        assert "Traceback" not in said
+        files = {p.name for p in out.iterdir()} if out.exists() else set()
+        assert files <= {"consensus.csv", "workers.csv", "confusion.csv", "model.tacit", "summary.json"}
+
+
+def test_help_names_every_command_and_is_quick():
+    done = tacit("--help")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in COMMANDS)
+    code = "import sys; from tacit.cli.main import main; main(['--help']); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    assert tacit("--version").stdout.strip().startswith("tacit")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name):
+    done = tacit(name, "--help")
+    assert done.returncode == 0, done.stderr
+
+
+def test_demo_beats_the_vote(tmp_path):
+    done = tacit("demo", "--out", tmp_path / "demo", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["error_rate"] < summary["majority_error_rate"] - 0.03
+    assert "best annotator" in done.stderr
+    assert "majority vote" in done.stderr
+    assert os.path.exists(tmp_path / "demo" / "consensus.csv")
