@@ -19,6 +19,7 @@ from tacit.reproduce.table import Outcome, Row, Run, absent, mean_row
 REPEATS = 20
 LABELME_REPEATS = 100
 """The paper averages LabelMe over 100 runs; its other real crowds it runs once."""
+SLOW_REPEATS = 5
 TOO_LARGE_FOR_CI = ("trec",)
 
 
@@ -84,7 +85,8 @@ def _run_row(run: Run, name: str, crowd: KnownCrowd, recipe: Recipe, repeats: in
         return Row(name, recipe.method, recipe.variant, note="N/A: defined for two classes")
     if recipe.slow and run.quick:
         return _paper_row(name, recipe.method, "skipped: too slow for --quick")
-    seeds = run.seeds(repeats) if recipe.random else run.seeds(repeats)[:1]
+    seeds = run.seeds(min(repeats, SLOW_REPEATS) if recipe.slow else repeats)
+    seeds = seeds if recipe.random else seeds[:1]
     answers = [solve(crowd.labels, recipe, seed) for seed in seeds]
     errors = [error_percent(answer.posterior, crowd.truth) for answer in answers]
     return mean_row(row, errors, [answer.seconds for answer in answers])
