@@ -66,15 +66,20 @@ class Imputed:
     missing_after: float
 
 
-def impute_designated(pairs: PairCounts, *, memory: int | None = None, project: bool = True) -> Imputed:
-    """Equation (6) with every block that (7)–(8) can reach; refuses when it would not fit `memory` bytes."""
+def impute_designated(
+    pairs: PairCounts, *, memory: int | None = None, project: bool = True, least_ratio: float = LEAST_RATIO
+) -> Imputed:
+    """Equation (6) with every block that (7)–(8) can reach; refuses when it would not fit `memory` bytes.
+
+    `least_ratio` near zero inverts every block as it is: right for exact co-occurrences, noise for estimates.
+    """
     X = stack_observed(pairs, memory=memory)
     m, n, sizes = pairs.observed
     n_workers, K = pairs.n_columns, _block_size(pairs)
     S, at = np.zeros((n_workers, n_workers), np.int64), np.full((n_workers, n_workers), -1)
     S[m, n] = S[n, m] = sizes
     at[m, n] = at[n, m] = np.arange(len(m))
-    inverse, sound = _pseudo_inverses(pairs.frequencies())
+    inverse, sound = _pseudo_inverses(pairs.frequencies(), least_ratio)
     middle = np.zeros_like(S)
     middle[m, n] = middle[n, m] = np.where(sound, sizes, 0)
     known = S > 0
@@ -141,10 +146,10 @@ def _max_min(A: Ints, B: Ints) -> tuple[Ints, Ints]:
     return best, where
 
 
-def _pseudo_inverses(R: Floats) -> tuple[Floats, Bools]:
+def _pseudo_inverses(R: Floats, least_ratio: float) -> tuple[Floats, Bools]:
     """R⁺ of every observed block with small singular values cut off, and whether none was."""
     left, values, right = np.linalg.svd(R)
-    kept = values >= LEAST_RATIO * values[:, :1]
+    kept = values >= least_ratio * values[:, :1]
     scale = np.divide(1.0, values, out=np.zeros_like(values), where=kept)
     inverse = (right.transpose(0, 2, 1) * scale[:, None]) @ left.transpose(0, 2, 1)
     return inverse, np.asarray(kept.all(axis=1))

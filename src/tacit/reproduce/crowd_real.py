@@ -1,0 +1,105 @@
+"""Tables 4, 5 and 9: real crowds with known answers, every method's error and seconds next to the paper's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.data.label_input import read_gold, read_labels
+from tacit.data.labels import Labels
+from tacit.data.names import match
+from tacit.factor.designated import reachable
+from tacit.io.read import read_columns
+from tacit.moments.pairs import count_label_pairs
+from tacit.reproduce.crowd_methods import AUTO, BASELINES, OWN, Codes, Recipe, error_percent, solve
+from tacit.reproduce.crowd_paper import MISSING_BLOCKS, NOT_RERUN, REAL
+from tacit.reproduce.table import Outcome, Row, Run, absent, mean_row
+
+REPEATS = 20
+LABELME_REPEATS = 100
+"""The paper averages LabelMe over 100 runs; its other real crowds it runs once."""
+SLOW_REPEATS = 5
+TOO_LARGE_FOR_CI = ("trec",)
+
+
+@dataclass(frozen=True)
+class KnownCrowd:
+    """Labels with the truth beside them (n,), -1 where it is not known."""
+
+    labels: Labels
+    truth: Codes
+
+
+def read_crowd(run: Run, name: str) -> KnownCrowd | None:
+    """A crowd of the data folder, or None when it is not there."""
+    folder = run.find(f"crowd/{name}")
+    if folder is None:
+        return None
+    labels = read_labels(read_columns(folder / "labels.csv"))
+    gold = read_gold(read_columns(folder / "truth.csv"))
+    assert gold is not None
+    rows = match(gold[0], labels.task_names, "truth task")
+    truth = np.full(labels.n_rows, -1, np.int32)
+    truth[rows[rows >= 0]] = match(gold[1], labels.class_names, "truth label")[rows >= 0]
+    return KnownCrowd(labels, truth)
+
+
+def table4(run: Run) -> Outcome:
+    return _table(run, "bluebird and dog, error % and seconds", ("bluebird", "dog52"), REPEATS)
+
+
+def table5(run: Run) -> Outcome:
+    return _table(run, "rte and trec, error % and seconds", ("rte", "trec"), REPEATS)
+
+
+def table9(run: Run) -> Outcome:
+    return _table(run, "labelme, error % and seconds", ("labelme",), LABELME_REPEATS)
+
+
+def _table(run: Run, title: str, names: tuple[str, ...], repeats: int) -> Outcome:
+    rows, notes = [], ["repeats are seeds of a method's own randomness; methods without any run once"]
+    for name in names:
+        crowd = None if run.quick and name in TOO_LARGE_FOR_CI else read_crowd(run, name)
+        if crowd is None:
+            left_out = run.quick and name in TOO_LARGE_FOR_CI
+            why = "skipped: too large for --quick" if left_out else absent(f"crowd/{name}")
+            rows += [_paper_row(name, method, why) for method in REAL[name]]
+            continue
+        run.say(f"{name}: {crowd.labels.n_rows:,} tasks, {crowd.labels.n_workers} workers")
+        rows += [_run_row(run, name, crowd, recipe, repeats) for recipe in (*OWN, *BASELINES, AUTO)]
+        rows += [_paper_row(name, method, "not rerun") for method in REAL[name] if method in NOT_RERUN]
+        notes.append(missing_note(name, crowd.labels))
+    return Outcome(title, rows, notes)
+
+
+def _paper_row(name: str, method: str, note: str) -> Row:
+    error, seconds = REAL[name].get(method, (None, None))
+    return Row(name, method, paper=error, paper_seconds=seconds, note=note)
+
+
+def _run_row(run: Run, name: str, crowd: KnownCrowd, recipe: Recipe, repeats: int) -> Row:
+    row = _paper_row(name, recipe.method, "")
+    row = Row(name, recipe.method, recipe.variant, paper=row.paper, paper_seconds=row.paper_seconds)
+    if not recipe.can(crowd.labels.n_classes):
+        return Row(name, recipe.method, recipe.variant, note="N/A: defined for two classes")
+    if recipe.slow and run.quick:
+        return _paper_row(name, recipe.method, "skipped: too slow for --quick")
+    seeds = run.seeds(min(repeats, SLOW_REPEATS) if recipe.slow else repeats)
+    seeds = seeds if recipe.random else seeds[:1]
+    answers = [solve(crowd.labels, recipe, seed) for seed in seeds]
+    errors = [error_percent(answer.posterior, crowd.truth) for answer in answers]
+    return mean_row(row, errors, [answer.seconds for answer in answers])
+
+
+def missing_note(name: str, labels: Labels) -> str:
+    """Share of missing co-occurrences before and after imputation by designated workers, and the paper's."""
+    left, right, _ = count_label_pairs(labels).observed
+    observed = np.zeros((labels.n_workers, labels.n_workers), bool)
+    observed[left, right] = observed[right, left] = True
+    ours = 100 * (1 - observed.mean()), 100 * (1 - reachable(observed).mean())
+    text = f"{name}: missing co-occurrences before and after imputation {ours[0]:.2f} → {ours[1]:.2f} %"
+    if name in MISSING_BLOCKS:
+        before, after = MISSING_BLOCKS[name]
+        text += f" (paper {before:.2f} → {after:.2f} %)"
+    return text

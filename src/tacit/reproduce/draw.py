@@ -1,0 +1,61 @@
+"""Pictures of the reproduced figures, from the same columns that their CSV files hold. Needs matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.io.write import atomic_path
+
+Columns = dict[str, Sequence[object]]
+
+LINES = {"diminishing": "-", "constant": "--", "zero": ":"}
+ROUNDING = 1e-12
+"""Distances below this are rounding."""
+NAMES = {"diminishing": "α = ψ^(t+1)", "constant": "α = 1e-6", "zero": "α = 0"}
+
+
+def draw_convergence(columns: Columns, path: Path) -> None:
+    """Median distance to the true factor by iteration, one panel per sparsity."""
+    data = {name: np.asarray(values) for name, values in columns.items()}
+    levels = list(dict.fromkeys(data["density"].tolist()))
+    figure, panels = _subplots(len(levels))
+    for panel, level in zip(panels, levels, strict=True):
+        for kind, line in LINES.items():
+            rows = (data["density"] == level) & (data["alpha"] == kind)
+            low, middle, high = (np.maximum(data[name][rows], ROUNDING) for name in ("low", "median", "high"))
+            panel.semilogy(data["iteration"][rows], middle, line, color="black", label=NAMES[kind])
+            panel.fill_between(data["iteration"][rows], low, high, color="black", alpha=0.08, linewidth=0)
+        panel.set(title=f"φ = {level}", xlabel="iteration")
+    panels[0].set_ylabel("‖HΠ − H_t‖² / K")
+    panels[-1].legend(frameon=False)
+    _save(figure, path)
+
+
+def draw_histogram(columns: Columns, path: Path) -> None:
+    """Error rates of all runs, one outline per method."""
+    figure, (panel,) = _subplots(1)
+    methods, errors = np.asarray(columns["method"]), np.asarray(columns["error"], float)
+    bins = np.arange(np.floor(errors.min()), np.ceil(errors.max()) + 1, 0.5)
+    for method in dict.fromkeys(methods.tolist()):
+        panel.hist(errors[methods == method], bins=bins, histtype="step", label=method)
+    panel.set(xlabel="error %", ylabel="runs")
+    panel.legend(frameon=False)
+    _save(figure, path)
+
+
+def _subplots(count: int) -> tuple[Any, list[Any]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1 + 3.5 * count, 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, list(np.atleast_1d(figure.subplots(1, count, sharey=True)))
+
+
+def _save(figure: Any, path: Path) -> None:
+    with atomic_path(path) as part:
+        figure.savefig(part, format="png", dpi=120)

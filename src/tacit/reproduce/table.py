@@ -1,0 +1,183 @@
+"""What every reproduction is made of: rows "paper next to ours", where the data is, and printing.
+
+A row that cannot be run (no data, no code, not defined) stays in the table with the paper's figure and says
+why; it is never an error and never left out in silence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tacit.io.write import write_columns
+
+DATA_VARIABLE = "TACIT_DATA"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one data set."""
+
+    dataset: str
+    method: str
+    variant: str = ""
+    measure: str = "error %"
+    paper: float | None = None
+    ours: float | None = None
+    spread: float | None = None  # standard deviation over the repeats
+    paper_seconds: float | None = None
+    seconds: float | None = None
+    repeats: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The numbers of a figure, and how to draw them: `draw(columns, path)`, which may need matplotlib."""
+
+    columns: dict[str, Sequence[object]]
+    draw: Callable[[dict[str, Sequence[object]], Path], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished table or figure."""
+
+    title: str
+    rows: list[Row]
+    notes: list[str] = field(default_factory=list)
+    curves: Curves | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """How much to run: `quick` is what CI can afford, `repeats` overrides both."""
+
+    repeats: int | None = None
+    quick: bool = False
+    seed: int = 0
+    data: Path | None = None
+    say: Callable[[str], None] = lambda text: None
+
+    def times(self, full: int, quick: int = 1) -> int:
+        """Repeats of something random."""
+        return self.repeats or (quick if self.quick else full)
+
+    def seeds(self, full: int, quick: int = 1) -> list[int]:
+        """One seed per repeat, all made of the one seed."""
+        root = np.random.SeedSequence(self.seed)
+        return [int(child.generate_state(1)[0]) for child in root.spawn(self.times(full, quick))]
+
+    def find(self, name: str) -> Path | None:
+        """A file or folder of the data, or None when it is not there."""
+        if self.data is None:
+            return None
+        path = self.data / name
+        return path if path.exists() else None
+
+
+Experiment = Callable[[Run], Outcome]
+
+
+def find_data() -> Path | None:
+    """The folder of data sets: $TACIT_DATA, or ``../shared/data`` of the working folder or the repository."""
+    named = os.environ.get(DATA_VARIABLE)
+    if named:
+        return Path(named) if Path(named).is_dir() else None
+    repository = Path(__file__).resolve().parents[3]
+    for base in (Path.cwd(), repository):
+        folder = base.parent / "shared" / "data"
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def absent(name: str) -> str:
+    """The note of a row whose data is missing."""
+    return f"skipped: no {name}"
+
+
+def mean_row(row: Row, values: Iterable[float], seconds: Iterable[float]) -> Row:
+    """`row` with the mean, spread and time of its repeats."""
+    got, took = np.array(list(values)), np.array(list(seconds))
+    spread = float(got.std(ddof=1)) if len(got) > 1 else None
+    return replace(row, ours=float(got.mean()), spread=spread, seconds=float(took.mean()), repeats=len(got))
+
+
+def render(key: str, outcome: Outcome) -> str:
+    """The table as text, one block per data set and measure, and its notes."""
+    lines = [f"{key}  {outcome.title}"]
+    for dataset, measure in dict.fromkeys((row.dataset, row.measure) for row in outcome.rows):
+        rows = [row for row in outcome.rows if (row.dataset, row.measure) == (dataset, measure)]
+        small = measure != "error %"
+        head = ["method", "variant", "paper", "ours", "±", "paper s", "ours s", "repeats", "note"]
+        cells = [head] + [
+            [
+                row.method,
+                row.variant,
+                _number(row.paper, small),
+                _number(row.ours, small),
+                _number(row.spread, small),
+                _number(row.paper_seconds),
+                _number(row.seconds),
+                str(row.repeats or "–"),
+                row.note,
+            ]
+            for row in rows
+        ]
+        lines += ["", f"{dataset}: {measure}", *_aligned(cells)]
+    lines += ["", *(f"note: {note}" for note in outcome.notes)] if outcome.notes else []
+    return "\n".join(lines)
+
+
+def _number(value: float | None, small: bool = False) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if small else f"{value:.2f}"
+
+
+def _aligned(cells: list[list[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    left = (0, 1, len(widths) - 1)
+    return [
+        "  ".join(
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def results_table(outcomes: dict[str, Outcome]) -> pa.Table:
+    """All rows of all keys as one table, with the column `key` first."""
+    pairs = [(key, row) for key, outcome in outcomes.items() for row in outcome.rows]
+    kinds = {str: pa.string(), int: pa.int64()}
+    columns = {"key": pa.array([key for key, _ in pairs], pa.string())}
+    for field_ in fields(Row):
+        kind = kinds.get(type(getattr(Row("", ""), field_.name)), pa.float64())
+        columns[field_.name] = pa.array([getattr(row, field_.name) for _, row in pairs], kind)
+    return pa.table(columns)
+
+
+def write_outcomes(outcomes: dict[str, Outcome], folder: Path) -> tuple[list[Path], list[str]]:
+    """results.csv, and the numbers and pictures of figures; the files written, and what could not be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written, missing = [folder / "results.csv"], []
+    write_columns(results_table(outcomes), written[0], format="csv")
+    for key, outcome in outcomes.items():
+        if outcome.curves is None:
+            continue
+        stem = folder / key.split(":")[-1]
+        write_columns(pa.table(dict(outcome.curves.columns)), stem.with_suffix(".csv"), format="csv")
+        written.append(stem.with_suffix(".csv"))
+        try:
+            outcome.curves.draw(outcome.curves.columns, stem.with_suffix(".png"))
+            written.append(stem.with_suffix(".png"))
+        except ModuleNotFoundError as error:
+            missing.append(f"{stem.name}.png skipped: {error.name} is not installed (the extra `plot` has it)")
+    return written, missing
