@@ -130,7 +130,7 @@ def frame(**columns):
 BAD = [
     (frame(task=["a"], worker=["x"]), DataError, r"no column for the label among \['task', 'worker'\]; name it with"),
     (frame(task=[], worker=[], label=[]), DataError, "the frame has no rows"),
-    (frame(task=["a", "b"], worker=["x", "x"], label=[0, 1]), NotIdentifiableError, "all labels come from 1 worker, 'x'"),
+    (frame(task=["a", "b"], worker=["x", "x"], label=[0, 1]), NotIdentifiableError, "come from 1 worker, 'x'"),
     (frame(task=["a", "b"], worker=["x", "y"], label=["", None]), DataError, "none of the 2 tasks has a label"),
     (frame(task=["a", None], worker=["x", "y"], label=[0, 1]), DataError, "row 2 has no task"),
     (frame(task=["a", "b"], worker=["x", None], label=[0, 1]), DataError, "row 2 has no worker"),
