@@ -17,8 +17,8 @@ from tacit.factor.minimax_entropy import (
     objective,
     sides,
     update_labels,
-    vote_shares,
 )
+from tacit.factor.votes import vote_shares
 
 from .label_matrices import coded
 

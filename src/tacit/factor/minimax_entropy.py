@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from tacit.data.labels import Labels
+from tacit.factor.votes import vote_shares
 
 Floats = NDArray[np.float64]
 
@@ -83,15 +84,6 @@ def sides(labels: Labels, gamma: float) -> tuple[Side, Side]:
     by_worker = sp.csr_array((ones, (labels.workers, each)), shape=(labels.n_workers, labels.n_labels))
     by_task = sp.csr_array((ones, (task, each)), shape=(labels.n_rows, labels.n_labels))
     return Side(labels.workers, by_worker, alpha), Side(task, by_task, beta)
-
-
-def vote_shares(labels: Labels) -> Floats:
-    """Q at the start: each class's share of a task's labels; uniform for a task without labels."""
-    size = labels.n_rows * labels.n_classes
-    votes = np.bincount(labels.task_of() * labels.n_classes + labels.given, minlength=size)
-    votes = votes.reshape(labels.n_rows, labels.n_classes)
-    total = votes.sum(axis=1, keepdims=True)
-    return np.where(total > 0, votes / np.maximum(total, 1), 1 / labels.n_classes)
 
 
 def ascend(

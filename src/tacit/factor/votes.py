@@ -29,7 +29,7 @@ def vote_shares(labels: Labels) -> Floats:
     counts = np.bincount(labels.task_of() * labels.n_classes + labels.given, minlength=size)
     votes = counts.reshape(labels.n_rows, labels.n_classes).astype(np.float64)
     total = votes.sum(axis=1, keepdims=True)
-    overall = votes.sum(axis=0) / max(float(votes.sum()), 1.0)
+    overall = votes.sum(axis=0) / votes.sum() if labels.n_labels else 1 / max(labels.n_classes, 1)
     shares = np.where(total > 0, votes / np.maximum(total, 1), overall)
     if labels.gold is not None:  # a known answer outvotes everybody
         known = labels.gold >= 0
