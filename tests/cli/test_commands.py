@@ -191,3 +191,38 @@ def test_demo_beats_the_vote(tmp_path):
     assert "best annotator" in done.stderr
     assert "majority vote" in done.stderr
     assert os.path.exists(tmp_path / "demo" / "consensus.csv")
+
+
+def test_label_studio_and_wide_files(tmp_path):
+    def annotation(who, choice):
+        result = [{"from_name": "kind", "type": "choices", "value": {"choices": [choice]}}]
+        return {"completed_by": who, "was_cancelled": False, "ground_truth": False, "result": result}
+
+    words = ["cat", "dog"]
+    tasks = [
+        {"id": i, "annotations": [annotation(w, words[(i + (w == 4 and i % 3 == 0)) % 2]) for w in (1, 2, 4)]}
+        for i in range(12)
+    ]
+    export = tmp_path / "export.json"
+    export.write_text(json.dumps(tasks))
+    assert main(["labels", str(export), "--out", str(tmp_path / "studio"), "--quiet"]) == 0
+    labels = pc.read_csv(tmp_path / "studio" / "consensus.csv")["label"].to_pylist()
+    assert labels == [words[i % 2] for i in range(12)]
+    wide = tmp_path / "wide.csv"
+    rows = ["task,ann,bob,cy"] + [f"t{i},{words[i % 2]},{words[i % 2]},{'' if i % 4 else words[0]}" for i in range(12)]
+    wide.write_text("\n".join(rows) + "\n")
+    assert main(["labels", str(wide), "--out", str(tmp_path / "wide"), "--quiet"]) == 0
+    assert pc.read_csv(tmp_path / "wide" / "consensus.csv")["label"].to_pylist() == labels
+    assert pc.read_csv(tmp_path / "wide" / "workers.csv")["worker"].to_pylist() == ["ann", "bob", "cy"]
+
+
+@pytest.mark.parametrize(
+    "method", ["majority", "majority-em", "robust", "robust-uniform", "robust-paper", "designated", "cnmf", "spectral"]
+)
+@pytest.mark.parametrize("em", ["--em", "--no-em"])
+def test_methods_from_the_command_line(votes, tmp_path, method, em):
+    out = tmp_path / "out"
+    truth = str(tmp_path / "truth.csv")
+    arguments = ["labels", str(votes), "--truth", truth, "--method", method, em, "--out", str(out), "--quiet"]
+    assert main(arguments) == 0
+    assert json.loads((out / "summary.json").read_text())["error_rate"] < 0.2

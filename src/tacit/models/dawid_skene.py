@@ -51,9 +51,10 @@ class DawidSkene(LatentModel):
     n_classes : int or None
         Kinds of labels; None takes those that occur.
     method : str
-        ``"auto"`` (MAP-EM from votes and from moments, the better likelihood kept), the paper's ``"robust"``,
-        ``"designated"``, ``"symnmf"``, or a baseline: ``"majority"``, ``"majority-em"``, ``"multispa"``,
-        ``"cnmf"``, ``"spectral"``, ``"tensor"``, ``"kos"``, ``"eigenratio"``, ``"ghosh"``, ``"minimax-entropy"``.
+        ``"auto"`` (MAP-EM from votes and from moments, the better likelihood kept), the paper's ``"robust"`` (also
+        ``"robust-uniform"``, ``"robust-paper"``), ``"designated"``, ``"symnmf"``, or a baseline: ``"majority"``,
+        ``"majority-em"``, ``"multispa"``, ``"cnmf"``, ``"spectral"``, ``"tensor"``, ``"kos"``, ``"eigenratio"``,
+        ``"ghosh"``, ``"minimax-entropy"``.
     em : bool
         Polish the method's answer by EM. ``"majority"`` is never polished, ``"majority-em"`` and ``"auto"`` always.
     smoothing : "auto" or float

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -178,6 +179,8 @@ METHODS: dict[str, Method] = {
     "majority": start_votes,
     "majority-em": start_votes,
     "robust": start_robust,
+    "robust-uniform": partial(start_robust, pair_weight="uniform"),
+    "robust-paper": partial(start_robust, pair_weight="robust", start="random"),
     "designated": start_designated,
     "symnmf": start_symnmf,
     "multispa": _from_pairs("multispa"),
