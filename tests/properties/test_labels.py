@@ -16,6 +16,7 @@ from tacit.moments.graph import co_label_graph
 from tacit.moments.pairs import count_label_pairs, pair_memory
 from tacit.refine.crowd import crowd_steps
 from tacit.refine.em import em
+from tacit.simulate import specialist_crowd
 
 pytestmark = pytest.mark.filterwarnings("ignore::tacit.errors.IdentifiabilityWarning")
 
@@ -188,3 +189,23 @@ def test_an_engine_gives_prior_to_a_task_without_labels():
     cooled = model.prior_**model.confidence_
     np.testing.assert_allclose(model.probabilities_[row], cooled / cooled.sum())
     assert MemoryEngine(labels, 1).n_rows == 3
+
+
+def test_strangers_follow_renamed_classes():
+    """Where latent classes had to be renamed, an unknown worker's expected confusion is renamed with them."""
+    made = specialist_crowd(3000, random_state=101)
+    model = DawidSkene().fit(made.labels)
+    pooled = np.einsum("m,mkl->kl", np.bincount(model._data.workers), model.confusion_) / model._data.n_labels
+    np.testing.assert_allclose(model._pooled.T, pooled, atol=0.05)
+
+
+def test_gold_decides_which_class_is_which():
+    """A few answers settle the names of classes even in a crowd of near-random workers."""
+    made = specialist_crowd(2000, random_state=101)
+    truth = dict(zip(made.truth["task"].to_pylist(), made.truth["label"].to_pylist(), strict=True))
+    gold = {task: truth[task] for task in list(truth)[:300]}
+    model = DawidSkene().fit(made.labels, gold=gold)
+    tasks = model.tasks_["task"].to_pylist()
+    kept = [label == truth[task] for task, label in zip(tasks, model.labels_.tolist(), strict=True) if task in gold]
+    assert all(kept)
+    assert np.mean([label != truth[task] for task, label in zip(tasks, model.labels_.tolist(), strict=True)]) < 0.2

@@ -37,12 +37,17 @@ def decisiveness(confusions: Floats) -> Floats:
     return np.asarray(np.abs(np.linalg.det(confusions)) ** (1 / (n_classes - 1)))
 
 
-def align_to_labels(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> Mixture:
-    """The same mixture with class k standing for label k."""
+def label_order(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Which latent class stands for each label."""
     confusions = unstack_confusions(mixture)
     say = labels_per_worker * decisiveness(confusions) ** 2
     pooled = np.einsum("m,mkl->kl", say, confusions)  # (latent class, label)
-    return mixture.permuted(match_classes(pooled.T))
+    return match_classes(pooled.T)
+
+
+def align_to_labels(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> Mixture:
+    """The same mixture with class k standing for label k."""
+    return mixture.permuted(label_order(mixture, labels_per_worker))
 
 
 def align_each_worker(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> Mixture:

@@ -22,13 +22,14 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
 from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor.assign import align_to_labels
+from tacit.factor.assign import label_order
 from tacit.models.base import LatentModel, StageClock, make_report
 from tacit.models.label_methods import METHODS, Settings, Start, start_moments
 from tacit.moments.graph import co_label_graph
 from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
 from tacit.refine.em import Refined
 from tacit.refine.starts import Entrant, race
+from tacit.refine.tables import permuted
 
 MOMENTS_MARGIN = 1e-3
 """Nats per label by which the moment start must beat the votes: real crowds rarely pass it, near-random do."""
@@ -152,8 +153,10 @@ class DawidSkene(LatentModel):
             starts = self._starts(data, settings, bool(graph.determined.any()))
         with clock.stage("refine"):
             refined, posterior, notes = self._refine(data, engine, starts)
-            counts = np.bincount(data.workers, minlength=data.n_workers)
-            mixture = refined.params if posterior is not None else align_to_labels(refined.params, counts)
+            if posterior is None and data.gold is None:  # gold answers say themselves which class is which
+                counts = np.bincount(data.workers, minlength=data.n_workers)
+                refined = permuted(refined, label_order(refined.params, counts))
+            mixture = refined.params
             beta = self._choose_beta(data, engine, refined)
             if posterior is None:
                 posterior, _ = posterior_of(engine, cooled(mixture, beta))
