@@ -84,7 +84,7 @@ def test_fit_follows_permuted_rows(seed, random):
     random.shuffle(order)
     a = DawidSkene().fit(from_long(task, worker, label))
     b = DawidSkene().fit(from_long(task[order], worker[order], label[order]))
-    back = [list(b._data.task_names).index(name) for name in a._data.task_names]
+    back = [list(b._fitted.evidence.data.task_names).index(name) for name in a._fitted.evidence.data.task_names]
     np.testing.assert_allclose(b.probabilities_[back], a.probabilities_, atol=1e-8)
     np.testing.assert_allclose(b.confusion_, a.confusion_, atol=1e-8)
 
@@ -134,7 +134,7 @@ def test_training_data_gets_its_fitted_values_alone_or_in_a_batch():
     np.testing.assert_allclose(again, model.probabilities_, atol=1e-12)
     one = task == task[10]
     alone = model.predict_proba(from_long(task[one], worker[one], label[one]))
-    row = list(model._data.task_names).index(task[10])
+    row = list(model._fitted.evidence.data.task_names).index(task[10])
     np.testing.assert_allclose(alone[0], model.probabilities_[row], atol=1e-12)
 
 
@@ -195,8 +195,9 @@ def test_strangers_follow_renamed_classes():
     """Where latent classes had to be renamed, an unknown worker's expected confusion is renamed with them."""
     made = specialist_crowd(3000, random_state=101)
     model = DawidSkene().fit(made.labels)
-    pooled = np.einsum("m,mkl->kl", np.bincount(model._data.workers), model.confusion_) / model._data.n_labels
-    np.testing.assert_allclose(model._pooled.T, pooled, atol=0.05)
+    data = model._fitted.evidence.data
+    pooled = np.einsum("m,mkl->kl", np.bincount(data.workers), model.confusion_) / data.n_labels
+    np.testing.assert_allclose(model._fitted.pooled.T, pooled, atol=0.05)
 
 
 def test_gold_decides_which_class_is_which():

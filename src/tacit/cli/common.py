@@ -15,6 +15,7 @@ import click
 import tacit
 
 if TYPE_CHECKING:
+    from tacit.diagnose.report import FitReport
     from tacit.io.write import FileFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -132,10 +133,12 @@ class Results:
         write_columns(table, path, format=self.format)
         self.written.append(str(path))
 
-    def model(self, model: Any) -> None:
+    def model(self, name: str, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        from tacit.io.model_file import write_model
+
         if self.folder is not None:
             path = self.folder / "model.tacit"
-            model.save(path)
+            write_model(path, name, arrays, metadata)
             self.written.append(str(path))
 
     def summary(self, summary: dict[str, Any], json_: bool) -> None:
@@ -151,18 +154,17 @@ class Results:
             print(json.dumps(summary, default=float), file=sys.stdout)
 
 
-def summarise(command: str, model: Any, n_rows: int, seconds: Mapping[str, float], **more: Any) -> dict[str, Any]:
-    """The keys that every summary.json has, and what the command adds."""
+def summarise(command: str, fitted: Any, report: FitReport, n_rows: int, n_components: int) -> dict[str, Any]:
+    """The keys that every summary.json has."""
     return {
         "command": command,
         "version": tacit.__version__,
         "n_rows": n_rows,
-        "n_components": int(model.n_classes_),
-        "log_likelihood": model.log_likelihood_,
-        "converged": bool(model.converged_),
-        "n_iter": int(model.n_iter_),
-        "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
-        "verdict": model.report_.verdict,
-        "reasons": model.report_.reasons,
-        **more,
+        "n_components": n_components,
+        "log_likelihood": fitted.log_likelihood,
+        "converged": bool(fitted.converged),
+        "n_iter": int(fitted.n_iter),
+        "seconds": {stage: round(value, 6) for stage, value in report.seconds.items()},
+        "verdict": report.verdict,
+        "reasons": report.reasons,
     }

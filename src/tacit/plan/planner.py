@@ -126,16 +126,17 @@ def _under_model(model: DawidSkene, labels: Any) -> tuple[Labels, Mixture]:
     given = match(data.class_names, model.classes_, "label")[data.given]
     known = given >= 0  # a label the model does not know says nothing it could use
     data = replace(replace(data, given=given).subset(known), class_names=model.classes_)
-    fitted = getattr(model, "_data", None)
+    evidence = getattr(model._fitted, "evidence", None)
+    fitted = None if evidence is None else evidence.data
     if fitted is not None and fitted.gold is not None:  # answers held fixed in the fit are known here too
         sure = np.flatnonzero(fitted.gold >= 0)
         sure = sure[match(fitted.task_names[sure], data.task_names, "gold task") >= 0]
         data = with_gold(data, (fitted.task_names[sure], fitted.class_names[fitted.gold[sure]]))
     worker = match(data.worker_names, model.worker_names_, "worker")
-    stacked = model._mixture.table.reshape(len(model.worker_names_), data.n_classes, data.n_classes)
-    tables = np.concatenate([stacked, model._pooled[None]])[worker]  # code -1 is the crowd's average
+    stacked = model._fitted.mixture.table.reshape(len(model.worker_names_), data.n_classes, data.n_classes)
+    tables = np.concatenate([stacked, model._fitted.pooled[None]])[worker]  # code -1 is the crowd's average
     table = np.ascontiguousarray(tables.reshape(-1, data.n_classes))
-    return data, Mixture(model._mixture.weights, table, data.first)
+    return data, Mixture(model._fitted.mixture.weights, table, data.first)
 
 
 def _available(workers: Any, data: Labels) -> tuple[Names, Ints]:
