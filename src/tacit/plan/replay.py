@@ -8,6 +8,7 @@ crowd can be bought, so the replay needs no assumption about what a worker would
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def simulate_plan(
     truth : frame task/label or mapping; tasks without truth are planned for and not scored
     seeds : how many replays, with seeds 0, 1, …
     first : random labels a task starts with
-    shares : shares of all labels at which the error is reported; those below the start are reported at the start
+    shares : shares of all labels at which the error is reported; those below the start are left out
     step : labels bought between refits, as a share of the tasks
     policies : ``"plan"``, ``"random"`` or both
     n_jobs : threads of a fit; small crowds are fastest with one
@@ -103,7 +104,7 @@ def simulate_plan(
     >>> result.column_names, result.num_rows
     (['policy', 'seed', 'labels', 'share', 'error'], 4)
     """
-    data = read_labels(labels)
+    data = replace(read_labels(labels), gold=None)  # known answers would leak into what is measured
     rows, answers = _known(data, truth)
     _check(shares, policies, first, step, seeds)
     table: dict[str, list[Any]] = {name: [] for name in ("policy", "seed", "labels", "share", "error")}
@@ -125,8 +126,13 @@ def _replay(
     bought = _first_labels(data, first, rng)
     a_step = max(1, round(step * data.n_rows))
     mixture: Mixture | None = None
-    for share in sorted(shares):
-        goal = round(share * data.n_labels)
+    goals = [goal for goal in sorted({round(share * data.n_labels) for share in shares}) if goal >= bought.sum()]
+    if not goals:
+        raise DataError(
+            f"{first} labels a task are {bought.mean():.0%} of this crowd already; "
+            "give larger shares, or a smaller first"
+        )
+    for goal in goals:
         while (missing := goal - int(bought.sum())) > 0:
             shown = data.subset(bought)
             mixture, sums = _refit(shown, mixture, n_jobs)
