@@ -47,6 +47,7 @@ def plan(
         raise click.UsageError("--simulate and --truth go together: the replay needs known answers to measure errors")
     from tacit.cli.labels import read_label_file
     from tacit.io.read import read_columns
+    from tacit.models.base import model_state
     from tacit.models.dawid_skene import DawidSkene
     from tacit.plan import plan_labels
 
@@ -61,11 +62,11 @@ def plan(
         model.fit(data, gold=gold)
     begin = time.perf_counter()
     with talk.doing("planning"):
-        planned = plan_labels(model, model._data, budget=budget, per_worker=per_worker, workers=available)
-    seconds = {**model.report_.seconds, "plan": time.perf_counter() - begin}
+        planned = plan_labels(model, data, budget=budget, per_worker=per_worker, workers=available)
+    planning = {"plan": time.perf_counter() - begin}
     results = Results(out, format_)
     results.table("plan", planned.table.to_pydict(), main=not simulate)
-    results.model(model)
+    results.model("DawidSkene", *model_state(model))
     more: dict[str, Any] = {
         "n_planned": planned.n_labels,
         "n_cover": planned.n_cover,
@@ -76,10 +77,13 @@ def plan(
     if simulate:
         begin = time.perf_counter()
         with talk.doing("replaying"):
-            more["simulation"] = _simulate(model._data, answers, results, talk)
-        seconds["simulate"] = time.perf_counter() - begin
+            more["simulation"] = _simulate(data, answers, results, talk)
+        planning["simulate"] = time.perf_counter() - begin
     command = shlex.join(["tacit", *sys.argv[1:]])
-    results.summary(summarise(command, model, model._data.n_rows, seconds, **more), json_)
+    fitted = model._fitted
+    summary = summarise(command, fitted, fitted.report, fitted.evidence.data.n_rows, len(fitted.class_names))
+    summary["seconds"] |= {stage: round(value, 6) for stage, value in planning.items()}
+    results.summary({**summary, **more}, json_)
     _tell(planned, talk)
     if results.written:
         talk.say("wrote " + ", ".join(results.written))

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import pyarrow as pa
 
+from tacit.data.names import from_names
 from tacit.errors import DataError
 
 
@@ -39,9 +39,7 @@ def column(frame: Any, name: str) -> pa.Array:
 
 def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
     """A frame of the caller's kind."""
-    # Arrays, not lists: pyarrow would import pandas to look at a list.
-    arrays = [v if isinstance(v, pa.Array | pa.ChunkedArray) else pa.array(np.asarray(v)) for v in columns.values()]
-    table = pa.Table.from_arrays(arrays, names=list(columns))
+    table = pa.Table.from_arrays([from_names(values) for values in columns.values()], names=list(columns))
     if backend == "pyarrow":
         return table
     if backend == "pandas":

@@ -78,6 +78,23 @@ def match(values: Any, names: Names, what: str) -> NDArray[np.int32]:
     return recode[codes]
 
 
+def from_names(values: Any) -> pa.Array:
+    """A column of results as pyarrow holds it, built from its buffers: `pyarrow.array` would import pandas first."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    values = np.ascontiguousarray(values)
+    if values.dtype.kind in "iuf":
+        kind = pa.from_numpy_dtype(values.dtype)
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    if values.dtype.kind == "O" and all(type(value) is str for value in values.tolist()):
+        words = [value.encode() for value in values.tolist()]
+        ends = np.concatenate([[0], np.cumsum([len(word) for word in words], dtype=np.int64)])
+        if ends[-1] < 2**31:
+            offsets = pa.py_buffer(ends.astype(np.int32))
+            return pa.StringArray.from_buffers(len(words), offsets, pa.py_buffer(b"".join(words)))
+    return pa.array(values)
+
+
 def _numbers(array: pa.Array) -> NDArray[Any]:
     """The numbers of an array as they lie in memory; `to_numpy` would import pandas on the way."""
     letter = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"

@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from tacit.engine.mixture import Floats, Mixture, stack_confusions, unstack_confusions
 
 
 def match_classes(similarity: Floats) -> NDArray[np.intp]:
     """`order` such that column order[k] of `similarity` belongs to row k, the total similarity largest."""
+    if len(similarity) <= 2:  # two classes need no search, and the search is slow to import
+        swapped = len(similarity) == 2 and np.trace(similarity) < np.trace(similarity[:, ::-1])
+        return np.arange(len(similarity))[:: -1 if swapped else 1]
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(-similarity)
     order = np.empty(len(rows), np.intp)
     order[rows] = columns

@@ -35,10 +35,7 @@ class LatentModel(BaseEstimator, ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as one file that loads without running code."""
-        check_is_fitted(self)
-        arrays, metadata = self._state()
-        parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
-        write_model(path, self._model_name, arrays, {"parameters": parameters, **metadata})
+        write_model(path, self._model_name, *model_state(self))
 
     @classmethod
     def _from_file(cls, file: ModelFile, source: str) -> Self:
@@ -86,6 +83,14 @@ class LatentModel(BaseEstimator, ABC):
             )
 
     converged_: bool
+
+
+def model_state(model: LatentModel) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+    """Arrays and metadata of a fitted model, its parameters among them, as its file holds them."""
+    check_is_fitted(model)
+    arrays, metadata = model._state()
+    parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
+    return arrays, {"parameters": parameters, **metadata}
 
 
 def seed_of(random_state: Any) -> int:

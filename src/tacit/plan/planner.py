@@ -15,6 +15,7 @@ from tacit.data.names import Names, encode, match
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
+from tacit.models.base import seed_of
 from tacit.models.dawid_skene import DawidSkene
 from tacit.plan.cover import Cover, cover_blocks
 from tacit.plan.information import (
@@ -91,7 +92,7 @@ def plan_labels(
     _check_limits(budget, per_worker)
     data, mixture = _under_model(model, labels)
     sums = MemoryEngine(data, model.n_jobs).sums(mixture)
-    beliefs = committee_beliefs(data, mixture, n_jobs=model.n_jobs, seed=model._seed())
+    beliefs = committee_beliefs(data, mixture, n_jobs=model.n_jobs, seed=seed_of(model.random_state))
     confusions, pooled = shrunk_confusions(sums, data.n_classes)
     asked, codes = _available(workers, data)
 
