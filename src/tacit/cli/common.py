@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,8 @@ import click
 import tacit
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tacit.diagnose.report import FitReport
     from tacit.io.write import FileFormat
 
@@ -71,15 +74,21 @@ class Talk:
     """Everything said to a person: on stderr, nothing when quiet."""
 
     def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    @cached_property
+    def console(self) -> Console:
         from rich.console import Console
 
-        self.quiet = quiet
-        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        return Console(stderr=True, highlight=False)
 
     def say(self, text: str = "") -> None:
-        self.console.print(text, markup=False, soft_wrap=True)
+        if not self.quiet:
+            self.console.print(text, markup=False, soft_wrap=True)
 
     def table(self, title: str, columns: list[str], rows: list[list[str]]) -> None:
+        if self.quiet:
+            return
         from rich.table import Table
         from rich.text import Text
 

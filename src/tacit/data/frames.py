@@ -39,9 +39,9 @@ def column(frame: Any, name: str) -> pa.Array:
 
 def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
     """A frame of the caller's kind."""
-    arrays = {name: pa.array(v.tolist() if isinstance(v, np.ndarray) and v.dtype == object else v)
-              for name, v in columns.items()}
-    table = pa.table(arrays)
+    # Arrays, not lists: pyarrow would import pandas to look at a list.
+    arrays = [v if isinstance(v, pa.Array | pa.ChunkedArray) else pa.array(np.asarray(v)) for v in columns.values()]
+    table = pa.Table.from_arrays(arrays, names=list(columns))
     if backend == "pyarrow":
         return table
     if backend == "pandas":
