@@ -318,6 +318,7 @@ def test_a_bipartite_crowd_gets_a_triangle(monkeypatch):
     assert len(cover.tasks) == 1
     assert cover.reasons[0].startswith("closes a triangle of workers ")
     assert "with 4 workers (more than 3)" in cover.notes[0]
+    assert cover.missing_after is None  # not looked at, so nothing is claimed
 
 
 def test_observed_pairs_equal_a_loop():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from importlib.util import find_spec
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ import click
 from tacit.cli.common import Results, Talk, chosen_columns, column_options, output_options, summarise
 
 if TYPE_CHECKING:
+    from tacit.data.labels import Labels
     from tacit.plan import Plan
 
 SHOWN = 8
@@ -46,27 +47,29 @@ def plan(
     if simulate != (truth is not None):
         raise click.UsageError("--simulate and --truth go together: the replay needs known answers to measure errors")
     from tacit.cli.labels import read_label_file
+    from tacit.data.label_input import read_labels
     from tacit.io.read import read_columns
-    from tacit.models.base import model_state
-    from tacit.models.dawid_skene import DawidSkene
-    from tacit.plan import plan_labels
+    from tacit.models.clock import StageClock
+    from tacit.models.crowd import CrowdSettings, check_crowd, fit_crowd
+    from tacit.plan import plan_crowd
 
-    talk = Talk(quiet)
-    with talk.doing("reading"):
-        data, gold = read_label_file(labels_file)
+    talk, clock = Talk(quiet), StageClock()
+    chosen = chosen_columns(task, worker, label) or None
+    silent = abstain or ("", -1)
+    with talk.doing("reading"), talk.heeding_warnings(), clock.stage("data"):
+        source, gold = read_label_file(labels_file)
         available = None if workers_file is None else _worker_column(read_columns(workers_file), worker)
         answers = None if truth is None else read_columns(truth)
-    columns = chosen_columns(task, worker, label) or None
-    model = DawidSkene(columns=columns, abstain=abstain or ("", -1), random_state=seed)
+        data = read_labels(source, columns=chosen, abstain=silent, gold=gold)
+        check_crowd(data)
     with talk.doing("fitting"), talk.heeding_warnings():
-        model.fit(data, gold=gold)
-    begin = time.perf_counter()
-    with talk.doing("planning"):
-        planned = plan_labels(model, data, budget=budget, per_worker=per_worker, workers=available)
-    planning = {"plan": time.perf_counter() - begin}
+        fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
+    with talk.doing("planning"), clock.stage("plan"):
+        columns, planned = plan_crowd(
+            fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed
+        )
     results = Results(out, format_)
-    results.table("plan", planned.table.to_pydict(), main=not simulate)
-    results.model("DawidSkene", *model_state(model))
+    results.table("plan", columns, main=not simulate)
     more: dict[str, Any] = {
         "n_planned": planned.n_labels,
         "n_cover": planned.n_cover,
@@ -75,16 +78,14 @@ def plan(
         "notes": planned.notes,
     }
     if simulate:
-        begin = time.perf_counter()
-        with talk.doing("replaying"):
+        with talk.doing("replaying"), clock.stage("simulate"):
             more["simulation"] = _simulate(data, answers, results, talk)
-        planning["simulate"] = time.perf_counter() - begin
+    arrays, metadata = fitted.state()
+    parameters = {"abstain": list(silent), "columns": chosen, "random_state": seed}
+    results.model("DawidSkene", arrays, {"parameters": parameters, **metadata})
     command = shlex.join(["tacit", *sys.argv[1:]])
-    fitted = model._fitted
-    summary = summarise(command, fitted, fitted.report, fitted.evidence.data.n_rows, len(fitted.class_names))
-    summary["seconds"] |= {stage: round(value, 6) for stage, value in planning.items()}
-    results.summary({**summary, **more}, json_)
-    _tell(planned, talk)
+    results.summary(summarise(command, fitted, fitted.report, data.n_rows, data.n_classes) | more, json_)
+    _tell(columns, planned, talk)
     if results.written:
         talk.say("wrote " + ", ".join(results.written))
     return 0
@@ -97,7 +98,7 @@ def _worker_column(table: Any, worker: str | None) -> Any:
     return table.column(0) if table.num_columns == 1 else table
 
 
-def _simulate(data: Any, answers: Any, results: Results, talk: Talk) -> list[dict[str, Any]]:
+def _simulate(data: Labels, answers: Any, results: Results, talk: Talk) -> list[dict[str, Any]]:
     """simulation.csv, the picture when matplotlib is there, and the means on the terminal."""
     from tacit.io.write import atomic_path
     from tacit.plan import simulate_plan
@@ -120,17 +121,10 @@ def _simulate(data: Any, answers: Any, results: Results, talk: Talk) -> list[dic
     return means
 
 
-def _tell(planned: Plan, talk: Talk) -> None:
-    columns = planned.table.slice(0, SHOWN).to_pylist()
+def _tell(columns: dict[str, Any], planned: Plan, talk: Talk) -> None:
     rows = [
-        [
-            str(row["rank"]),
-            str(row["task"]),
-            "anyone" if row["worker"] is None else str(row["worker"]),
-            f"{row['gain']:.3f}",
-            row["reason"],
-        ]
-        for row in columns
+        [str(rank), str(task), "anyone" if worker is None else str(worker), f"{gain:.3f}", reason]
+        for rank, task, worker, reason, gain in islice(zip(*columns.values(), strict=True), SHOWN)
     ]
     if planned.n_cover:
         rest = planned.n_labels - planned.n_cover

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tacit.plan.planner import Plan, plan_labels
+from tacit.plan.planner import Plan, plan_crowd, plan_labels
 from tacit.plan.replay import simulate_plan
 
-__all__ = ["Plan", "plan_labels", "simulate_plan"]
+__all__ = ["Plan", "plan_crowd", "plan_labels", "simulate_plan"]

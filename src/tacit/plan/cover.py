@@ -50,8 +50,8 @@ class Cover:
     tasks: list[int] = field(default_factory=list)
     workers: list[int] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    missing_before: float = 0.0  # share of the blocks out of reach
-    missing_after: float = 0.0
+    missing_before: float | None = None  # share of the blocks out of reach; None: too many workers to look
+    missing_after: float | None = None
     notes: list[str] = field(default_factory=list)
 
 

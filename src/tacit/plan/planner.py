@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import as_frame, backend_of, build_frame, column, find_column
 from tacit.data.label_input import ALIASES
 from tacit.data.labels import Labels, with_gold
 from tacit.data.names import Names, encode, match
+from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
-from tacit.models.base import seed_of
-from tacit.models.dawid_skene import DawidSkene
+from tacit.models.crowd import FittedCrowd
 from tacit.plan.cover import Cover, cover_blocks
 from tacit.plan.information import (
     Anyone,
@@ -28,6 +27,9 @@ from tacit.plan.information import (
     gains_of_pairs,
     shrunk_confusions,
 )
+
+if TYPE_CHECKING:
+    from tacit.models.dawid_skene import DawidSkene
 
 DEFAULT_SHARE = 0.1
 """Without a budget: labels by information for this share of the tasks, the step whose worth was measured."""
@@ -43,14 +45,14 @@ class Plan:
 
     `table` has the columns rank, task, worker (empty: anyone), reason, gain (nats the label is expected to tell);
     the first `n_cover` rows make workers comparable, which takes the share of worker pairs that (7)–(8) cannot
-    reach from `missing_before` to `missing_after`. `notes` say what could not be had.
+    reach from `missing_before` to `missing_after` (None: too many workers to look). `notes` say what could not be had.
     """
 
     table: Any = field(repr=False)
     n_labels: int
     n_cover: int
-    missing_before: float
-    missing_after: float
+    missing_before: float | None
+    missing_after: float | None
     notes: list[str]
 
 
@@ -88,56 +90,82 @@ def plan_labels(
     >>> plan.table.column_names, plan.table.num_rows
     (['rank', 'task', 'worker', 'reason', 'gain'], 4)
     """
-    check_is_fitted(model)
-    _check_limits(budget, per_worker)
-    data, mixture = _under_model(model, labels)
-    sums = MemoryEngine(data, model.n_jobs).sums(mixture)
-    beliefs = committee_beliefs(data, mixture, n_jobs=model.n_jobs, seed=seed_of(model.random_state))
-    confusions, pooled = shrunk_confusions(sums, data.n_classes)
-    asked, codes = _available(workers, data)
+    from sklearn.utils.validation import check_is_fitted
 
-    room = np.zeros(data.n_workers, np.int64)
-    room[codes[codes >= 0]] = NO_LIMIT if per_worker is None else per_worker
-    limit = NO_LIMIT if budget is None else int(np.ceil(COVER_SHARE * budget))
-    cover = cover_blocks(data, beliefs, confusions, room=room, limit=limit)
+    from tacit.models.base import seed_of
+
+    check_is_fitted(model)
+    data = model._read(labels, None, reset=False)
+    columns, plan = plan_crowd(
+        model._fitted,
+        data,
+        budget=budget,
+        per_worker=per_worker,
+        workers=workers,
+        n_jobs=model.n_jobs,
+        seed=seed_of(model.random_state),
+    )
+    backend = "pyarrow" if isinstance(labels, Labels) else backend_of(labels)
+    return replace(plan, table=build_frame(columns, backend))
+
+
+def plan_crowd(
+    fitted: FittedCrowd,
+    labels: Labels,
+    *,
+    budget: int | None = None,
+    per_worker: int | None = None,
+    workers: Any = None,
+    n_jobs: int | None = None,
+    seed: int = 0,
+) -> tuple[dict[str, Any], Plan]:
+    """The same for a fitted crowd and coded labels: the columns of the table, and the plan without it."""
+    _check_limits(budget, per_worker)
+    data, mixture = _under_model(fitted, labels)
+    with one_blas_thread():
+        sums = MemoryEngine(data, n_jobs).sums(mixture)
+        beliefs = committee_beliefs(data, mixture, n_jobs=n_jobs, seed=seed)
+        confusions, pooled = shrunk_confusions(sums, data.n_classes)
+        asked, codes = _available(workers, data)
+        room = np.zeros(data.n_workers, np.int64)
+        room[codes[codes >= 0]] = NO_LIMIT if per_worker is None else per_worker
+        limit = NO_LIMIT if budget is None else int(np.ceil(COVER_SHARE * budget))
+        cover = cover_blocks(data, beliefs, confusions, room=room, limit=limit)
+        left = max(1, round(DEFAULT_SHARE * data.n_rows)) if budget is None else budget - len(cover.tasks)
+        told = np.concatenate([confusions, pooled[None]])[codes]  # code -1, a stranger, is the crowd's average
+        offers = Anyone(pooled) if workers is None else _crowd(told, codes, data, cover, per_worker)
+        chosen = choose_pairs(offers, beliefs, left)
     notes = list(cover.notes)
-    if budget is not None and len(cover.tasks) >= limit and cover.missing_after > 0:
+    if budget is not None and len(cover.tasks) >= limit and cover.missing_after:
         notes.append(
             f"{len(cover.tasks)} labels join workers, the most that a budget of {budget} allows; "
             f"{cover.missing_after:.2%} of the worker pairs stay out of reach"
         )
-    left = max(1, round(DEFAULT_SHARE * data.n_rows)) if budget is None else budget - len(cover.tasks)
-    told = np.concatenate([confusions, pooled[None]])[codes]  # code -1, a stranger, is the crowd's average
-    offers = Anyone(pooled) if workers is None else _crowd(told, codes, data, cover, per_worker)
-    chosen = choose_pairs(offers, beliefs, left)
     if len(chosen.tasks) < left:
         notes.append(f"only {len(chosen.tasks)} labels are expected to tell anything and can still be asked for")
-    backend = "pyarrow" if isinstance(labels, Labels) else backend_of(labels)
     names = None if workers is None else asked[chosen.workers]
-    table = build_frame(_columns(data, beliefs, confusions, cover, chosen, names), backend)
+    columns = _columns(data, beliefs, confusions, cover, chosen, names)
     n_labels = len(cover.tasks) + len(chosen.tasks)
-    return Plan(table, n_labels, len(cover.tasks), cover.missing_before, cover.missing_after, notes)
+    return columns, Plan(None, n_labels, len(cover.tasks), cover.missing_before, cover.missing_after, notes)
 
 
-def _under_model(model: DawidSkene, labels: Any) -> tuple[Labels, Mixture]:
+def _under_model(fitted: FittedCrowd, data: Labels) -> tuple[Labels, Mixture]:
     """The labels with the model's classes, and its mixture with one table per worker of the labels."""
-    data = model._read(labels, None, reset=False)
-    if data.n_labels == 0:
-        raise DataError("the labels hold no label to plan from; every cell is missing or abstains")
-    given = match(data.class_names, model.classes_, "label")[data.given]
+    given = match(data.class_names, fitted.class_names, "label")[data.given]
     known = given >= 0  # a label the model does not know says nothing it could use
-    data = replace(replace(data, given=given).subset(known), class_names=model.classes_)
-    evidence = getattr(model._fitted, "evidence", None)
-    fitted = None if evidence is None else evidence.data
-    if fitted is not None and fitted.gold is not None:  # answers held fixed in the fit are known here too
-        sure = np.flatnonzero(fitted.gold >= 0)
-        sure = sure[match(fitted.task_names[sure], data.task_names, "gold task") >= 0]
-        data = with_gold(data, (fitted.task_names[sure], fitted.class_names[fitted.gold[sure]]))
-    worker = match(data.worker_names, model.worker_names_, "worker")
-    stacked = model._fitted.mixture.table.reshape(len(model.worker_names_), data.n_classes, data.n_classes)
-    tables = np.concatenate([stacked, model._fitted.pooled[None]])[worker]  # code -1 is the crowd's average
+    data = replace(replace(data, given=given).subset(known), class_names=fitted.class_names, gold=None)
+    if data.n_labels == 0:
+        raise DataError("the labels hold no label to plan from; every cell is missing, abstains or is unknown")
+    seen = getattr(fitted, "evidence", None)
+    if seen is not None and seen.data.gold is not None:  # answers held fixed in the fit are known here too
+        sure = np.flatnonzero(seen.data.gold >= 0)
+        sure = sure[match(seen.data.task_names[sure], data.task_names, "gold task") >= 0]
+        data = with_gold(data, (seen.data.task_names[sure], seen.data.class_names[seen.data.gold[sure]]))
+    worker = match(data.worker_names, fitted.worker_names, "worker")
+    stacked = fitted.mixture.table.reshape(len(fitted.worker_names), data.n_classes, data.n_classes)
+    tables = np.concatenate([stacked, fitted.pooled[None]])[worker]  # code -1 is the crowd's average
     table = np.ascontiguousarray(tables.reshape(-1, data.n_classes))
-    return data, Mixture(model._fitted.mixture.weights, table, data.first)
+    return data, Mixture(fitted.mixture.weights, table, data.first)
 
 
 def _available(workers: Any, data: Labels) -> tuple[Names, Ints]:

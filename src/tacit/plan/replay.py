@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tacit.data.frames import backend_of, build_frame
 from tacit.data.label_input import read_gold, read_labels
 from tacit.data.labels import Labels
 from tacit.data.names import match
+from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
@@ -108,11 +110,10 @@ def simulate_plan(
     rows, answers = _known(data, truth)
     _check(shares, policies, first, step, seeds)
     table: dict[str, list[Any]] = {name: [] for name in ("policy", "seed", "labels", "share", "error")}
-    for policy in policies:
-        for seed in range(seeds):
+    with one_blas_thread():
+        for policy, seed in product(policies, range(seeds)):
             for bought, posterior in _replay(data, policy, seed, first, shares, step, n_jobs):
-                found = posterior[rows].argmax(axis=1)
-                error = float(np.mean(found != answers))
+                error = float(np.mean(posterior[rows].argmax(axis=1) != answers))
                 for name, value in zip(table, (policy, seed, bought, bought / data.n_labels, error), strict=True):
                     table[name].append(value)
     return build_frame(table, "pyarrow" if isinstance(labels, Labels) else backend_of(labels))
