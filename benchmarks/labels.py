@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+MIXED = {"labels_per_task": 10, "kind": "one-coin", "skill": (0.4, 0.95)}  # from near guessing to good
 SETS = {
     "bluebird": None,
     "dog52": None,
@@ -34,10 +35,10 @@ SETS = {
     "rte": None,
     "labelme": None,
     "trec": None,
-    "0.5M": {"n_tasks": 50_000, "n_workers": 5_000, "n_classes": 4, "labels_per_task": 10},
-    "1M": {"n_tasks": 100_000, "n_workers": 10_000, "n_classes": 4, "labels_per_task": 10},
-    "2M": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, "labels_per_task": 10},
-    "5M": {"n_tasks": 500_000, "n_workers": 10_000, "n_classes": 5, "labels_per_task": 10},
+    "0.5M": {"n_tasks": 50_000, "n_workers": 5_000, "n_classes": 4, **MIXED},
+    "2M": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, **MIXED},
+    "2M easy": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, "labels_per_task": 10},
+    "5M": {"n_tasks": 500_000, "n_workers": 10_000, "n_classes": 5, **MIXED},
 }
 SYSTEMS = ("tacit auto", "tacit majority-em", "tacit robust", "crowd-kit DawidSkene", "snorkel LabelModel")
 MOST_DENSE_CELLS = 2 * 10**8  # snorkel wants a dense task × worker matrix of 8-byte integers, and copies of it
