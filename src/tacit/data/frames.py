@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import pyarrow as pa
 
 from tacit.data.names import from_names
@@ -18,22 +18,40 @@ from tacit.errors import DataError
 
 
 def as_frame(data: Any) -> Any | None:
-    """`data` as an eager narwhals frame, or None when it is not a frame."""
+    """`data` as an eager frame (columns, length, one column by name), or None when it is not a frame."""
+    if isinstance(data, pa.Table):  # what our own readers give: no need to wait for narwhals
+        return ArrowFrame(data)
+    import narwhals as nw
+
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         return frame.collect()
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
+@dataclass(frozen=True)
+class ArrowFrame:
+    """A pyarrow table with the few manners of a narwhals frame that are used here."""
+
+    table: pa.Table
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.table.column_names)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
 def backend_of(data: Any) -> str:
     """The name of the caller's kind of frame."""
     frame = as_frame(data)
-    return "pyarrow" if frame is None else str(frame.implementation.value)
+    return "pyarrow" if frame is None or isinstance(frame, ArrowFrame) else str(frame.implementation.value)
 
 
 def column(frame: Any, name: str) -> pa.Array:
     """One column as a pyarrow array; dictionaries of categoricals are kept."""
-    array = frame[name].to_arrow()
+    array = frame.table[name] if isinstance(frame, ArrowFrame) else frame[name].to_arrow()
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
@@ -48,6 +66,8 @@ def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
         import polars
 
         return polars.from_arrow(table)
+    import narwhals as nw
+
     return nw.from_arrow(table, backend=nw.Implementation.from_string(backend)).to_native()  # type: ignore[arg-type]
 
 
