@@ -143,6 +143,7 @@ def run(system: str, name: str) -> dict:
         seconds = time.perf_counter() - begin
     found, beliefs = answers()
     found = found.reindex(truth.index)
+    beliefs = beliefs.reindex(columns=sorted(beliefs.columns))  # crowd-kit orders classes by appearance
     chance = beliefs.reindex(truth.index).to_numpy()[np.arange(len(truth)), truth.to_numpy().astype(int)]
     return {
         "seconds": seconds,

@@ -55,6 +55,11 @@ def column(frame: Any, name: str) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    """Every row as a dictionary; for small frames."""
+    return list(frame.table.to_pylist() if isinstance(frame, ArrowFrame) else frame.rows(named=True))
+
+
 def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
     """A frame of the caller's kind."""
     table = pa.Table.from_arrays([from_names(values) for values in columns.values()], names=list(columns))

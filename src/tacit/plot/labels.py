@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.data.frames import as_frame
+from tacit.data.frames import as_frame, rows_of
 from tacit.errors import DataError
 
 COLOURS = {"plan": "#1b6ca8", "random": "#9a9a9a"}
@@ -16,7 +16,7 @@ def mean_errors(frame: Any) -> list[dict[str, Any]]:
     if table is None or not {"policy", "seed", "labels", "share", "error"} <= set(table.columns):
         raise DataError("not a simulation (policy, seed, labels, share, error); give what simulate_plan returns")
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for row in table.rows(named=True):
+    for row in rows_of(table):
         groups.setdefault((row["policy"], row["labels"]), []).append(row)
     return [
         {
@@ -56,7 +56,7 @@ def plot_simulation(frame: Any, ax: Any = None) -> Any:
         from matplotlib.figure import Figure  # no pyplot: no global state, no window
 
         ax = Figure(figsize=(6, 4)).add_subplot()
-    rows = as_frame(frame).rows(named=True)  # type: ignore[union-attr]
+    rows = rows_of(as_frame(frame))
     for policy in dict.fromkeys(row["policy"] for row in means):
         colour = COLOURS.get(policy)
         line = [row for row in means if row["policy"] == policy]
