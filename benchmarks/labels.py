@@ -37,7 +37,7 @@ SETS = {
     "trec": None,
     "0.5M": {"n_tasks": 50_000, "n_workers": 5_000, "n_classes": 4, **MIXED},
     "2M": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, **MIXED},
-    "2M easy": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, "labels_per_task": 10},
+    "2M hard": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, **MIXED, "skill": (0.25, 0.6)},
     "5M": {"n_tasks": 500_000, "n_workers": 10_000, "n_classes": 5, **MIXED},
 }
 SYSTEMS = ("tacit auto", "tacit majority-em", "tacit robust", "crowd-kit DawidSkene", "snorkel LabelModel")
