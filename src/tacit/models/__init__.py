@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tacit.models.base import load, register
 from tacit.models.dawid_skene import DawidSkene
+from tacit.models.latent_class import LatentClass
 
-REGISTRY = register(DawidSkene)
+REGISTRY = register(DawidSkene, LatentClass)
 
-__all__ = ["REGISTRY", "DawidSkene", "load"]
+__all__ = ["REGISTRY", "DawidSkene", "LatentClass", "load"]

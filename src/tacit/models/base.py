@@ -71,7 +71,7 @@ class LatentModel(BaseEstimator):
         if engine not in ("auto", "memory"):
             raise DataError(f"engine={engine!r} is not there; this version runs 'memory' ('auto' chooses it)")
 
-    def _warn(self, examination: Examination, *, limit: int) -> None:
+    def _warn_limit(self, limit: int) -> None:
         if not self.converged_ and limit > 0:
             warnings.warn(
                 f"EM stopped at max_iter={limit} before its gain fell below tol={getattr(self, 'tol', None)}; "
@@ -79,6 +79,8 @@ class LatentModel(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _warn_structure(self, examination: Examination) -> None:
         if examination.verdict == "not identifiable":
             warnings.warn(
                 f"{examination.reasons[0]} (report_ has the whole verdict)",
@@ -125,6 +127,15 @@ def load(path: str | os.PathLike[str]) -> LatentModel:
             f"known are {', '.join(sorted(_CLASSES))}: update tacit"
         )
     return cls._from_file(file, os.fspath(path))
+
+
+def seed_of(random_state: Any) -> int:
+    """The one seed of a fit; None is 0, so that a fit is reproducible unless asked otherwise."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return int(np.random.default_rng(random_state).integers(2**31))
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.assign import align_to_labels
-from tacit.models.base import LatentModel, StageClock, make_report
+from tacit.models.base import LatentModel, StageClock, make_report, seed_of
 from tacit.models.label_methods import METHODS, Settings, Start, start_moments
 from tacit.moments.graph import co_label_graph
 from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
@@ -159,7 +159,8 @@ class DawidSkene(LatentModel):
                 posterior, _ = posterior_of(engine, cooled(mixture, beta))
         self._keep(data, mixture, posterior, refined, beta)
         self._graph, self._notes, self._clock = graph, notes, clock
-        self._warn(examine_structure(data, graph), limit=self.max_iter)
+        self._warn_limit(self.max_iter)
+        self._warn_structure(examine_structure(data, graph))
         return self
 
     def _starts(self, data: Labels, settings: Settings, determined: bool) -> dict[str, Start]:
@@ -343,9 +344,7 @@ class DawidSkene(LatentModel):
             raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
 
     def _seed(self) -> int:
-        if self.random_state is None:
-            return 0
-        return int(np.random.default_rng(_entropy(self.random_state)).integers(2**31))
+        return seed_of(self.random_state)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -422,9 +421,3 @@ class DawidSkene(LatentModel):
 def _names(values: list[Any]) -> Names:
     array = np.array(values)
     return array if array.dtype.kind in "iub" else np.array(values, object)
-
-
-def _entropy(random_state: Any) -> Any:
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    return random_state

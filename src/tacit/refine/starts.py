@@ -38,6 +38,7 @@ def race(
     max_iter: int,
     tol: float,
     margin: float = 0.0,
+    accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
 ) -> Raced[P, S]:
     """Run every entrant `short_iter` iterations; a later one wins only if it is better by `margin` per cell.
@@ -46,14 +47,15 @@ def race(
     """
     best, refined, scores = entrants[0], None, {}
     for entrant in entrants:
-        tried = em(entrant.steps, entrant.start, max_iter=min(short_iter, max_iter), tol=tol, callback=callback)
+        limit = min(short_iter, max_iter)
+        tried = em(entrant.steps, entrant.start, max_iter=limit, tol=tol, accelerate=accelerate, callback=callback)
         scores[entrant.name] = tried.log_likelihood / max(entrant.steps.n_cells, 1)
         if refined is None or scores[entrant.name] > scores[best.name] + margin:
             best, refined = entrant, tried
     assert refined is not None
     left = max_iter - refined.n_iter
     if not refined.converged and left > 0:
-        more = em(best.steps, refined.params, max_iter=left, tol=tol, callback=callback)
+        more = em(best.steps, refined.params, max_iter=left, tol=tol, accelerate=accelerate, callback=callback)
         path = refined.path + more.path[1:]
         n_iter = refined.n_iter + more.n_iter
         refined = Refined(more.params, more.sums, more.objective, more.log_likelihood, n_iter, more.converged, path)
