@@ -31,9 +31,9 @@ def backend_of(data: Any) -> str:
     return "pyarrow" if frame is None else str(frame.implementation.value)
 
 
-def column(frame: Any, name: str) -> pa.Array:
-    """One column as a pyarrow array; dictionaries of categoricals are kept."""
-    array = frame[name].to_arrow()
+def column(frame: Any, name: Any) -> pa.Array:
+    """One column as a pyarrow array; dictionaries of categoricals are kept. pandas may name columns by numbers."""
+    array = (frame[name] if isinstance(name, str) else frame[:, frame.columns.index(name)]).to_arrow()
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 

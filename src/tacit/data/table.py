@@ -21,7 +21,9 @@ Floats = NDArray[np.float64]
 Codes = NDArray[Any]  # uint8, or uint16 when a column has more than 254 categories
 
 GROUP_AT = 0.5
-"""Equal rows are grouped when the patterns are at most this share of the rows."""
+"""Equal rows of a large table are grouped when the patterns are at most this share of the rows."""
+ALWAYS_GROUP = 100_000
+"""Up to so many rows equal rows are always grouped: then a row of weight w is w equal rows, to the bit."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def group_rows(table: Table) -> Table:
     codes = np.ascontiguousarray(table.codes)
     keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1) if codes.size else codes[:, 0]
     patterns, first_seen, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
-    if len(patterns) > GROUP_AT * len(keys):
+    if len(keys) > ALWAYS_GROUP and len(patterns) > GROUP_AT * len(keys):
         return table
     weight = np.bincount(pattern_of, table.row_weight, minlength=len(patterns)).astype(np.float64)
     return replace(table, codes=codes[first_seen], row_weight=weight, pattern_of=pattern_of.astype(np.int64))

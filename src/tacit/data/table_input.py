@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,10 @@ def read_table(
 ) -> Table:
     """A coded table; `columns` are those of a fitted model, under which new data is read."""
     names, arrays = _columns_of(data)
+    weight = _check_weight(sample_weight, len(arrays[0]))
+    if weight is not None and not weight.all():  # a row without weight is an absent row: not even its words count
+        arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
+        weight = weight[weight > 0]
     if columns is None:
         coded = [_learn(array, name, bins) for name, array in zip(names, arrays, strict=True)]
         kept = [(codes, words) for codes, words in coded if words.size]
@@ -51,7 +56,6 @@ def read_table(
     codes = np.empty((len(arrays[0]), len(kept)), dtype)
     for index, (column_codes, _) in enumerate(kept):
         codes[:, index] = np.where(column_codes < 0, missing, column_codes)
-    weight = _check_weight(sample_weight, len(codes))
     table = Table(codes, tuple(words for _, words in kept), weight)
     return group_rows(table) if group else table
 
@@ -60,7 +64,7 @@ def _columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
     frame = as_frame(data)
     if frame is not None:
         names: list[str | int] = list(frame.columns)
-        arrays: list[Any] = [column(frame, str(name)) for name in names]
+        arrays: list[Any] = [column(frame, name) for name in names]
     else:
         matrix = np.asarray(data)
         if matrix.ndim != 2:
@@ -140,7 +144,7 @@ def _cut(words: Names, codes: NDArray[np.int32], edges: Floats) -> NDArray[np.in
 
 def _interval_names(edges: Floats) -> Names:
     inner = [f"{edge:g}" for edge in edges]
-    middle = [f"[{low}, {high})" for low, high in zip(inner[:-1], inner[1:], strict=True)]
+    middle = [f"[{low}, {high})" for low, high in pairwise(inner)]
     return np.array([f"< {inner[0]}", *middle, f">= {inner[-1]}"], object)
 
 

@@ -27,10 +27,11 @@ def rows_as_seeds(sample: Table, n_components: int, rng: np.random.Generator) ->
 
 def spread_rows(sample: Table, n_components: int, rng: np.random.Generator) -> Mixture:
     """Classes around rows far apart: the next seed is drawn in proportion to its squared distance."""
-    seeds = [int(rng.integers(sample.n_rows))]
+    weight = _weights(sample)
+    seeds = [int(rng.choice(sample.n_rows, p=weight / weight.sum()))]
     nearest = _distance(sample, sample.codes[seeds[0]])
     while len(seeds) < min(n_components, sample.n_rows):
-        chance = np.square(nearest)
+        chance = np.square(nearest) * weight
         if chance.sum() <= 0:
             break
         seeds.append(int(rng.choice(sample.n_rows, p=chance / chance.sum())))
@@ -48,13 +49,15 @@ def spectral_clusters(sample: Table, n_components: int, rng: np.random.Generator
     at = sample.first[:-1][columns] + sample.codes[rows, columns]
     share = singles / np.repeat(np.add.reduceat(singles, sample.first[:-1]), np.diff(sample.first))
     one_hot = csr_array((1 / np.sqrt(share[at]), (rows, at)), shape=(sample.n_rows, int(sample.first[-1])))
-    gram = np.asarray((one_hot.T @ one_hot).todense()) / sample.n_rows
-    mean = np.asarray(one_hot.sum(axis=0)).reshape(-1) / sample.n_rows
+    weight = _weights(sample) / _weights(sample).sum()
+    gram = np.asarray((one_hot.T @ (one_hot * weight[:, None])).todense())
+    mean = np.asarray(one_hot.T @ weight)
     values, vectors = np.linalg.eigh(gram - np.outer(mean, mean))
     rank = min(n_components, len(values))
     directions = vectors[:, ::-1][:, :rank]
     embedded = one_hot @ directions - mean @ directions
-    found = KMeans(min(n_components, sample.n_rows), n_init=1, random_state=int(rng.integers(2**31))).fit(embedded)
+    found = KMeans(min(n_components, sample.n_rows), n_init=1, random_state=int(rng.integers(2**31)))
+    found = found.fit(embedded, sample_weight=_weights(sample))
     return _from_assignment(sample, found.labels_.astype(np.intp), n_components)
 
 
@@ -70,6 +73,10 @@ def soften(mixture: Mixture, marginals: Floats) -> Mixture:
     return Mixture(weights / weights.sum(), table, mixture.first)
 
 
+def _weights(sample: Table) -> Floats:
+    return np.ones(sample.n_rows) if sample.row_weight is None else sample.row_weight
+
+
 def _distance(sample: Table, seed: NDArray[np.generic]) -> Floats:
     """Share of the columns seen in both on which a row differs from the seed."""
     both = sample.present & (seed < np.diff(sample.first))
@@ -83,7 +90,7 @@ def _around(sample: Table, seeds: NDArray[np.generic], n_components: int) -> Mix
 
 
 def _from_assignment(sample: Table, assigned: NDArray[np.intp], n_components: int) -> Mixture:
-    weight = np.ones(sample.n_rows) if sample.row_weight is None else sample.row_weight
+    weight = _weights(sample)
     rows, columns = np.nonzero(sample.present)
     at = sample.first[:-1][columns] + sample.codes[rows, columns]
     size = int(sample.first[-1])

@@ -34,7 +34,9 @@ def spa_start(
     return soften(found, marginal_table(sample))
 
 
-def pool(pairs: PairCounts, sample: Table, n_components: int, rng: np.random.Generator) -> Iterator[tuple[str, Mixture]]:
+def pool(
+    pairs: PairCounts, sample: Table, n_components: int, rng: np.random.Generator
+) -> Iterator[tuple[str, Mixture]]:
     """Named starts: two by moments, one each by rows, spread-out rows and spectral clusters."""
     sizes = np.diff(pairs.first)
     if len(sizes) > 1:

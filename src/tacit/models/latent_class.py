@@ -257,7 +257,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
         """Add rows: their statistics join those of all rows before, whose own are not recomputed."""
         if not hasattr(self, "_sums"):
             return self.fit(X, y, sample_weight)
-        table = read_table(X, columns=self._columns, sample_weight=sample_weight)
+        table = self._read(X, sample_weight, reset=False)
         smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
         steps = table_steps(self._table, self.n_components_, smoothing, self.n_jobs)
         engine, before = MemoryEngine(table, self.n_jobs), self._sums
@@ -292,7 +292,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
             X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
         if reset:
             return read_table(X, bins=self.bins, sample_weight=sample_weight)
-        return read_table(X, columns=self._columns, group=False)
+        return read_table(X, columns=self._columns, sample_weight=sample_weight, group=False)
 
     def _seed(self) -> int:
         return seed_of(self.random_state)
