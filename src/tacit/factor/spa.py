@@ -62,6 +62,8 @@ def denoised(normalised: Floats, mass: Floats, rank: int) -> Floats:
     """The columns in the F leading directions (weighted by mass), evened out once."""
     u, s, _ = np.linalg.svd(normalised * np.sqrt(mass), full_matrices=False)
     rank = min(rank, int((s > s[0] * 1e-10).sum())) if len(s) else 0
+    if rank == 0:
+        return normalised
     low = u[:, :rank].T @ normalised
     first = successive_projection(low, rank)
     if len(first) < rank:
