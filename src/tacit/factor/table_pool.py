@@ -24,7 +24,11 @@ def spa_start(
     pairs: PairCounts, sample: Table, n_components: int, split: NDArray[np.bool_], rng: np.random.Generator
 ) -> Mixture:
     """CNMF-SPA, softened; classes that X̃ cannot give are filled from data rows."""
-    found = factor_spa(pair_frequencies(pairs), pairs.first, n_components, split).mixture
+    frequencies = pair_frequencies(pairs)
+    cells = np.repeat(split, np.diff(pairs.first))
+    if not frequencies[np.ix_(cells, ~cells)].any():  # the halves never meet in a row: no pair to learn from
+        return rows_as_seeds(sample, n_components, rng)
+    found = factor_spa(frequencies, pairs.first, n_components, split).mixture
     lacking = n_components - found.n_classes
     if lacking > 0:
         more = rows_as_seeds(sample, lacking, rng)
