@@ -4,6 +4,8 @@
     python benchmarks/labels.py                  # all sizes, a few minutes
     python benchmarks/labels.py --sets trec      # one set
 
+    python benchmarks/labels.py --startup        # from process start to files written, on bluebird
+
 Prints seconds of `fit` on a pandas frame already in memory (coding included), the peak memory `fit` adds, the
 error where the truth is known, and ratios to crowd-kit. Run it on an idle machine: nothing here asserts a time.
 """
@@ -16,6 +18,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -24,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+MIXED = {"labels_per_task": 10, "kind": "one-coin", "skill": (0.4, 0.95)}  # from near guessing to good
 SETS = {
     "bluebird": None,
     "dog52": None,
@@ -31,14 +35,21 @@ SETS = {
     "rte": None,
     "labelme": None,
     "trec": None,
-    "0.5M": {"n_tasks": 50_000, "n_workers": 5_000, "n_classes": 4, "labels_per_task": 10},
-    "1M": {"n_tasks": 100_000, "n_workers": 10_000, "n_classes": 4, "labels_per_task": 10},
-    "2M": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, "labels_per_task": 10},
-    "5M": {"n_tasks": 500_000, "n_workers": 10_000, "n_classes": 5, "labels_per_task": 10},
+    "0.5M": {"n_tasks": 50_000, "n_workers": 5_000, "n_classes": 4, **MIXED},
+    "2M": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, **MIXED},
+    "2M easy": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, "labels_per_task": 10},
+    "5M": {"n_tasks": 500_000, "n_workers": 10_000, "n_classes": 5, **MIXED},
 }
 SYSTEMS = ("tacit auto", "tacit majority-em", "tacit robust", "crowd-kit DawidSkene", "snorkel LabelModel")
 MOST_DENSE_CELLS = 2 * 10**8  # snorkel wants a dense task × worker matrix of 8-byte integers, and copies of it
-MOST_PAIRS = 10**6  # the pair-list method is for crowds of up to a few thousand workers
+
+
+def find_data() -> Path:
+    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
+    folder = next((Path(place) for place in places if place and Path(place).is_dir()), None)
+    if folder is None:
+        raise SystemExit("the real crowds are not here: set TACIT_DATA to the folder that holds crowd/")
+    return folder
 
 
 def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
@@ -47,10 +58,7 @@ def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
 
         made = crowd(**SETS[name], random_state=0)
         return made.labels.to_pandas(), made.truth.to_pandas().set_index("task")["label"]
-    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
-    folder = next((Path(place) for place in places if place and Path(place).is_dir()), None)
-    if folder is None:
-        raise SystemExit(f"{name} is not here: set TACIT_DATA to the folder that holds crowd/")
+    folder = find_data()
     labels = pd.read_csv(folder / "crowd" / name / "labels.csv")
     return labels, pd.read_csv(folder / "crowd" / name / "truth.csv").set_index("task")["label"]
 
@@ -135,6 +143,7 @@ def run(system: str, name: str) -> dict:
         seconds = time.perf_counter() - begin
     found, beliefs = answers()
     found = found.reindex(truth.index)
+    beliefs = beliefs.reindex(columns=sorted(beliefs.columns))  # crowd-kit orders classes by appearance
     chance = beliefs.reindex(truth.index).to_numpy()[np.arange(len(truth)), truth.to_numpy().astype(int)]
     return {
         "seconds": seconds,
@@ -142,6 +151,38 @@ def run(system: str, name: str) -> dict:
         "error": float((found != truth).mean() * 100),
         "log_loss": float(-np.log(np.maximum(np.nan_to_num(chance), 1e-15)).mean()),
     }
+
+
+CROWDKIT_SCRIPT = """
+import sys
+import pandas as pd
+from crowdkit.aggregation import DawidSkene
+model = DawidSkene().fit(pd.read_csv(sys.argv[1]))
+model.labels_.to_csv(sys.argv[2] + "/consensus.csv")
+model.probas_.to_csv(sys.argv[2] + "/probabilities.csv")
+model.errors_.to_csv(sys.argv[2] + "/confusion.csv")
+"""
+
+
+def startup(repeats: int = 7) -> None:
+    """Median seconds of whole processes: read the file, fit, write the results."""
+    source = find_data() / "crowd" / "bluebird" / "labels.csv"
+    with tempfile.TemporaryDirectory() as folder:
+        tacit = [sys.executable, "-c", "from tacit.cli.main import run; run()", "labels", str(source)]
+        commands = {
+            "tacit labels": [*tacit, "--out", folder, "--quiet"],
+            "crowd-kit script": [sys.executable, "-c", CROWDKIT_SCRIPT, str(source), folder],
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(repeats):
+            for name, command in commands.items():
+                begin = time.perf_counter()
+                subprocess.run(command, check=True, capture_output=True)
+                seconds[name].append(time.perf_counter() - begin)
+    medians = {name: float(np.median(values)) for name, values in seconds.items()}
+    for name, value in medians.items():
+        print(f"{name:20} {value:6.2f} s (median of {repeats})")
+    print(f"ratio {medians['crowd-kit script'] / medians['tacit labels']:.1f}x")
 
 
 def why_not(system: str, name: str) -> str | None:
@@ -158,10 +199,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS))
+    parser.add_argument("--startup", action="store_true", help="whole processes on a small file")
     parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
         print(json.dumps(run(*options.run)))
+        return
+    if options.startup:
+        startup()
         return
     head = f"{'set':9} {'system':22} {'seconds':>9} {'vs crowd-kit':>13} {'added MB':>9} {'error %':>8} {'log-loss':>9}"
     print(head)

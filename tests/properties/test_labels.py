@@ -16,6 +16,7 @@ from tacit.moments.graph import co_label_graph
 from tacit.moments.pairs import count_label_pairs, pair_memory
 from tacit.refine.crowd import crowd_steps
 from tacit.refine.em import em
+from tacit.simulate import specialist_crowd
 
 pytestmark = pytest.mark.filterwarnings("ignore::tacit.errors.IdentifiabilityWarning")
 
@@ -83,7 +84,7 @@ def test_fit_follows_permuted_rows(seed, random):
     random.shuffle(order)
     a = DawidSkene().fit(from_long(task, worker, label))
     b = DawidSkene().fit(from_long(task[order], worker[order], label[order]))
-    back = [list(b._data.task_names).index(name) for name in a._data.task_names]
+    back = [list(b._fitted.evidence.data.task_names).index(name) for name in a._fitted.evidence.data.task_names]
     np.testing.assert_allclose(b.probabilities_[back], a.probabilities_, atol=1e-8)
     np.testing.assert_allclose(b.confusion_, a.confusion_, atol=1e-8)
 
@@ -133,7 +134,7 @@ def test_training_data_gets_its_fitted_values_alone_or_in_a_batch():
     np.testing.assert_allclose(again, model.probabilities_, atol=1e-12)
     one = task == task[10]
     alone = model.predict_proba(from_long(task[one], worker[one], label[one]))
-    row = list(model._data.task_names).index(task[10])
+    row = list(model._fitted.evidence.data.task_names).index(task[10])
     np.testing.assert_allclose(alone[0], model.probabilities_[row], atol=1e-12)
 
 
@@ -188,3 +189,24 @@ def test_an_engine_gives_prior_to_a_task_without_labels():
     cooled = model.prior_**model.confidence_
     np.testing.assert_allclose(model.probabilities_[row], cooled / cooled.sum())
     assert MemoryEngine(labels, 1).n_rows == 3
+
+
+def test_strangers_follow_renamed_classes():
+    """Where latent classes had to be renamed, an unknown worker's expected confusion is renamed with them."""
+    made = specialist_crowd(3000, random_state=101)
+    model = DawidSkene().fit(made.labels)
+    data = model._fitted.evidence.data
+    pooled = np.einsum("m,mkl->kl", np.bincount(data.workers), model.confusion_) / data.n_labels
+    np.testing.assert_allclose(model._fitted.pooled.T, pooled, atol=0.05)
+
+
+def test_gold_decides_which_class_is_which():
+    """A few answers settle the names of classes even in a crowd of near-random workers."""
+    made = specialist_crowd(2000, random_state=101)
+    truth = dict(zip(made.truth["task"].to_pylist(), made.truth["label"].to_pylist(), strict=True))
+    gold = {task: truth[task] for task in list(truth)[:300]}
+    model = DawidSkene().fit(made.labels, gold=gold)
+    tasks = model.tasks_["task"].to_pylist()
+    kept = [label == truth[task] for task, label in zip(tasks, model.labels_.tolist(), strict=True) if task in gold]
+    assert all(kept)
+    assert np.mean([label != truth[task] for task, label in zip(tasks, model.labels_.tolist(), strict=True)]) < 0.2

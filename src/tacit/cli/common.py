@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,9 @@ import click
 import tacit
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tacit.diagnose.report import FitReport
     from tacit.io.write import FileFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,15 +74,21 @@ class Talk:
     """Everything said to a person: on stderr, nothing when quiet."""
 
     def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    @cached_property
+    def console(self) -> Console:
         from rich.console import Console
 
-        self.quiet = quiet
-        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        return Console(stderr=True, highlight=False)
 
     def say(self, text: str = "") -> None:
-        self.console.print(text, markup=False, soft_wrap=True)
+        if not self.quiet:
+            self.console.print(text, markup=False, soft_wrap=True)
 
     def table(self, title: str, columns: list[str], rows: list[list[str]]) -> None:
+        if self.quiet:
+            return
         from rich.table import Table
         from rich.text import Text
 
@@ -132,10 +142,12 @@ class Results:
         write_columns(table, path, format=self.format)
         self.written.append(str(path))
 
-    def model(self, model: Any) -> None:
+    def model(self, name: str, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        from tacit.io.model_file import write_model
+
         if self.folder is not None:
             path = self.folder / "model.tacit"
-            model.save(path)
+            write_model(path, name, arrays, metadata)
             self.written.append(str(path))
 
     def summary(self, summary: dict[str, Any], json_: bool) -> None:
@@ -151,18 +163,17 @@ class Results:
             print(json.dumps(summary, default=float), file=sys.stdout)
 
 
-def summarise(command: str, model: Any, n_rows: int, seconds: Mapping[str, float], **more: Any) -> dict[str, Any]:
-    """The keys that every summary.json has, and what the command adds."""
+def summarise(command: str, fitted: Any, report: FitReport, n_rows: int, n_components: int) -> dict[str, Any]:
+    """The keys that every summary.json has."""
     return {
         "command": command,
         "version": tacit.__version__,
         "n_rows": n_rows,
-        "n_components": int(model.n_classes_),
-        "log_likelihood": model.log_likelihood_,
-        "converged": bool(model.converged_),
-        "n_iter": int(model.n_iter_),
-        "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
-        "verdict": model.report_.verdict,
-        "reasons": model.report_.reasons,
-        **more,
+        "n_components": n_components,
+        "log_likelihood": fitted.log_likelihood,
+        "converged": bool(fitted.converged),
+        "n_iter": int(fitted.n_iter),
+        "seconds": {stage: round(value, 6) for stage, value in report.seconds.items()},
+        "verdict": report.verdict,
+        "reasons": report.reasons,
     }

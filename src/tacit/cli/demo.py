@@ -11,9 +11,10 @@ from tacit.cli.common import Results, Talk, output_options
 @output_options("tacit-demo")
 def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
     """Ten weak classifiers label handwritten digits; Tacit finds the digits without seeing the truth."""
-    from tacit.cli.labels import write_labels
+    from tacit.cli.labels import write_crowd
+    from tacit.data.label_input import read_labels
     from tacit.datasets import digits_crowd
-    from tacit.models.dawid_skene import DawidSkene
+    from tacit.models.crowd import CrowdSettings, fit_crowd
 
     talk = Talk(quiet)
     talk.say("Ten weak classifiers (trees, neighbours, naive Bayes), each trained on a few dozen digits and seeing")
@@ -24,9 +25,9 @@ def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
     results.table("labels", {name: crowd.labels[name] for name in crowd.labels.column_names})
     results.table("truth", {name: crowd.truth[name] for name in crowd.truth.column_names})
     with talk.doing("fitting"), talk.heeding_warnings():
-        model = DawidSkene(random_state=seed).fit(crowd.labels)
-    code = write_labels(model, crowd.truth, talk, results, json_, False, "tacit demo")
-    workers = model.workers_.to_pydict()
+        fitted = fit_crowd(read_labels(crowd.labels), CrowdSettings(seed=seed))
+    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, talk, results, json_, False, "tacit demo")
+    workers = fitted.worker_columns()
     order = sorted(range(len(workers["worker"])), key=lambda i: workers["accuracy"][i])
     best, worst = workers["worker"][order[-1]], workers["worker"][order[0]]
     talk.say(f"\nbest annotator: {best}; worst: {worst}")

@@ -11,7 +11,7 @@ import click
 from tacit.cli.common import Bytes, Results, Talk, chosen_columns, column_options, output_options, summarise
 
 if TYPE_CHECKING:
-    from tacit.models.dawid_skene import DawidSkene
+    from tacit.models.crowd import FittedCrowd
 
 SHOWN = 5
 """Workers shown from each end of the ranking."""
@@ -44,29 +44,27 @@ def labels(
     tacit labels votes.csv --out consensus
     tacit labels votes.parquet --truth truth.csv --method robust
     """
+    from tacit.data.label_input import read_labels
     from tacit.io.read import read_columns
-    from tacit.models.dawid_skene import DawidSkene
+    from tacit.models.clock import StageClock
+    from tacit.models.crowd import CrowdSettings, check_crowd, fit_crowd
 
-    talk = Talk(quiet)
-    with talk.doing("reading"):
-        data, embedded_gold = read_label_file(labels_file, control)
+    talk, clock = Talk(quiet), StageClock()
+    chosen = chosen_columns(task, worker, label) or None
+    with talk.doing("reading"), talk.heeding_warnings(), clock.stage("data"):
+        source, embedded_gold = read_label_file(labels_file, control)
         known = read_columns(gold) if gold else embedded_gold
         answers = read_columns(truth) if truth else None
-    model = DawidSkene(
-        method=method,
-        em=em,
-        smoothing="auto" if smoothing is None else smoothing,
-        abstain=abstain or ("", -1),
-        columns=chosen_columns(task, worker, label) or None,
-        random_state=seed,
-        n_jobs=threads,
-        engine=engine,
-        memory=memory,
+        data = read_labels(source, columns=chosen, abstain=abstain or ("", -1), gold=known)
+        check_crowd(data)
+    settings = CrowdSettings(
+        method, em, "auto" if smoothing is None else smoothing, seed=seed, n_jobs=threads, memory=memory
     )
     with talk.doing("fitting"), talk.heeding_warnings():
-        model.fit(data, gold=known)
+        fitted = fit_crowd(data, settings, clock)
+    parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
     command = shlex.join(["tacit", *sys.argv[1:]])
-    return write_labels(model, answers, talk, Results(out, format_), json_, strict, command)
+    return write_crowd(fitted, parameters, answers, talk, Results(out, format_), json_, strict, command)
 
 
 def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
@@ -81,41 +79,31 @@ def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
     return read_columns(path), None
 
 
-def write_labels(
-    model: DawidSkene, answers: Any, talk: Talk, results: Results, json_: bool, strict: bool, command: str
-) -> int:
-    """All files of a fitted consensus, then what a person wants to see of it."""
-    from tacit.data.labels import Labels
-
-    data: Labels = model._data
-    tasks, workers = model.tasks_.to_pydict(), model.workers_.to_pydict()
-    results.table("consensus", tasks, main=True)
-    results.table("workers", workers)
-    results.table("confusion", confusion_columns(model))
-    results.model(model)
-    more: dict[str, Any] = {"method": model.method, "n_labels": data.n_labels, "n_workers": data.n_workers}
+def write_crowd(
+    fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, talk: Talk, results: Results, json_: bool,
+    strict: bool, command: str,
+) -> int:  # fmt: skip
+    """All files of a fitted crowd, then what a person wants to see of it."""
+    seen = fitted.evidence
+    workers = fitted.worker_columns()
+    more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
     if answers is not None:
-        more |= errors_against(model, answers)
-    summary = summarise(command, model, data.n_rows, model.report_.seconds, **more)
+        more |= errors_against(fitted, answers)
+    report = fitted.report
+    results.table("consensus", fitted.task_columns(), main=True)
+    results.table("workers", workers)
+    results.table("confusion", fitted.confusion_columns())
+    arrays, metadata = fitted.state()
+    chosen = {name: getattr(seen.settings, name) for name in ("method", "em", "smoothing", "max_iter", "tol", "memory")}
+    results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata})
+    summary = summarise(command, fitted, report, seen.data.n_rows, len(fitted.class_names))
+    summary |= {"method": seen.settings.method, **more}
     results.summary(summary, json_)
-    tell(model, summary, workers, talk, results)
-    return 1 if strict and model.report_.verdict != "trusted" else 0
+    tell(summary, workers, talk, results)
+    return 1 if strict and report.verdict != "trusted" else 0
 
 
-def confusion_columns(model: DawidSkene) -> dict[str, Any]:
-    """confusion.csv: worker, true, given, probability."""
-    import numpy as np
-
-    n_workers, n_classes, _ = model.confusion_.shape
-    return {
-        "worker": np.repeat(model.worker_names_, n_classes**2),
-        "true": np.tile(np.repeat(model.classes_, n_classes), n_workers),
-        "given": np.tile(model.classes_, n_workers * n_classes),
-        "probability": model.confusion_.reshape(-1),
-    }
-
-
-def errors_against(model: DawidSkene, answers: Any) -> dict[str, Any]:
+def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     """Error of the consensus and of the votes where the truth is known; a tied vote is shared."""
     import numpy as np
 
@@ -124,7 +112,7 @@ def errors_against(model: DawidSkene, answers: Any) -> dict[str, Any]:
     from tacit.errors import DataError
     from tacit.factor.votes import vote_shares
 
-    data = model._data
+    data = fitted.evidence.data
     gold = read_gold(answers)
     assert gold is not None
     rows = match(gold[0], data.task_names, "truth task")
@@ -132,7 +120,7 @@ def errors_against(model: DawidSkene, answers: Any) -> dict[str, Any]:
     rows, truth = rows[rows >= 0], truth[rows >= 0]
     if not len(rows):
         raise DataError("no task of the truth file occurs in the labels; check that both use the same task ids")
-    found = model.probabilities_[rows].argmax(axis=1)
+    found = fitted.evidence.posterior[rows].argmax(axis=1)
     votes = vote_shares(data)[rows]
     leading = votes >= votes.max(axis=1, keepdims=True) - 1e-12
     right = leading[np.arange(len(rows)), truth] / leading.sum(axis=1) * (truth >= 0)
@@ -143,7 +131,7 @@ def errors_against(model: DawidSkene, answers: Any) -> dict[str, Any]:
     }
 
 
-def tell(model: DawidSkene, summary: dict[str, Any], workers: dict[str, Any], talk: Talk, results: Results) -> None:
+def tell(summary: dict[str, Any], workers: dict[str, Any], talk: Talk, results: Results) -> None:
     """One screen: what was found, can it be trusted, who is good, where the files are."""
     talk.say(
         f"{summary['n_rows']:,} tasks, {summary['n_workers']:,} workers, {summary['n_components']} classes, "

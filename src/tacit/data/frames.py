@@ -8,40 +8,67 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
-import numpy as np
 import pyarrow as pa
 
+from tacit.data.names import from_names
 from tacit.errors import DataError
 
 
 def as_frame(data: Any) -> Any | None:
-    """`data` as an eager narwhals frame, or None when it is not a frame."""
+    """`data` as an eager frame (columns, length, one column by name), or None when it is not a frame."""
+    if isinstance(data, pa.Table):  # what our own readers give: no need to wait for narwhals
+        return ArrowFrame(data)
+    import narwhals as nw
+
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         return frame.collect()
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
+@dataclass(frozen=True)
+class ArrowFrame:
+    """A pyarrow table with the few manners of a narwhals frame that are used here."""
+
+    table: pa.Table
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.table.column_names)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
 def backend_of(data: Any) -> str:
     """The name of the caller's kind of frame."""
     frame = as_frame(data)
-    return "pyarrow" if frame is None else str(frame.implementation.value)
+    return "pyarrow" if frame is None or isinstance(frame, ArrowFrame) else str(frame.implementation.value)
 
 
+<<<<<<< HEAD
 def column(frame: Any, name: Any) -> pa.Array:
     """One column as a pyarrow array; dictionaries of categoricals are kept. pandas may name columns by numbers."""
     array = (frame[name] if isinstance(name, str) else frame[:, frame.columns.index(name)]).to_arrow()
+=======
+def column(frame: Any, name: str) -> pa.Array:
+    """One column as a pyarrow array; dictionaries of categoricals are kept."""
+    array = frame.table[name] if isinstance(frame, ArrowFrame) else frame[name].to_arrow()
+>>>>>>> main
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    """Every row as a dictionary; for small frames."""
+    return list(frame.table.to_pylist() if isinstance(frame, ArrowFrame) else frame.rows(named=True))
 
 
 def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
     """A frame of the caller's kind."""
-    arrays = {name: pa.array(v.tolist() if isinstance(v, np.ndarray) and v.dtype == object else v)
-              for name, v in columns.items()}
-    table = pa.table(arrays)
+    table = pa.Table.from_arrays([from_names(values) for values in columns.values()], names=list(columns))
     if backend == "pyarrow":
         return table
     if backend == "pandas":
@@ -50,6 +77,8 @@ def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
         import polars
 
         return polars.from_arrow(table)
+    import narwhals as nw
+
     return nw.from_arrow(table, backend=nw.Implementation.from_string(backend)).to_native()  # type: ignore[arg-type]
 
 

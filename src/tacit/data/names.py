@@ -28,8 +28,10 @@ def to_arrow(values: Any, what: str) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
     try:
-        if isinstance(values, np.ndarray) and values.dtype.kind in "UO":
-            values = values.tolist()
+        if isinstance(values, list | tuple):
+            values = np.array([*values, None], object)[:-1]  # pyarrow would import pandas to look at a list
+        elif isinstance(values, np.ndarray) and values.dtype.kind == "U":
+            values = values.astype(object)
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         # Mixed types: 1 and "1" are the same name, as they would be in a CSV file.
@@ -49,7 +51,9 @@ def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int
             array = array.cast(pa.int64(), safe=False)
     ordered = isinstance(array.type, pa.DictionaryType) and array.type.ordered
     coded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    codes = _numbers(coded.indices).astype(np.int32, copy=False)
+    if coded.indices.null_count:
+        codes = np.where(_present(coded.indices), codes, np.int32(-1))
     names = _as_names(coded.dictionary, what)
     used = np.zeros(len(names), bool)
     used[codes[codes >= 0]] = True
@@ -74,6 +78,35 @@ def match(values: Any, names: Names, what: str) -> NDArray[np.int32]:
     return recode[codes]
 
 
+def from_names(values: Any) -> pa.Array:
+    """A column of results as pyarrow holds it, built from its buffers: `pyarrow.array` would import pandas first."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    values = np.ascontiguousarray(values)
+    if values.dtype.kind in "iuf":
+        kind = pa.from_numpy_dtype(values.dtype)
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    if values.dtype.kind == "O" and all(type(value) is str for value in values.tolist()):
+        words = [value.encode() for value in values.tolist()]
+        ends = np.concatenate([[0], np.cumsum([len(word) for word in words], dtype=np.int64)])
+        if ends[-1] < 2**31:
+            offsets = pa.py_buffer(ends.astype(np.int32))
+            return pa.StringArray.from_buffers(len(words), offsets, pa.py_buffer(b"".join(words)))
+    return pa.array(values)
+
+
+def _numbers(array: pa.Array) -> NDArray[Any]:
+    """The numbers of an array as they lie in memory; `to_numpy` would import pandas on the way."""
+    letter = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
+    dtype = np.dtype(f"{letter}{array.type.bit_width // 8}")
+    return np.frombuffer(array.buffers()[1], dtype, count=array.offset + len(array))[array.offset :]
+
+
+def _present(array: pa.Array) -> NDArray[np.bool_]:
+    bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
+    return bits[array.offset : array.offset + len(array)].astype(bool)
+
+
 def _as_names(dictionary: pa.Array, what: str) -> Names:
     kind = dictionary.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -84,8 +117,10 @@ def _as_names(dictionary: pa.Array, what: str) -> Names:
                 "look for an unclosed quote in the file"
             )
         return np.array(dictionary.to_pylist(), object)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return np.asarray(dictionary.to_numpy(zero_copy_only=False))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return _numbers(dictionary)
+    if pa.types.is_boolean(kind):
+        return np.array(dictionary.to_pylist(), bool)
     if pa.types.is_null(kind):
         return np.empty(0, object)
     return np.array([str(value) for value in dictionary.to_pylist()], object)

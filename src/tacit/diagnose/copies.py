@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, norm
+from scipy.special import bdtrc, ndtri
 
 from tacit.data.labels import Labels
 from tacit.engine.mixture import Floats, Mixture
@@ -113,7 +113,7 @@ def find_copies(pairs: PairCounts, mixture: Mixture) -> Alike:
     level = FALSE_ALARMS / max(len(left), 1)
     share = (same / np.maximum(sizes, 1) - expected) / np.maximum(1 - expected, 1e-12)
     spread = np.sqrt(np.maximum(sizes * expected * (1 - expected), 1e-12))
-    beyond = (same - sizes * expected) / spread > norm.isf(level)
+    beyond = (same - sizes * expected) / spread > -ndtri(level)
     found = (beyond & (share >= COPIED_SHARE)) | _apart(sizes, same, level)
     return Alike(left[found], right[found], np.clip(share[found], 0, 1), sizes[found], len(left))
 
@@ -127,4 +127,4 @@ def _apart(sizes: Ints, same: Ints, level: float) -> NDArray[np.bool_]:
     next_best = float(rate[~alike].max())
     if next_best > GAP:
         return np.zeros(len(sizes), bool)
-    return np.asarray(alike & (binom.sf(same - 1, sizes, next_best) < level))
+    return np.asarray(alike & (bdtrc(same - 1, sizes, next_best) < level))

@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from tacit.engine.mixture import Floats
 
@@ -73,6 +72,13 @@ def distance_to_cone(rows: Floats, direction: Floats) -> float:
     Nonnegative least squares over a few rows; the row that would help most joins until none would, which
     makes the distance that of all rows.
     """
+    if rows.shape[1] == 2:  # in the plane the cone is what lies between two angles
+        angles = np.arctan2(rows[:, 1], rows[:, 0])
+        angle = float(np.arctan2(direction[1], direction[0]))
+        beyond = max(float(angles.min()) - angle, angle - float(angles.max()), 0.0)
+        return float(np.sin(min(beyond, np.pi / 2)))
+    from scipy.optimize import nnls  # slow to import, and two classes need it not
+
     chosen = [int(np.argmax(rows @ direction))]
     rest = direction
     for _ in range(ROUNDS):

@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from tacit.engine.mixture import Floats, Mixture, stack_confusions, unstack_confusions
 
 
 def match_classes(similarity: Floats) -> NDArray[np.intp]:
     """`order` such that column order[k] of `similarity` belongs to row k, the total similarity largest."""
+    if len(similarity) <= 2:  # two classes need no search, and the search is slow to import
+        swapped = len(similarity) == 2 and np.trace(similarity) < np.trace(similarity[:, ::-1])
+        return np.arange(len(similarity))[:: -1 if swapped else 1]
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(-similarity)
     order = np.empty(len(rows), np.intp)
     order[rows] = columns
@@ -37,12 +41,17 @@ def decisiveness(confusions: Floats) -> Floats:
     return np.asarray(np.abs(np.linalg.det(confusions)) ** (1 / (n_classes - 1)))
 
 
-def align_to_labels(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> Mixture:
-    """The same mixture with class k standing for label k."""
+def label_order(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Which latent class stands for each label."""
     confusions = unstack_confusions(mixture)
     say = labels_per_worker * decisiveness(confusions) ** 2
     pooled = np.einsum("m,mkl->kl", say, confusions)  # (latent class, label)
-    return mixture.permuted(match_classes(pooled.T))
+    return match_classes(pooled.T)
+
+
+def align_to_labels(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> Mixture:
+    """The same mixture with class k standing for label k."""
+    return mixture.permuted(label_order(mixture, labels_per_worker))
 
 
 def align_each_worker(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> Mixture:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tacit.errors import DataError
 from tacit.io.csv_file import read_csv
@@ -48,6 +47,8 @@ def read_columns(path: str | os.PathLike[str], *, columns: Sequence[str] | None 
 
 
 def _read_parquet(source: Source, choose: Choose) -> Any:
+    import pyarrow.parquet as pq  # a CSV file should not wait for it
+
     try:
         with source.open() as stream:
             file = pq.ParquetFile(stream)

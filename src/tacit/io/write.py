@@ -22,7 +22,6 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from tacit.errors import DataError
 
@@ -103,6 +102,8 @@ def _sync(path: Path) -> None:
 
 def _write(table: Any, sink: Any, format: FileFormat) -> None:
     if format == "parquet":
+        import pyarrow.parquet as pq  # a CSV file should not wait for it
+
         pq.write_table(table, sink)
         return
     names = table.column_names

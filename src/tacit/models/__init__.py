@@ -1,12 +1,44 @@
-"""The estimators: each reads top to bottom like the pipe. `REGISTRY` maps a model file's name to its class."""
+"""The estimators: each reads top to bottom like the pipe. The registry leads from a model file's name to its class."""
 
 from __future__ import annotations
 
-from tacit.models.base import load, register
-from tacit.models.dawid_skene import DawidSkene
-from tacit.models.latent_class import LatentClass
-from tacit.models.latent_class_classifier import LatentClassClassifier
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-REGISTRY = register(DawidSkene, LatentClass)
+from tacit import __version__
+from tacit.errors import ModelFileError
+from tacit.io.model_file import read_model
+
+if TYPE_CHECKING:
+    from tacit.models.base import LatentModel
+    from tacit.models.dawid_skene import DawidSkene
+    from tacit.models.latent_class import LatentClass
+    from tacit.models.latent_class_classifier import LatentClassClassifier
+
+REGISTRY = {
+    "DawidSkene": "tacit.models.dawid_skene",
+    "LatentClass": "tacit.models.latent_class",
+    "LatentClassClassifier": "tacit.models.latent_class_classifier",
+}
+"""Estimators and their modules, imported when asked for: scikit-learn takes its time."""
 
 __all__ = ["REGISTRY", "DawidSkene", "LatentClass", "LatentClassClassifier", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in REGISTRY:
+        raise AttributeError(f"module 'tacit.models' has no attribute {name!r}")
+    return getattr(import_module(REGISTRY[name]), name)
+
+
+def load(path: str | os.PathLike[str]) -> LatentModel:
+    """Read a model file; damaged or foreign files raise `ModelFileError`."""
+    file = read_model(path)
+    if file.name not in REGISTRY:
+        raise ModelFileError(
+            f"{os.fspath(path)} holds a {file.name!r} model, which tacit {__version__} does not know; "
+            f"known are {', '.join(sorted(REGISTRY))}: update tacit"
+        )
+    model: LatentModel = __getattr__(file.name)._from_file(file, os.fspath(path))
+    return model

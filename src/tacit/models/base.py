@@ -1,47 +1,41 @@
-"""What every estimator does alike: stage clocks, progress, warnings, saving and loading."""
+"""What every estimator does alike: progress, warnings, its seed, saving and loading."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar, Self, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-import tacit
-from tacit.diagnose.report import Examination, FitReport
+from tacit.diagnose.report import Examination
 from tacit.errors import DataError, IdentifiabilityWarning, ModelFileError
-from tacit.io.model_file import ModelFile, read_model, write_model
+from tacit.io.model_file import ModelFile, write_model
 from tacit.refine.em import Step
 
-_CLASSES: dict[str, type[LatentModel]] = {}
-M = TypeVar("M", bound="LatentModel")
 
-
-class LatentModel(BaseEstimator):
+class LatentModel(BaseEstimator, ABC):
     """Base of the estimators. A subclass names the arrays and metadata that make it up (`_state`, `_restore`)."""
 
     _model_name: ClassVar[str]
 
+    @abstractmethod
     def _state(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
-        raise NotImplementedError(f"{type(self).__name__} does not say what its model file holds")
+        """Arrays and metadata of the model file."""
 
+    @abstractmethod
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, Any]) -> None:
-        raise NotImplementedError(f"{type(self).__name__} does not say how to read its model file")
+        """Become the model that a file describes; ValueError or KeyError when its parts do not fit."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as one file that loads without running code."""
-        check_is_fitted(self)
-        arrays, metadata = self._state()
-        parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
-        write_model(path, self._model_name, arrays, {"parameters": parameters, **metadata})
+        write_model(path, self._model_name, *model_state(self))
 
     @classmethod
     def _from_file(cls, file: ModelFile, source: str) -> Self:
@@ -91,42 +85,21 @@ class LatentModel(BaseEstimator):
     converged_: bool
 
 
-class StageClock:
-    """Seconds per stage of a fit."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+def model_state(model: LatentModel) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+    """Arrays and metadata of a fitted model, its parameters among them, as its file holds them."""
+    check_is_fitted(model)
+    arrays, metadata = model._state()
+    parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
+    return arrays, {"parameters": parameters, **metadata}
 
 
-def make_report(examination: Examination, notes: list[str], clock: StageClock) -> FitReport:
-    """The public report of a fit."""
-    return FitReport(examination.verdict, examination.reasons, examination.quantities, notes, dict(clock.seconds))
-
-
-def register(*classes: type[LatentModel]) -> dict[str, type[LatentModel]]:
-    """Make classes loadable by the name in their model files."""
-    _CLASSES.update({cls._model_name: cls for cls in classes})
-    return _CLASSES
-
-
-def load(path: str | os.PathLike[str]) -> LatentModel:
-    """Read a model file; damaged or foreign files raise `ModelFileError`."""
-    file = read_model(path)
-    cls = _CLASSES.get(file.name)
-    if cls is None:
-        raise ModelFileError(
-            f"{os.fspath(path)} holds a {file.name!r} model, which tacit {tacit.__version__} does not know; "
-            f"known are {', '.join(sorted(_CLASSES))}: update tacit"
-        )
-    return cls._from_file(file, os.fspath(path))
+def seed_of(random_state: Any) -> int:
+    """The one seed of a fit; None is 0, so that a fit is reproducible unless asked otherwise."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return int(np.random.default_rng(random_state).integers(2**31))
 
 
 def seed_of(random_state: Any) -> int:

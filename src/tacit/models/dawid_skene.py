@@ -1,4 +1,4 @@
-"""Consensus from noisy annotators: the Dawid–Skene model."""
+"""Consensus from noisy annotators: the Dawid–Skene model under scikit-learn's contract."""
 
 from __future__ import annotations
 
@@ -12,30 +12,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.label_input import is_long, read_labels
-from tacit.data.labels import Labels, recode
+from tacit.data.labels import Labels
 from tacit.data.names import Names
-from tacit.diagnose.labels import examine_labels
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.structure import examine_structure
-from tacit.diagnose.workers import WorkerQuality, worker_quality
-from tacit.engine.blas import one_blas_thread
-from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture, unstack_confusions
-from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor.assign import align_to_labels
-from tacit.models.base import LatentModel, StageClock, make_report, seed_of
-from tacit.models.label_methods import METHODS, Settings, Start, start_moments
-from tacit.moments.graph import co_label_graph
-from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
-from tacit.refine.em import Refined
-from tacit.refine.starts import Entrant, race
-
-MOMENTS_MARGIN = 1e-3
-"""Nats per label by which the moment start must beat the votes: real crowds rarely pass it, near-random do."""
-QUALITY = ("n_labels", "accuracy", "accuracy_low", "accuracy_high")
-"""Arrays of the model file that hold worker quality."""
-MOST_CLASSES = 1000
-"""More kinds of labels than this are ids or free text, not classes."""
+from tacit.engine.mixture import Floats, unstack_confusions
+from tacit.errors import DataError
+from tacit.models.base import LatentModel, seed_of
+from tacit.models.clock import StageClock
+from tacit.models.crowd import CrowdSettings, FittedCrowd, check_crowd, fit_crowd, restore_crowd
 
 
 class DawidSkene(LatentModel):
@@ -136,95 +121,39 @@ class DawidSkene(LatentModel):
         `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed; `y` is
         the same under scikit-learn's name.
         """
-        self._check_parameters()
-        with one_blas_thread():
-            return self._fit(labels, y if gold is None else gold)
-
-    def _fit(self, labels: Any, gold: Any) -> Self:
+        self._check_engine()
+        settings = CrowdSettings(
+            self.method,
+            self.em,
+            self.smoothing,
+            self.max_iter,
+            self.tol,
+            seed_of(self.random_state),
+            self.n_jobs,
+            self.memory,
+            self._progress("EM"),
+        )
         clock = StageClock()
         with clock.stage("data"):
-            data = self._read(labels, gold)
-            engine = MemoryEngine(data, self.n_jobs)
-        with clock.stage("moments"):
-            graph = co_label_graph(data)
-        with clock.stage("factor"):
-            settings = Settings(np.random.default_rng(self._seed()), self.n_jobs, self.memory)
-            starts = self._starts(data, settings, bool(graph.determined.any()))
-        with clock.stage("refine"):
-            refined, posterior, notes = self._refine(data, engine, starts)
-            counts = np.bincount(data.workers, minlength=data.n_workers)
-            mixture = refined.params if posterior is not None else align_to_labels(refined.params, counts)
-            beta = self._choose_beta(data, engine, refined)
-            if posterior is None:
-                posterior, _ = posterior_of(engine, cooled(mixture, beta))
-        self._keep(data, mixture, posterior, refined, beta)
-        self._graph, self._notes, self._clock = graph, notes, clock
+            data = self._read(labels, y if gold is None else gold)
+        self._keep(fit_crowd(data, settings, clock))
+        self.probabilities_ = self._fitted.evidence.posterior
+        self.labels_: Names = self._fitted.consensus()
         self._warn_limit(self.max_iter)
-        self._warn_structure(examine_structure(data, graph))
+        self._warn_structure(examine_structure(data, self._fitted.evidence.graph))
         return self
 
-    def _starts(self, data: Labels, settings: Settings, determined: bool) -> dict[str, Start]:
-        if self.method != "auto":
-            return {self.method: METHODS[self.method](data, settings)}
-        starts = {"votes": METHODS["majority"](data, settings)}
-        if determined and data.n_classes > 1:
-            starts["moments"] = start_moments(data, settings)
-        return starts
-
-    def _refine(
-        self, data: Labels, engine: MemoryEngine, starts: dict[str, Start]
-    ) -> tuple[Refined[Mixture, Sums], Floats | None, list[str]]:
-        """EM from every start, the best kept; or the start itself with its own beliefs."""
-        smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
-        notes = [note for start in starts.values() for note in start.notes]
-        polished = self.method in ("auto", "majority-em") or (self.em and self.method != "majority")
-        entrants: list[Entrant[Mixture, Sums]] = []
-        for name, start in starts.items():
-            sums = start.sums(data, engine)
-            steps = crowd_steps(data, sums, smoothing, self.n_jobs)
-            entrants.append(Entrant(name, steps, steps.maximise(sums)))
-        if not polished:
-            first = starts[entrants[0].name]
-            mixture = first.mixture if first.mixture is not None else entrants[0].start
-            sums = engine.sums(mixture)
-            value = entrants[0].steps.objective(mixture, sums)
-            kept: Refined[Mixture, Sums] = Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value])
-            return kept, first.beliefs(engine), notes
-        raced = race(
-            entrants,
-            short_iter=self.max_iter,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            margin=MOMENTS_MARGIN,
-            callback=self._progress("EM"),
-        )
-        if len(entrants) > 1:
-            scores = ", ".join(f"{name} {score:.4f}" for name, score in raced.scores.items())
-            notes.append(f"kept the start from {raced.name} (log-likelihood per label: {scores})")
-        return raced.refined, None, notes
-
-    def _choose_beta(self, data: Labels, engine: MemoryEngine, refined: Refined[Mixture, Sums]) -> float:
-        """Confidence is calibrated under ``auto`` only: a named method is reported as its paper has it."""
-        if self.method != "auto" or data.n_classes < 2:
-            return 1.0
-        return choose_beta(data, engine, refined, self._seed())
-
-    def _keep(
-        self, data: Labels, mixture: Mixture, posterior: Floats, refined: Refined[Mixture, Sums], beta: float
-    ) -> None:
-        for name in ("tasks_", "workers_", "report_", "_worker_quality"):  # made again when asked for
+    def _keep(self, fitted: FittedCrowd) -> None:
+        for name in ("tasks_", "workers_", "report_"):  # made again when asked for
             self.__dict__.pop(name, None)
-        self._data, self._mixture = data, mixture
-        self._pooled = pooled_confusion(refined.sums, data.n_classes)
-        self.classes_, self.n_classes_ = data.class_names, data.n_classes
-        self.worker_names_ = data.worker_names
-        self.prior_, self.confusion_ = mixture.weights, unstack_confusions(mixture)
-        self.confidence_ = beta
-        self.probabilities_ = posterior
-        self.labels_: Names = data.class_names[posterior.argmax(axis=1)]
-        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
-        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
-        self.objective_path_ = np.array(refined.path)
+        self._fitted = fitted
+        self.classes_, self.n_classes_ = fitted.class_names, len(fitted.class_names)
+        self.worker_names_ = fitted.worker_names
+        self.prior_, self.confusion_ = fitted.mixture.weights, unstack_confusions(fitted.mixture)
+        self.confidence_ = fitted.beta
+        self.n_iter_, self.converged_ = fitted.n_iter, fitted.converged
+        self.log_likelihood_, self.objective_ = fitted.log_likelihood, fitted.objective
+        self.objective_path_ = fitted.path
 
     # ------------------------------------------------------------ results
 
@@ -232,60 +161,26 @@ class DawidSkene(LatentModel):
     def tasks_(self) -> Any:
         """One row per task: task, label, probability, n_labels, margin."""
         check_is_fitted(self, "probabilities_")
-        columns = {
-            "task": self._data.task_names,
-            "label": self.labels_,
-            "probability": self.probabilities_.max(axis=1),
-            "n_labels": np.diff(self._data.offsets),
-            "margin": margins(self.probabilities_),
-        }
-        return build_frame(columns, self._backend)
+        return build_frame(self._fitted.task_columns(), self._backend)
 
     @cached_property
     def workers_(self) -> Any:
         """One row per worker: worker, n_labels, accuracy with its 95 % interval, flag."""
         check_is_fitted(self)
-        quality = self._worker_quality
-        columns = {
-            "worker": self.worker_names_,
-            "n_labels": quality.n_labels,
-            "accuracy": quality.accuracy,
-            "accuracy_low": quality.low,
-            "accuracy_high": quality.high,
-            "flag": np.array(quality.flag, object),
-        }
-        return build_frame(columns, self._backend)
+        return build_frame(self._fitted.worker_columns(), self._backend)
 
     @cached_property
     def report_(self) -> FitReport:
         """Verdict, reasons, the numbers behind them, what was chosen and how long it took; made when asked for."""
         check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = examine_labels(
-                self._data,
-                self._mixture,
-                graph=self._graph,
-                posterior=self.probabilities_,
-                converged=self.converged_,
-                memory=self.memory,
-                quality=self._worker_quality,
-            )
-        return make_report(examination, self._notes, self._clock)
-
-    @cached_property
-    def _worker_quality(self) -> WorkerQuality:
-        with one_blas_thread(), self._clock.stage("workers"):
-            return worker_quality(self._data, self._mixture, memory=self.memory)
+        return self._fitted.report
 
     # ---------------------------------------------------------------- use
 
     def predict_proba(self, labels: Any) -> Floats:
         """Class probabilities (n, K) of tasks, new or old; a worker never seen counts as the crowd's average."""
         check_is_fitted(self)
-        data = recode(self._read(labels, None, reset=False), self.worker_names_, self.classes_)
-        table = np.vstack([self._mixture.table, self._pooled])
-        mixture = Mixture(self._mixture.weights, table, data.first)
-        return posterior_of(MemoryEngine(data, self.n_jobs), cooled(mixture, self.confidence_))[0]
+        return self._fitted.beliefs(self._read(labels, None, reset=False), self.n_jobs)[0]
 
     def predict(self, labels: Any) -> Names:
         """The most probable label of every task, in the order in which the tasks first appear."""
@@ -295,9 +190,8 @@ class DawidSkene(LatentModel):
     def score(self, labels: Any, y: Any = None) -> float:
         """Mean log-likelihood of a task's labels, in nats."""
         check_is_fitted(self)
-        data = recode(self._read(labels, None, reset=False), self.worker_names_, self.classes_)
-        mixture = Mixture(self._mixture.weights, np.vstack([self._mixture.table, self._pooled]), data.first)
-        return float(posterior_of(MemoryEngine(data, self.n_jobs), mixture)[1].mean())
+        data = self._read(labels, None, reset=False)
+        return float(self._fitted.beliefs(data, self.n_jobs, calm=False)[1].mean())
 
     # -------------------------------------------------------------- input
 
@@ -313,38 +207,13 @@ class DawidSkene(LatentModel):
             )
         data = read_labels(labels, columns=self.columns, abstain=self.abstain, gold=gold)
         if reset:
-            self._check_data(data, wide)
+            check_crowd(data, wide=wide)
+            if self.n_classes is not None and self.n_classes != data.n_classes:
+                raise DataError(
+                    f"n_classes={self.n_classes} was asked for, but {data.n_classes} different labels occur; "
+                    "give n_classes=None to take those that occur"
+                )
         return data
-
-    def _check_data(self, data: Labels, wide: bool) -> None:
-        if data.n_labels == 0:
-            raise DataError(f"none of the {data.n_rows} tasks has a label; every cell is missing or abstains")
-        if data.n_workers < 2:
-            form = " (n_features=1)" if wide else ""
-            raise NotIdentifiableError(
-                f"all labels come from 1 worker{form}, {data.worker_names[0]!r}; "
-                "agreement needs at least two workers with common tasks"
-            )
-        if data.n_classes > MOST_CLASSES:
-            raise DataError(
-                f"the labels take {data.n_classes:,} different values, at most {MOST_CLASSES:,} can be classes; "
-                "check that the label column is not an id or free text"
-            )
-        if self.n_classes is not None and self.n_classes != data.n_classes:
-            raise DataError(
-                f"n_classes={self.n_classes} was asked for, but {data.n_classes} different labels occur; "
-                "give n_classes=None to take those that occur"
-            )
-
-    def _check_parameters(self) -> None:
-        self._check_engine()
-        if self.method != "auto" and self.method not in METHODS:
-            raise DataError(f"there is no method {self.method!r}; the methods are auto, {', '.join(METHODS)}")
-        if self.smoothing != "auto" and not float(self.smoothing) >= 0:
-            raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
-
-    def _seed(self) -> int:
-        return seed_of(self.random_state)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -359,65 +228,18 @@ class DawidSkene(LatentModel):
         if hasattr(self, "probabilities_"):  # what is made when asked for travels, so that the coded data need not
             self.tasks_, self.workers_, self.report_  # noqa: B018
         state = dict(super().__getstate__())
-        for name in ("_data", "_graph", "_clock"):
-            state.pop(name, None)
+        if "_fitted" in state:
+            state["_fitted"] = restore_crowd(*self._fitted.state())
         return state
 
     # --------------------------------------------------------- model file
 
     def _state(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
-        quality = self._worker_quality
-        arrays = {
-            "weights": self._mixture.weights,
-            "table": self._mixture.table,
-            "pooled": self._pooled,
-            "n_labels": np.asarray(quality.n_labels, np.int64),
-            "accuracy": quality.accuracy,
-            "accuracy_low": quality.low,
-            "accuracy_high": quality.high,
-            "objective_path": self.objective_path_,
-        }
-        metadata = {
-            "classes": self.classes_.tolist(),
-            "workers": self.worker_names_.tolist(),
-            "flags": list(quality.flag),
-            "confidence": self.confidence_,
-            "n_iter": self.n_iter_,
-            "converged": self.converged_,
-            "log_likelihood": self.log_likelihood_,
-            "objective": self.objective_,
-            "n_features_in": getattr(self, "n_features_in_", None),
-            "verdict": self.report_.verdict,
-            "reasons": self.report_.reasons,
-            "notes": self.report_.notes,
-        }
-        return arrays, metadata
+        arrays, metadata = self._fitted.state()
+        return arrays, {**metadata, "n_features_in": getattr(self, "n_features_in_", None)}
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, Any]) -> None:
-        self.classes_, self.worker_names_ = _names(metadata["classes"]), _names(metadata["workers"])
-        n_workers, self.n_classes_ = len(self.worker_names_), len(self.classes_)
-        first = np.arange(0, (n_workers + 1) * self.n_classes_, self.n_classes_, dtype=np.int32)
-        shapes = {"weights": (self.n_classes_,), "table": (n_workers * self.n_classes_, self.n_classes_)}
-        shapes["pooled"] = (self.n_classes_, self.n_classes_)
-        for name, shape in shapes.items():
-            if arrays[name].shape != shape:
-                raise ValueError(f"{name} has shape {arrays[name].shape}, its names ask for {shape}")
-        self._mixture = Mixture(arrays["weights"], arrays["table"], first)
-        self._pooled = arrays["pooled"]
-        flags = np.array([str(flag) for flag in metadata["flags"]], object)
-        n_labels, accuracy, low, high = (arrays[name] for name in QUALITY)
-        self.__dict__["_worker_quality"] = WorkerQuality(n_labels, accuracy, low, high, flags)
-        self.prior_, self.confusion_ = self._mixture.weights, unstack_confusions(self._mixture)
-        self.confidence_ = float(metadata["confidence"])
-        self.n_iter_, self.converged_ = int(metadata["n_iter"]), bool(metadata["converged"])
-        self.log_likelihood_, self.objective_ = float(metadata["log_likelihood"]), float(metadata["objective"])
-        self.objective_path_ = arrays["objective_path"]
-        self.report_ = FitReport(metadata["verdict"], list(metadata["reasons"]), {}, list(metadata["notes"]), {})
+        self._keep(restore_crowd(arrays, metadata))
         if metadata.get("n_features_in") is not None:
             self.n_features_in_ = int(metadata["n_features_in"])
         self._backend = "pyarrow"
-
-
-def _names(values: list[Any]) -> Names:
-    array = np.array(values)
-    return array if array.dtype.kind in "iub" else np.array(values, object)

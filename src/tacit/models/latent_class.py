@@ -23,7 +23,8 @@ from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
 from tacit.factor.spa import balanced_split
 from tacit.factor.table_pool import pool, random_start, spa_start
-from tacit.models.base import LatentModel, StageClock, make_report, seed_of
+from tacit.models.base import LatentModel, seed_of
+from tacit.models.clock import StageClock, make_report
 from tacit.models.joint import JointPMF
 from tacit.moments.pairs import PairCounts, count_table_pairs
 from tacit.refine.em import Refined

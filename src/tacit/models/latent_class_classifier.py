@@ -22,7 +22,8 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
-from tacit.models.base import LatentModel, StageClock, make_report, seed_of
+from tacit.models.base import LatentModel, seed_of
+from tacit.models.clock import StageClock, make_report
 from tacit.models.latent_class import LatentClass
 from tacit.refine.em import Refined
 

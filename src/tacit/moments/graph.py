@@ -29,12 +29,14 @@ class CoLabelGraph:
 
 
 def co_label_graph(labels: Labels) -> CoLabelGraph:
-    """Components by way of the tasks, so no list of pairs is built: cost is linear in the labels."""
-    n, m = labels.n_rows, labels.n_workers
-    task, worker = labels.task_of(), labels.workers
-    joined = sp.csr_array((np.ones(labels.n_labels, np.int8), (task, n + worker)), shape=(n + m, n + m))
-    _, parts = connected_components(joined, directed=False)
-    component = np.unique(parts[n:], return_inverse=True)[1].astype(np.int32)
+    """Components by chains of workers along the tasks, so no list of pairs is built: linear in the labels."""
+    m = labels.n_workers
+    follows = np.ones(max(labels.n_labels - 1, 0), bool)  # a task joins each of its workers with the next
+    ends = labels.offsets[1:-1]
+    follows[ends[(ends > 0) & (ends < labels.n_labels)] - 1] = False
+    chained = labels.workers[:-1][follows], labels.workers[1:][follows]
+    joined = sp.csr_array((np.ones(len(chained[0]), np.int32), chained), shape=(m, m))
+    component = connected_components(joined, directed=False)[1].astype(np.int32)
     determined = np.zeros(int(component.max()) + 1 if m else 0, bool)
     per_task = np.diff(labels.offsets)
     first_worker = labels.workers[labels.offsets[:-1][per_task >= 3]]

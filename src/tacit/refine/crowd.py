@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from tacit.data.labels import Labels
 from tacit.data.sampling import sample_tasks
@@ -31,6 +30,7 @@ PREDICTIVE_SMOOTHING = 2.0
 """τ of the tables that predict a left-out label: tables fitted tightly would be hedged by too small a β."""
 CALIBRATION_TASKS = 50_000
 """Tasks that choose β; more would not move its second digit."""
+GOLDEN = (5**0.5 - 1) / 2
 COOLEST = 0.02
 """Smallest β considered: a crowd that sure of itself and that wrong is beyond repair."""
 
@@ -88,8 +88,20 @@ def _best_beta(log_joint: Floats, chance: Floats) -> float:
         belief = np.exp(np.exp(log_beta) * shifted)
         return -float(np.log((belief * chance).sum(axis=1) / belief.sum(axis=1)).sum())
 
-    found = minimize_scalar(loss, bounds=(np.log(COOLEST), 0.0), method="bounded", options={"xatol": 0.01})
-    return 1.0 if loss(0.0) <= found.fun else float(np.exp(found.x))
+    low, high = float(np.log(COOLEST)), 0.0
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_left, at_right = loss(left), loss(right)
+    while high - low > 0.01:  # golden section: one new point a round, the second digit of β is enough
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - GOLDEN * (high - low)
+            at_left = loss(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + GOLDEN * (high - low)
+            at_right = loss(right)
+    best = (low + high) / 2
+    return 1.0 if loss(0.0) <= loss(best) else float(np.exp(best))
 
 
 def margins(posterior: Floats) -> NDArray[np.float64]:

@@ -7,13 +7,14 @@ maximum likelihood. The M-step is then one addition and one normalisation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engine.memory import MemoryEngine, Sums
 from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.refine.em import Refined
 
 
 @dataclass(frozen=True)
@@ -67,3 +68,9 @@ def leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     far = np.exp(np.minimum(far, 0.0))
     weights = far[0] / far[0].sum()
     return Mixture(weights, normalise_tables(far[1:], start.first), start.first)
+
+
+def permuted(refined: Refined[Mixture, Sums], order: NDArray[np.intp]) -> Refined[Mixture, Sums]:
+    """The same fit with its classes in another order, statistics and all."""
+    sums = Sums(refined.sums.log_likelihood, refined.sums.totals[order], refined.sums.table[:, order])
+    return replace(refined, params=refined.params.permuted(order), sums=sums)

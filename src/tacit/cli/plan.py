@@ -1,0 +1,135 @@
+"""`tacit plan`: which labels to ask for next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib.util import find_spec
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tacit.cli.common import Results, Talk, chosen_columns, column_options, output_options, summarise
+
+if TYPE_CHECKING:
+    from tacit.data.labels import Labels
+    from tacit.plan import Plan
+
+SHOWN = 8
+"""Rows of the plan shown on the terminal."""
+
+
+@click.command()
+@click.argument("labels_file", metavar="LABELS")
+@click.option("--budget", type=click.IntRange(1), help="Most labels in the plan; default: a tenth of the tasks.")
+@click.option("--per-worker", type=click.IntRange(1), help="Most labels asked of one worker.")
+@click.option(
+    "--workers", "workers_file", metavar="FILE",
+    help="Who can be asked (column worker; LABELS itself will do); without it the task alone.",
+)  # fmt: skip
+@click.option("--simulate", is_flag=True, help="Replay a finished crowd: error against labels bought.")
+@click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
+@click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
+@column_options
+@output_options("tacit-plan")
+def plan(
+    labels_file: str, budget: int | None, per_worker: int | None, workers_file: str | None, simulate: bool,
+    truth: str | None, abstain: tuple[str, ...], task: str | None, worker: str | None, label: str | None,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+) -> int:  # fmt: skip
+    """Which labels to ask for next: those that make workers comparable, then those that tell most.
+
+    \b
+    tacit plan votes.csv --budget 500 --workers votes.csv --per-worker 20
+    tacit plan finished.csv --simulate --truth truth.csv
+    """
+    if simulate != (truth is not None):
+        raise click.UsageError("--simulate and --truth go together: the replay needs known answers to measure errors")
+    from tacit.cli.labels import read_label_file
+    from tacit.data.label_input import read_labels
+    from tacit.io.read import read_columns
+    from tacit.models.clock import StageClock
+    from tacit.models.crowd import CrowdSettings, check_crowd, fit_crowd
+    from tacit.plan import plan_crowd
+
+    talk, clock = Talk(quiet), StageClock()
+    chosen = chosen_columns(task, worker, label) or None
+    silent = abstain or ("", -1)
+    with talk.doing("reading"), talk.heeding_warnings(), clock.stage("data"):
+        source, gold = read_label_file(labels_file)
+        available = None if workers_file is None else _worker_column(read_columns(workers_file), worker)
+        answers = None if truth is None else read_columns(truth)
+        data = read_labels(source, columns=chosen, abstain=silent, gold=gold)
+        check_crowd(data)
+    with talk.doing("fitting"), talk.heeding_warnings():
+        fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
+    with talk.doing("planning"), clock.stage("plan"):
+        columns, planned = plan_crowd(
+            fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed
+        )
+    results = Results(out, format_)
+    results.table("plan", columns, main=not simulate)
+    more: dict[str, Any] = {
+        "n_planned": planned.n_labels,
+        "n_cover": planned.n_cover,
+        "missing_before": planned.missing_before,
+        "missing_after": planned.missing_after,
+        "notes": planned.notes,
+    }
+    if simulate:
+        with talk.doing("replaying"), clock.stage("simulate"):
+            more["simulation"] = _simulate(data, answers, results, talk)
+    arrays, metadata = fitted.state()
+    parameters = {"abstain": list(silent), "columns": chosen, "random_state": seed}
+    results.model("DawidSkene", arrays, {"parameters": parameters, **metadata})
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    results.summary(summarise(command, fitted, fitted.report, data.n_rows, data.n_classes) | more, json_)
+    _tell(columns, planned, talk)
+    if results.written:
+        talk.say("wrote " + ", ".join(results.written))
+    return 0
+
+
+def _worker_column(table: Any, worker: str | None) -> Any:
+    """The list of workers: the column named by --worker when it is there, a worker column, or the only column."""
+    if worker in table.column_names:
+        return table[worker]
+    return table.column(0) if table.num_columns == 1 else table
+
+
+def _simulate(data: Labels, answers: Any, results: Results, talk: Talk) -> list[dict[str, Any]]:
+    """simulation.csv, the picture when matplotlib is there, and the means on the terminal."""
+    from tacit.io.write import atomic_path
+    from tacit.plan import simulate_plan
+    from tacit.plot.labels import mean_errors, plot_simulation
+
+    frame = simulate_plan(data, answers)
+    results.table("simulation", frame.to_pydict(), main=True)
+    means = mean_errors(frame)
+    shares = sorted({row["share"] for row in means})
+    rows = [
+        [policy, *(f"{row['error']:.1%}" for row in means if row["policy"] == policy)]
+        for policy in dict.fromkeys(row["policy"] for row in means)
+    ]
+    talk.table("error by share of the labels bought", ["policy", *(f"{share:.0%}" for share in shares)], rows)
+    if results.folder is not None and find_spec("matplotlib") is not None:
+        path = results.folder / "simulation.png"
+        with atomic_path(path) as temporary:
+            plot_simulation(frame).figure.savefig(temporary, format="png", dpi=120, bbox_inches="tight")
+        results.written.append(str(path))
+    return means
+
+
+def _tell(columns: dict[str, Any], planned: Plan, talk: Talk) -> None:
+    rows = [
+        [str(rank), str(task), "anyone" if worker is None else str(worker), f"{gain:.3f}", reason]
+        for rank, task, worker, reason, gain in islice(zip(*columns.values(), strict=True), SHOWN)
+    ]
+    if planned.n_cover:
+        rest = planned.n_labels - planned.n_cover
+        talk.say(f"{planned.n_cover:,} labels make workers comparable, then {rest:,} are chosen by information")
+    title = f"the first {len(rows)} of {planned.n_labels:,} labels to ask for"
+    talk.table(title, ["rank", "task", "worker", "gain", "reason"], rows)
+    for note in planned.notes:
+        talk.say(f"note: {note}")

@@ -1,0 +1,106 @@
+"""Labels bought by the plan: the errors promised for real crowds, and what the parts of the plan are for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.data.labels import from_long
+from tacit.engine.memory import MemoryEngine, posterior_of
+from tacit.errors import DataError
+from tacit.plan import simulate_plan
+from tacit.plan.information import committee_beliefs
+from tacit.plan.replay import _first_labels, _refit
+from tacit.plot.labels import mean_errors, plot_simulation
+from tacit.simulate import crowd
+
+DONE = crowd(150, 20, 2, labels_per_task=10, skill=(0.5, 0.95), random_state=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "most", "random"), [("rte", 8.2, 12.4), ("dog52", 17.6, 21.1), ("bluebird", 11.2, 13.2)]
+)
+def test_two_fifths_of_the_labels(crowd_data, name, most, random):
+    """Mean error at 40 % of the labels, five seeds, two random labels a task to begin with."""
+    labels, truth = crowd_data(name)
+    rows = mean_errors(simulate_plan(labels, truth, shares=(0.4,)))
+    errors = {row["policy"]: 100 * row["error"] for row in rows}
+    assert errors["plan"] <= most
+    assert errors["plan"] + 1 <= errors["random"]
+    assert abs(errors["random"] - random) < 2.5  # the other side of the comparison is not made weak
+
+
+def test_plan_beats_random_choice_on_a_simulated_crowd():
+    rows = mean_errors(simulate_plan(DONE.labels, DONE.truth, seeds=4, shares=(0.5,)))
+    errors = {row["policy"]: row["error"] for row in rows}
+    assert errors["plan"] < errors["random"]
+
+
+def test_replay_is_reproducible_and_counts_labels():
+    once, again = (simulate_plan(DONE.labels, DONE.truth, seeds=2, shares=(0.3, 0.5)) for _ in range(2))
+    assert once.equals(again)
+    assert once.column_names == ["policy", "seed", "labels", "share", "error"]
+    assert once["labels"].to_pylist() == [450, 750] * 4
+    assert once["policy"].to_pylist() == ["plan"] * 4 + ["random"] * 4
+
+
+def test_all_labels_bought_is_the_same_fit_whatever_the_policy_began_with():
+    frame = simulate_plan(DONE.labels, DONE.truth, seeds=1, shares=(1.0,), step=2.0).to_pylist()
+    assert frame[0]["labels"] == DONE.labels.num_rows
+    assert abs(frame[0]["error"] - frame[1]["error"]) < 0.03
+
+
+def test_start_is_random_labels_of_every_task():
+    data = DONE.coded()
+    bought = _first_labels(data, 2, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.bincount(data.task_of()[bought], minlength=150), 2)
+    assert (bought != _first_labels(data, 2, np.random.default_rng(1))).any()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"policies": ("greedy",)}, "give 'plan', 'random' or both"),
+        ({"shares": (1.5,)}, "not shares of the labels"),
+        ({"seeds": 0}, "each must be above 0"),
+        ({"shares": (0.1,)}, "20% of this crowd already"),
+        ({"truth": {999: 1}}, "no task of the truth occurs"),
+        ({"truth": None}, "needs the truth"),
+    ],
+)
+def test_what_cannot_be_replayed_says_so(change, says):
+    arguments = {"labels": DONE.labels, "truth": DONE.truth, **change}
+    with pytest.raises(DataError, match=says):
+        simulate_plan(arguments.pop("labels"), arguments.pop("truth"), **arguments)
+
+
+def test_committee_knows_better_than_one_fit():
+    """With four labels a task the committee's beliefs are nearer to the truth than the model's own."""
+    better = []
+    for seed in range(8):
+        made = crowd(200, 40, 2, labels_per_task=4, skill=(0.5, 0.9), random_state=seed)
+        data = made.coded()
+        mixture, _ = _refit(data, None, 1)
+        alone, together = posterior_of(MemoryEngine(data, 1), mixture)[0], committee_beliefs(data, mixture, n_jobs=1)
+        loss = [-np.log(beliefs[np.arange(200), made.answers]).mean() for beliefs in (alone, together)]
+        better.append(loss[0] - loss[1])
+    assert np.mean(better) > 0.02
+
+
+def test_known_answers_do_not_leak_into_the_replay():
+    columns = [DONE.labels[name] for name in ("task", "worker", "label")]
+    gold = (DONE.truth["task"], DONE.truth["label"])
+    told, untold = from_long(*columns, gold=gold), from_long(*columns)
+    kept = {"seeds": 1, "shares": (0.4,)}
+    assert simulate_plan(told, DONE.truth, **kept).equals(simulate_plan(untold, DONE.truth, **kept))
+
+
+def test_picture_shows_both_policies():
+    pytest.importorskip("matplotlib")
+    frame = simulate_plan(DONE.labels, DONE.truth, seeds=2, shares=(0.3, 0.5))
+    ax = plot_simulation(frame)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["plan", "random"]
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [450, 750])
+    with pytest.raises(DataError, match="give what simulate_plan returns"):
+        plot_simulation(DONE.labels)
