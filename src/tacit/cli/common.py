@@ -157,7 +157,7 @@ def summarise(command: str, model: Any, n_rows: int, seconds: Mapping[str, float
         "command": command,
         "version": tacit.__version__,
         "n_rows": n_rows,
-        "n_components": int(model.n_classes_),
+        "n_components": int(getattr(model, "n_components_", None) or model.n_classes_),
         "log_likelihood": model.log_likelihood_,
         "converged": bool(model.converged_),
         "n_iter": int(model.n_iter_),
