@@ -72,10 +72,10 @@ def test_a_saved_model_is_used(survey, tmp_path, capsys):
     assert sum(row["probability"] for row in rows) == pytest.approx(1)
     assert main(["query", model, "E(age | q0=yes)"]) == 0
     assert 30 < float(capsys.readouterr().out) < 42
-    assert main(["query", model, "P(q9)"]) == 3
+    assert main(["query", model, "P(agee)"]) == 3
     said = capsys.readouterr().err.splitlines()
     assert "did you mean" in said[0]
-    assert said[2].index("^") == said[1].index("q9")
+    assert said[2].index("^") == said[1].index("agee")
 
 
 BAD = {

@@ -82,9 +82,10 @@ def _columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
 
 
 def _learn(array: Any, name: str | int, bins: int | None) -> tuple[NDArray[np.int32], Column]:
-    codes, words = encode(_spelled_numbers(to_arrow(array, f"{name!r}")), f"{name!r}")
-    if words.dtype.kind == "f" and not np.isfinite(words).all():
+    array = _spelled_numbers(to_arrow(array, f"{name!r}"))
+    if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
         raise DataError(f"column {name!r} holds an infinite number; leave the cell empty or give a finite number")
+    codes, words = encode(array, f"{name!r}")
     if words.dtype.kind in "iuf" and len(words) > MOST_NUMBERS:
         if bins is None:
             raise DataError(
