@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.names import Names
+from tacit.data.names import Names, match
 from tacit.kernels import DenseCodes
 
 Floats = NDArray[np.float64]
@@ -33,6 +33,7 @@ class Column:
     name: str | int
     categories: Names
     edges: Floats | None = None  # inner bin edges of a numeric column that was cut into intervals
+    centres: Floats | None = None  # mean of the values in each interval
 
     @property
     def size(self) -> int:
@@ -41,9 +42,17 @@ class Column:
     @property
     def values(self) -> Floats | None:
         """What the categories are worth, for expectations; None when they are words."""
+        if self.centres is not None:
+            return self.centres
         if self.categories.dtype.kind in "iufb":
             return self.categories.astype(np.float64)
         return None
+
+    def code_of(self, value: Any) -> int:
+        """The code of a category, or of the interval a number falls into; -1 when there is none."""
+        if self.edges is not None and isinstance(value, int | float | np.number) and np.isfinite(float(value)):
+            return int(np.searchsorted(self.edges, float(value), side="right"))
+        return int(match([value], self.categories, f"{self.name!r}")[0])
 
 
 @dataclass(frozen=True)

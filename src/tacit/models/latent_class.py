@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -11,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.frames import as_frame, backend_of
 from tacit.data.sampling import canonical_sample
 from tacit.data.table import Column, Table
 from tacit.data.table_input import read_table
@@ -21,16 +22,20 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
+from tacit.factor.row_starts import marginal_table
 from tacit.factor.spa import balanced_split
 from tacit.factor.table_pool import pool, random_start, spa_start
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
 from tacit.models.joint import JointPMF
+from tacit.models.table_answers import column_beliefs, fill_gaps
+from tacit.models.table_file import restore_table, table_state
 from tacit.moments.pairs import PairCounts, count_table_pairs
 from tacit.refine.em import Refined
 from tacit.refine.select import choose_components
 from tacit.refine.starts import Entrant, race
-from tacit.refine.table_prior import SMOOTHING, table_steps
+from tacit.refine.table_prior import SMOOTHING, shaped_prior, table_steps
+from tacit.refine.tables import maximise_tables
 
 SAMPLE_ROWS = 20_000
 """Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
@@ -116,6 +121,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
         with one_blas_thread():
             with clock.stage("data"):
                 table = self._read(X, sample_weight)
+                self._check_number(table)
             with clock.stage("moments"):
                 pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
             notes: list[str] = []
@@ -172,7 +178,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
         order = np.argsort(-refined.params.weights, kind="stable")
         self._mixture = refined.params.permuted(order)
         self._sums = Sums(refined.sums.log_likelihood, refined.sums.totals[order], refined.sums.table[:, order])
-        self._table = table
+        self._table, self._marginals = table, marginal_table(table)
         self._columns: tuple[Column, ...] = table.columns
         self.n_components_ = self._n_features_out = self._mixture.n_classes
         self.weights_ = self._mixture.weights
@@ -237,18 +243,19 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
         return float(self.score_samples(X).mean())
 
     def impute(self, X: Any) -> Any:
-        """X with every gap filled by its most probable category, in the caller's kind of frame."""
+        """X with every gap filled by its most probable category, in the caller's kind of frame; the rest untouched."""
+        return fill_gaps(X, self._columns, self._mixture, self._posterior(X)[0])
+
+    def predict_column(self, X: Any, name: Any) -> tuple[NDArray[Any], Floats]:
+        """The most probable value of a column given the others of each row, and its probability."""
         check_is_fitted(self)
+        n = self.joint_.index(name)
         table = self._read(X, None, reset=False)
-        posterior, _ = posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
-        filled = {}
-        for n, column in enumerate(self._columns):
-            rows = table.codes[:, n].astype(np.intp)
-            gaps = rows >= column.size
-            profile = self._mixture.table[self._mixture.first[n] : self._mixture.first[n + 1]]
-            rows[gaps] = (posterior[gaps] @ profile.T).argmax(axis=1)
-            filled[column.name] = column.categories[rows]
-        return _like(X, filled)
+        codes = table.codes.copy()
+        codes[:, n] = np.iinfo(codes.dtype).max
+        posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)
+        beliefs = column_beliefs(self._mixture, posterior, n)
+        return np.asarray(self._columns[n].categories[beliefs.argmax(axis=1)]), beliefs.max(axis=1)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         """Rows drawn from the model."""
@@ -260,13 +267,13 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
             return self.fit(X, y, sample_weight)
         table = self._read(X, sample_weight, reset=False)
         smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
-        steps = table_steps(self._table, self.n_components_, smoothing, self.n_jobs)
+        prior = shaped_prior(self._marginals, self.n_components_, smoothing)
         engine, before = MemoryEngine(table, self.n_jobs), self._sums
         mixture = self._mixture
         for _ in range(3):  # the new rows see what they changed
             new = engine.sums(mixture)
             both = Sums(new.log_likelihood, before.totals + new.totals, before.table + new.table)
-            mixture = steps.maximise(both)
+            mixture = maximise_tables(both, prior, mixture.first)
         self._sums, self._mixture = both, mixture
         self.weights_, self.profiles_ = mixture.weights, mixture.profiles()
         return self
@@ -295,6 +302,18 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
             return read_table(X, bins=self.bins, sample_weight=sample_weight)
         return read_table(X, columns=self._columns, sample_weight=sample_weight, group=False)
 
+    def _check_number(self, table: Table) -> None:
+        if self.n_components is None:
+            return
+        if self.n_components < 1:
+            raise DataError(f"n_components={self.n_components} is no number of classes; give 1 or more, or None")
+        rows = max(table.n_samples, int(table.total_weight))
+        if self.n_components > rows:
+            raise DataError(
+                f"n_components={self.n_components} classes were asked of {rows} rows; ask for {rows} at most, "
+                "far fewer to learn anything"
+            )
+
     def _seed(self) -> int:
         return seed_of(self.random_state)
 
@@ -305,9 +324,18 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
         tags.input_tags.string = True
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "_table"):  # the report travels, so that the coded data need not
+            self.report_  # noqa: B018
+        state = dict(super().__getstate__())
+        for name in ("_table", "_clock"):
+            state.pop(name, None)
+        return state
 
-def _like(X: Any, columns: dict[Any, NDArray[Any]]) -> Any:
-    """Columns in the caller's kind of container."""
-    if as_frame(X) is not None:
-        return build_frame({str(name): values for name, values in columns.items()}, backend_of(X))
-    return np.stack([np.asarray(values) for values in columns.values()], axis=1)
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return table_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_table(self, arrays, metadata)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine
+from tacit.engine.mixture import Floats
 from tacit.factor.row_starts import marginal_table
 from tacit.refine.tables import Prior, TableSteps
 
@@ -19,7 +20,12 @@ SMOOTHING = 1.0
 
 def table_prior(table: Table, n_components: int, smoothing: float) -> Prior:
     """`smoothing` pseudo-rows per class with the marginals of the table, and as many per class weight."""
-    shape = np.repeat(smoothing * marginal_table(table)[:, None], n_components, axis=1)
+    return shaped_prior(marginal_table(table), n_components, smoothing)
+
+
+def shaped_prior(marginals: Floats, n_components: int, smoothing: float) -> Prior:
+    """The same from marginals (C,) that were kept."""
+    shape = np.repeat(smoothing * marginals[:, None], n_components, axis=1)
     return Prior(shape, np.full(n_components, smoothing))
 
 
