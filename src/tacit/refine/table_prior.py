@@ -7,23 +7,26 @@ gets probability zero); one pseudo-row per class costs next to nothing elsewhere
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine
-from tacit.factor.row_starts import marginal_table
+from tacit.engine.mixture import Floats
+from tacit.factor.row_starts import cell_counts, shares_of
 from tacit.refine.tables import Prior, TableSteps
 
 SMOOTHING = 1.0
 """Pseudo-rows per class under ``smoothing="auto"``."""
 
 
-def table_prior(table: Table, n_components: int, smoothing: float) -> Prior:
-    """`smoothing` pseudo-rows per class with the marginals of the table, and as many per class weight."""
-    shape = np.repeat(smoothing * marginal_table(table)[:, None], n_components, axis=1)
+def table_prior(counts: Floats, first: NDArray[np.int32], n_components: int, smoothing: float) -> Prior:
+    """`smoothing` pseudo-rows per class with the marginals of the cell counts, and as many per class weight."""
+    shape = np.repeat(smoothing * shares_of(counts, first)[:, None], n_components, axis=1)
     return Prior(shape, np.full(n_components, smoothing))
 
 
 def table_steps(table: Table, n_components: int, smoothing: float, n_jobs: int | None) -> TableSteps:
     """EM steps over a table."""
-    prior = table_prior(table, n_components, smoothing)
-    return TableSteps(MemoryEngine(table, n_jobs), prior, table.first, max(round(table.n_cells), 1))
+    counts = cell_counts(table)
+    prior = table_prior(counts, table.first, n_components, smoothing)
+    return TableSteps(MemoryEngine(table, n_jobs), prior, table.first, max(round(float(counts.sum())), 1))
