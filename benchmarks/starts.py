@@ -67,7 +67,8 @@ def one_split(frame: pd.DataFrame, n_components: int, split: int) -> dict[str, f
 
 
 def real_tables(splits: int) -> None:
-    print(f"{'table':28} {'F':>2} {'held-out':>9} {'allowed':>8} {'gap kept':>9} {'look-ahead':>10} {'train':>7} {'time':>5}")
+    head = f"{'table':28} {'F':>2} {'held-out':>9} {'allowed':>8} {'gap kept':>9} {'look-ahead':>10}"
+    print(f"{head} {'train':>7} {'time':>5}")
     rows = []
     for path in tables():
         frame = pd.read_csv(path, dtype=str)
@@ -107,7 +108,8 @@ def simulated(number: int) -> None:
     within = np.array(reached) >= -0.01
     print(
         f"{number} simulated tables, smoothing=0: {within.mean():.0%} within .01 nats a row of the best of 100 random "
-        f"starts (worst {min(reached):+.4f}, best {max(reached):+.4f}); not: {np.flatnonzero(~within).tolist() or 'none'}"
+        f"starts (worst {min(reached):+.4f}, best {max(reached):+.4f}); "
+        f"not: {np.flatnonzero(~within).tolist() or 'none'}"
     )
 
 
