@@ -72,7 +72,7 @@ def fit_stepmix(codes: np.ndarray, n_iter: int) -> float:
     data = np.where(codes < 0, np.nan, codes.astype(np.float64)) if gaps else codes.astype(np.int64)
     kind = "categorical_nan" if gaps else "categorical"
     model = StepMix(
-        N_CLASSES, measurement=kind, max_iter=n_iter, abs_tol=0.0, rel_tol=0.0, random_state=0, progress_bar=0, verbose=0
+        N_CLASSES, measurement=kind, max_iter=n_iter, abs_tol=0.0, rel_tol=0.0, random_state=0, progress_bar=0
     )
     model.fit(data)
     return float(model.score(data) * len(data))

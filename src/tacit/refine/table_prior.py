@@ -18,6 +18,9 @@ from tacit.refine.tables import Prior, TableSteps
 SMOOTHING = 1.0
 """Pseudo-rows per class under ``smoothing="auto"``."""
 
+SMALL_PASS = 2_000_000
+"""Rows × columns × classes up to which a pass runs on one thread: waking a second costs more than it saves."""
+
 
 def table_prior(counts: Floats, first: NDArray[np.int32], n_components: int, smoothing: float) -> Prior:
     """`smoothing` pseudo-rows per class with the marginals of the cell counts, and as many per class weight."""
@@ -29,4 +32,6 @@ def table_steps(table: Table, n_components: int, smoothing: float, n_jobs: int |
     """EM steps over a table."""
     counts = cell_counts(table)
     prior = table_prior(counts, table.first, n_components, smoothing)
+    if table.n_rows * table.n_columns * n_components <= SMALL_PASS and n_jobs is None:
+        n_jobs = 1
     return TableSteps(MemoryEngine(table, n_jobs), prior, table.first, max(round(float(counts.sum())), 1))
