@@ -65,10 +65,10 @@ def table(
     found = {"class": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
     results.table("classes", {rows.id_name: rows.ids, **found}, main=True)
     results.table("profiles", profile_columns(model))
-    results.model(model)
+    results.model("LatentClass", *model_state(model))
     command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"n_columns": len(model.categories_), "weights": model.weights_.tolist()}
-    summary = summarise(command, model, rows.data.num_rows, model.report_.seconds, **more)
+    summary = summarise(command, model, model.report_, rows.data.num_rows, model.n_components_) | more
     results.summary(summary, json_)
     tell(model, summary, talk, results)
     return 1 if strict and model.report_.verdict != "trusted" else 0

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, normalise_tables
 
 Ints = NDArray[np.intp]
 
@@ -80,10 +80,12 @@ def factor_spa(
     split: NDArray[np.bool_],
     *,
     denoise: bool = True,
+    exact: bool = True,
 ) -> SpaFactors:
     """Algorithm 1 on a matrix of pair frequencies (C, C); `split` (N,) marks the columns of S₁.
 
-    Fewer than `n_components` classes come back when X̃ has no more independent columns.
+    With ``exact=False`` the nonnegative least squares of H are plain least squares cut at zero: for a start among
+    others, at a tenth of the time. Fewer than `n_components` classes come back when X̃ has no more independent columns.
     """
     sizes = np.diff(first)
     cells = np.repeat(split, sizes)
@@ -95,7 +97,8 @@ def factor_spa(
     anchors = used[successive_projection(points, min(n_components, *virtual.shape))]  # line 4
     left_first, right_first = _starts(sizes[split]), _starts(sizes[~split])
     left = normalise_tables(virtual[:, anchors], left_first)  # lines 5–8
-    right = normalise_tables(np.stack([nnls(left, column)[0] for column in virtual.T]), right_first)  # 9–13
+    solved = np.stack([nnls(left, column)[0] for column in virtual.T]) if exact else _cut_least_squares(left, virtual)
+    right = normalise_tables(solved, right_first)  # lines 9–13
     gram = (left.T @ left) * (right.T @ right)
     target = np.einsum("lf,lk,kf->f", left, virtual, right)
     weights = _nonnegative_weights(gram, target)  # line 16
@@ -123,6 +126,18 @@ def balanced_split(sizes: NDArray[np.int32], rng: np.random.Generator) -> NDArra
     if split.all():
         split[int(rng.integers(len(sizes)))] = False
     return split
+
+
+def pair_log_likelihood(counts: Floats, mixture: Mixture) -> float:
+    """Log-likelihood of the pair counts (C, C) of different columns under a mixture: what splits are compared by."""
+    first = mixture.first
+    column_of = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    stated = np.maximum((mixture.table * mixture.weights) @ mixture.table.T, PROBABILITY_FLOOR)
+    return float((counts * np.log(stated) * (column_of[:, None] < column_of)).sum())
+
+
+def _cut_least_squares(left: Floats, virtual: Floats) -> Floats:
+    return np.asarray(np.maximum(np.linalg.lstsq(left, virtual, rcond=None)[0].T, 0.0))
 
 
 def _starts(sizes: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -13,7 +13,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import as_frame, backend_of
-from tacit.data.sampling import canonical_sample
 from tacit.data.table import Column, Table
 from tacit.data.table_input import read_table
 from tacit.diagnose.report import FitReport
@@ -23,24 +22,23 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
 from tacit.factor.row_starts import marginal_table
-from tacit.factor.spa import balanced_split
-from tacit.factor.table_pool import pool, random_start, spa_start
+from tacit.factor.table_pool import Sample, draw_sample, naive_spa, pool, random_start, searched_spa
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
 from tacit.models.joint import JointPMF
 from tacit.models.table_answers import column_beliefs, fill_gaps
 from tacit.models.table_file import restore_table, table_state
-from tacit.moments.pairs import PairCounts, count_table_pairs
-from tacit.refine.em import Refined
+from tacit.moments.pairs import count_table_pairs
+from tacit.refine.em import Refined, em
 from tacit.refine.select import choose_components
-from tacit.refine.starts import Entrant, race
+from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import SMOOTHING, shaped_prior, table_steps
 from tacit.refine.tables import maximise_tables
 
 SAMPLE_ROWS = 20_000
 """Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
-SHORT_RUN = 10
-"""Passes each start gets before the best goes on alone."""
+ROUNDS = (4, 4, 8)
+"""Passes of the rounds after which the better half of the starts stays."""
 
 
 class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
@@ -54,7 +52,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
     n_components : int or None
         Number of classes; None chooses it (`select`) and `report_` shows the curve.
     init : str or fitted LatentClass
-        ``"auto"`` (a pool of starts by moments and by rows), ``"spa"``, ``"ctd"``, ``"random"``, or a fitted model.
+        ``"auto"`` (a pool of starts by moments and by rows), ``"spa"`` (the likeliest of several
+        splits), ``"spa-naive"`` (the first half of the columns), ``"ctd"``, ``"random"``, or a fitted model.
     smoothing : "auto" or float
         Pseudo-rows per class, shaped like the marginals; 0 is plain maximum likelihood.
     select : {"heldout", "bic"}
@@ -122,8 +121,6 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
             with clock.stage("data"):
                 table = self._read(X, sample_weight)
                 self._check_number(table)
-            with clock.stage("moments"):
-                pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
             notes: list[str] = []
             n_components = self.n_components
             self.selection_: dict[str, Any] | None = None
@@ -133,44 +130,48 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
                     n_components, self.selection_ = chosen.n_components, chosen.curve
                     notes.append(chosen.note)
             with clock.stage("refine"):
-                name, refined = self._fit_at(table, int(n_components), pairs)
+                name, refined = self._fit_at(table, int(n_components))
                 notes.append(f"started from {name}")
         self._keep(table, refined)
         self._notes, self._clock = notes, clock
         self._warn_limit(self.max_iter)
         return self
 
-    def _fit_at(
-        self, table: Table, n_components: int, pairs: PairCounts | None = None
-    ) -> tuple[str, Refined[Mixture, Sums]]:
+    def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums]]:
         """The best of the starts at a number of classes."""
         smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
-        steps = table_steps(table, n_components, smoothing, self.n_jobs)
-        pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs)) if pairs is None else pairs
-        rng = np.random.default_rng(self._seed())
-        sample = canonical_sample(table, SAMPLE_ROWS, self._seed())
-        starts = self._starts(pairs, sample, n_components, rng)
-        entrants = [Entrant(name, steps, start) for name, start in starts]
-        short = SHORT_RUN if len(entrants) > 1 else self.max_iter
-        raced = race(
-            entrants, short_iter=short, max_iter=self.max_iter, tol=self.tol, accelerate=True,
-            callback=self._progress("EM"),
-        )  # fmt: skip
-        return raced.name, raced.refined
-
-    def _starts(
-        self, pairs: PairCounts, sample: Table, n_components: int, rng: np.random.Generator
-    ) -> list[tuple[str, Mixture]]:
+        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "accelerate": True}
+        climb["callback"] = self._progress("EM")
         if isinstance(self.init, LatentClass):
-            return [("a fitted model", self.init._under(sample))]
+            steps = table_steps(table, n_components, smoothing, self.n_jobs)
+            return "a fitted model", em(steps, self.init._under(table), **climb)
+        sample = draw_sample(table, SAMPLE_ROWS, self._seed())
+        starts = self._starts(table, sample, n_components)
+        if sample.whole or len(starts) > 1:
+            steps = table_steps(sample.table, n_components, smoothing, self.n_jobs)
+            raced = halve([Entrant(name, steps, start) for name, start in starts], rounds=ROUNDS, **climb)
+            name, found = raced.name, raced.refined
+            given = sample.mixture_as_given(found.params, table.first)
+            if sample.whole:
+                sums = replace(found.sums, table=sample.as_given(found.sums.table))
+                return name, replace(found, params=given, sums=sums)
+        else:
+            name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
+        return name, em(table_steps(table, n_components, smoothing, self.n_jobs), given, **climb)
+
+    def _starts(self, table: Table, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
+        rng = np.random.default_rng(self._seed())
         if n_components == 1 or self.init == "random":
-            return [("random", random_start(sample, n_components, rng))]
-        if self.init == "spa":
-            split = balanced_split(np.diff(pairs.first), rng)
-            return [("spa", spa_start(pairs, sample, n_components, split, rng))]
+            return [("random", random_start(sample.table, n_components, rng))]
         if self.init == "auto":
-            return list(pool(pairs, sample, n_components, rng))
-        raise DataError(f"init={self.init!r} is not there; give 'auto', 'spa', 'ctd', 'random' or a fitted model")
+            return list(pool(sample, n_components, rng))
+        if self.init in ("spa", "spa-naive"):
+            pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
+            spa = searched_spa if self.init == "spa" else naive_spa
+            return [(self.init, spa(sample, sample.counted(pairs), n_components, rng))]
+        raise DataError(
+            f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
+        )
 
     def _keep(self, table: Table, refined: Refined[Mixture, Sums]) -> None:
         for name in ("report_",):

@@ -61,15 +61,16 @@ def em(
     tol: float,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
+    known: S | None = None,
 ) -> Refined[P, S]:
     """Climb from `start` until an iteration gains less than `tol` nats per observed cell.
 
     ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the start alone. `converged` is true only when
     the gain fell below `tol`, or no gain was left at all. With `accelerate` two steps are followed by a leap along
     their direction (SQUAREM), taken back when the objective would not rise by it; `n_iter` counts passes over the
-    data, leaps included.
+    data, leaps included. `known` are the statistics of the start where an earlier climb ended, which saves their pass.
     """
-    params, sums = start, steps.expect(start)
+    params, sums = start, steps.expect(start) if known is None else known
     objective = steps.objective(params, sums)
     path, converged, n_iter = [objective], False, 0
     cells = max(steps.n_cells, 1)

@@ -7,20 +7,24 @@ gets probability zero); one pseudo-row per class costs next to nothing elsewhere
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats
-from tacit.factor.row_starts import marginal_table
+from tacit.factor.row_starts import cell_counts, shares_of
 from tacit.refine.tables import Prior, TableSteps
 
 SMOOTHING = 1.0
 """Pseudo-rows per class under ``smoothing="auto"``."""
 
+SMALL_PASS = 2_000_000
+"""Rows × columns × classes up to which a pass runs on one thread: waking a second costs more than it saves."""
 
-def table_prior(table: Table, n_components: int, smoothing: float) -> Prior:
-    """`smoothing` pseudo-rows per class with the marginals of the table, and as many per class weight."""
-    return shaped_prior(marginal_table(table), n_components, smoothing)
+
+def table_prior(counts: Floats, first: NDArray[np.int32], n_components: int, smoothing: float) -> Prior:
+    """`smoothing` pseudo-rows per class with the marginals of the cell counts, and as many per class weight."""
+    return shaped_prior(shares_of(counts, first), n_components, smoothing)
 
 
 def shaped_prior(marginals: Floats, n_components: int, smoothing: float) -> Prior:
@@ -31,5 +35,8 @@ def shaped_prior(marginals: Floats, n_components: int, smoothing: float) -> Prio
 
 def table_steps(table: Table, n_components: int, smoothing: float, n_jobs: int | None) -> TableSteps:
     """EM steps over a table."""
-    prior = table_prior(table, n_components, smoothing)
-    return TableSteps(MemoryEngine(table, n_jobs), prior, table.first, max(round(table.n_cells), 1))
+    counts = cell_counts(table)
+    prior = table_prior(counts, table.first, n_components, smoothing)
+    if table.n_rows * table.n_columns * n_components <= SMALL_PASS and n_jobs is None:
+        n_jobs = 1
+    return TableSteps(MemoryEngine(table, n_jobs), prior, table.first, max(round(float(counts.sum())), 1))
