@@ -42,6 +42,7 @@ def table(
     tacit table survey.csv --components 4 --id person --bins 8
     """
     from tacit.cli.rows import read_rows, weight_column
+    from tacit.models.base import model_state
     from tacit.models.latent_class import LatentClass
 
     talk = Talk(quiet)

@@ -23,7 +23,7 @@ from scipy.stats import norm
 from tacit.data.table import Table, group_rows
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import match_classes
-from tacit.factor.row_starts import marginal_table, rows_as_seeds, soften
+from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
 from tacit.refine.em import em
 from tacit.refine.starts import Entrant, race
 from tacit.refine.table_prior import table_steps
@@ -186,7 +186,7 @@ def _ratio(table: Table, null: Mixture, limits: _Limits, rng: np.random.Generato
     )  # fmt: skip
     steps = table_steps(table, F + 1, limits.smoothing, limits.n_jobs)
     starts = [split_class(few.params, f, table, rng) for f in range(F)]
-    starts += [rows_as_seeds(table, F + 1, rng) for _ in range(FRESH_STARTS)]
+    starts += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(FRESH_STARTS)]
     entrants = [Entrant(str(number), steps, start) for number, start in enumerate(starts)]
     many = race(entrants, short_iter=SHORT_RUN, max_iter=limits.max_iter, tol=limits.tol, accelerate=True).refined
     return max(2 * (many.log_likelihood - few.log_likelihood), 0.0), many.params

@@ -186,7 +186,7 @@ def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture) -> None:
         "theorem_2": theorems.theorem_2(mixture, n_rows, observed),
     }
     if table.n_columns > 1:
-        frequencies = pair_frequencies(count_table_pairs(table))
+        frequencies = pair_frequencies(count_table_pairs(table).dense(), table.first)
         found["theorem_1"] = theorems.theorem_1(mixture, frequencies, n_rows, observed)
     examiner.quantities |= found
 

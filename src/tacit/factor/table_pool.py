@@ -68,7 +68,7 @@ class Sample:
 
     def counted(self, counts: PairCounts) -> Floats:
         """Pair counts (C, C) of the user's table, in the order of the cells here."""
-        return np.asarray(counts.gram.todense(), np.float64)[np.ix_(self.cells, self.cells)]
+        return counts.dense()[np.ix_(self.cells, self.cells)]
 
     def as_given(self, cells_first: Floats) -> Floats:
         """An array over cells here, in the order of the user's table."""

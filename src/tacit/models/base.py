@@ -102,15 +102,6 @@ def seed_of(random_state: Any) -> int:
     return int(np.random.default_rng(random_state).integers(2**31))
 
 
-def seed_of(random_state: Any) -> int:
-    """The one seed of a fit; None is 0, so that a fit is reproducible unless asked otherwise."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    return int(np.random.default_rng(random_state).integers(2**31))
-
-
 def _plain(value: Any) -> Any:
     """A parameter as JSON can hold it; what it cannot (a generator, a fitted model) becomes None."""
     if isinstance(value, np.generic):

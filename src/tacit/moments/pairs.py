@@ -74,6 +74,10 @@ class PairCounts:
         out[at, row[upper] % size, col[upper] % size] = coo.data[upper]
         return out
 
+    def dense(self) -> Floats:
+        """All counts as one matrix (C, C), for tables: nearly every pair of cells occurs there."""
+        return np.asarray(self.gram.todense(), np.float64)
+
     def frequencies(self) -> Floats:
         """The estimated co-occurrences R̂ of all observed pairs (P, K, K), equation (3)."""
         return np.asarray(self.blocks() / self.observed[2][:, None, None])

@@ -19,7 +19,7 @@ from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import match_classes
 from tacit.factor.ctd import factor_ctd
-from tacit.factor.row_starts import marginal_table, rows_as_seeds, soften
+from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
 from tacit.factor.spa import balanced_split, factor_spa, naive_split
 from tacit.factor.table_pool import pair_frequencies, random_start
 from tacit.models.latent_class import LatentClass
@@ -52,7 +52,8 @@ def spa_naive(n_left: int, denoise: bool) -> Start:
     def start(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
         pairs = count_table_pairs(table)
         split = naive_split(table.n_columns, n_left)
-        found = factor_spa(pair_frequencies(pairs), table.first, n_components, split, denoise=denoise)
+        frequencies = pair_frequencies(pairs.dense(), pairs.first)
+        found = factor_spa(frequencies, table.first, n_components, split, denoise=denoise)
         return filled(found.mixture, table, n_components, rng)
 
     return start
@@ -61,7 +62,7 @@ def spa_naive(n_left: int, denoise: bool) -> Start:
 def spa_searched(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
     """Denoised SPA on several random splits, the one whose factors make the pair counts likeliest."""
     pairs = count_table_pairs(table)
-    frequencies = pair_frequencies(pairs)
+    frequencies = pair_frequencies(pairs.dense(), pairs.first)
     tried = []
     for _ in range(SPLITS):
         split = balanced_split(np.diff(table.first), rng)
@@ -96,7 +97,7 @@ def filled(found: Mixture, table: Table, n_components: int, rng: np.random.Gener
     lacking = n_components - found.n_classes
     if lacking <= 0:
         return found
-    more = rows_as_seeds(table, lacking, rng)
+    more = rows_as_seeds(RowView(table), lacking, rng)
     weights = np.concatenate([found.weights, more.weights * lacking / n_components])
     return Mixture(weights / weights.sum(), np.hstack([found.table, more.table]), found.first)
 
