@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.data.frames import as_frame, column
+from tacit.data.frames import ArrowFrame, as_frame, column
 from tacit.data.table import Column
 from tacit.engine.mixture import Floats, Mixture
 
@@ -70,6 +70,11 @@ def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
 
 def _with_columns(X: Any, frame: Any, filled: Mapping[Any, Any]) -> Any:
     """The caller's frame with some columns replaced; pandas keeps its index."""
+    if isinstance(frame, ArrowFrame):
+        table = frame.table
+        for name, array in filled.items():
+            table = table.set_column(table.column_names.index(name), name, array)
+        return table
     if frame.implementation.is_pandas():
         changed = nw.to_native(frame).copy()
         for name, array in filled.items():
