@@ -29,10 +29,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment, nnls
+from scipy.optimize import nnls
 
 from tacit.engine.mixture import Floats, Mixture, stack_confusions
 from tacit.errors import DataError
+from tacit.factor.assign import match_classes
 from tacit.moments.pairs import PairCounts
 
 Indices = NDArray[np.intp]
@@ -117,7 +118,7 @@ def successive_projection(
 
 def in_label_order(A: Floats) -> Floats:
     """Each annotator's own permutation: the order of columns with the largest diagonal."""
-    orders = [linear_sum_assignment(matrix, maximize=True)[1] for matrix in A]
+    orders = [match_classes(matrix) for matrix in A]
     if not orders:
         return A
     return np.asarray(np.take_along_axis(A, np.array(orders)[:, None, :], axis=2))

@@ -35,11 +35,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from tacit.data.labels import Labels
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import NotIdentifiableError
+from tacit.factor.assign import match_classes
 from tacit.factor.multispa import check_labels_are_classes, start_mixture
 
 POWER_STARTS, POWER_STEPS = 50, 100
@@ -134,7 +134,7 @@ def group_confusion(T: Floats, whitener: Floats, rng: np.random.Generator) -> tu
         W[h] = value**-2  # ŵ_h = α̂_h⁻²
         columns[:, h] = value * (unwhiten @ vector)  # μ̂_h = (Q̂ᵀ)⁻¹ α̂_h v̂_h
     shares = np.maximum(columns, 0) / np.maximum(np.abs(columns).sum(axis=0), np.finfo(float).tiny)
-    order = linear_sum_assignment(shares, maximize=True)[1]
+    order = match_classes(shares)
     return columns[:, order], W[order]
 
 

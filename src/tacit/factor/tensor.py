@@ -34,11 +34,11 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from tacit.data.labels import Labels
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import NotIdentifiableError
+from tacit.factor.assign import match_classes
 from tacit.factor.multispa import Indices, check_labels_are_classes, start_mixture
 from tacit.moments.pairs import count_label_pairs
 
@@ -116,7 +116,7 @@ def factor_tensor(
     alone = np.setdiff1d(np.arange(labels.n_workers), np.r_[moments.left, moments.right])
     A[alone] = moments.mean[alone][:, :, None]  # never beside another: nothing is known but how they answer
     n_labels = np.bincount(labels.workers, minlength=labels.n_workers)
-    order = linear_sum_assignment(np.tensordot(n_labels, A, 1), maximize=True)[1]
+    order = match_classes(np.tensordot(n_labels, A, 1))
     return start_mixture(weights[order], A[:, :, order])
 
 

@@ -25,11 +25,11 @@ from tacit.models.label_methods import METHODS
 from tacit.moments.pairs import PairCounts
 from tacit.reproduce.crowd_methods import (
     AUTO,
+    MODEL_BASELINES,
     PLAIN_EM,
     PUBLISHED,
     RELEASED,
     TACIT,
-    TACIT_EM,
     Answer,
     Recipe,
     designated_root,
@@ -60,13 +60,7 @@ RECIPES = [
     Recipe("RobSymNMF-EM", RELEASED, global_robust, PLAIN_EM, random=True),
     Recipe("DesSymNMF", RELEASED, global_designated, random=True),
     Recipe("DesSymNMF-EM", RELEASED, global_designated, PLAIN_EM, random=True),
-    Recipe("MultiSPA", PUBLISHED, METHODS["multispa"]),
-    Recipe("CNMF", PUBLISHED, METHODS["cnmf"]),
-    Recipe("TensorADMM", PUBLISHED, METHODS["tensor"], random=True, slow=True),
-    Recipe("Spectral-D&S", PUBLISHED, METHODS["spectral"], PLAIN_EM, random=True),
-    Recipe("Spectral-D&S", "first stage", METHODS["spectral"], random=True),
-    Recipe("MV-EM", PUBLISHED, METHODS["majority-em"], PLAIN_EM),
-    Recipe("MV-EM", TACIT, METHODS["majority-em"], TACIT_EM),
+    *MODEL_BASELINES,
     AUTO,
 ]
 LABELLERS = ("RobSymNMF-EM", "DesSymNMF-EM", "MV-EM", "auto")
