@@ -9,20 +9,38 @@ import pkgutil
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tacit
 import tacit.models
-from tacit.models import REGISTRY, DawidSkene
+from tacit.models import REGISTRY, DawidSkene, LatentClass
 from tacit.simulate import crowd
 from tacit.testing import CHECKS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-DATA = {"DawidSkene": lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels}
 
 
-@parametrize_with_checks([DawidSkene()])
+def answers():
+    """A table of words, numbers and truth values that three classes made, with gaps."""
+    rng = np.random.default_rng(1)
+    hidden = rng.integers(0, 3, 150)
+    codes = np.where(rng.random((150, 6)) < 0.75, hidden[:, None], rng.integers(0, 3, (150, 6)))
+    frame = pd.DataFrame({f"q{n}": codes[:, n] for n in range(4)})
+    frame["word"], frame["flag"] = np.array(["a", "b", "c"], object)[codes[:, 4]], codes[:, 5] > 1
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+CASES = {
+    "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
+    "LatentClass": (LatentClass(3), answers),
+}
+
+
+@parametrize_with_checks([DawidSkene(), LatentClass()])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -30,7 +48,8 @@ def test_scikit_learn_contract(estimator, check):
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_own_contract(name, check):
-    check(getattr(tacit.models, name)(), DATA[name]())
+    model, data = CASES[name]
+    check(clone(model), data())
 
 
 def test_public_names_are_exported_and_documented():

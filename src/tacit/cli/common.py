@@ -170,10 +170,15 @@ def summarise(command: str, fitted: Any, report: FitReport, n_rows: int, n_compo
         "version": tacit.__version__,
         "n_rows": n_rows,
         "n_components": n_components,
-        "log_likelihood": fitted.log_likelihood,
-        "converged": bool(fitted.converged),
-        "n_iter": int(fitted.n_iter),
+        "log_likelihood": _either(fitted, "log_likelihood"),
+        "converged": bool(_either(fitted, "converged")),
+        "n_iter": int(_either(fitted, "n_iter")),
         "seconds": {stage: round(value, 6) for stage, value in report.seconds.items()},
         "verdict": report.verdict,
         "reasons": report.reasons,
     }
+
+
+def _either(fitted: Any, name: str) -> Any:
+    """A figure of a fitted object, or of an estimator, whose fitted names end in an underscore."""
+    return getattr(fitted, name) if hasattr(fitted, name) else getattr(fitted, f"{name}_")

@@ -18,6 +18,10 @@ from tacit import __version__
 COMMANDS = {
     "labels": "Consensus labels from noisy annotators",
     "plan": "Which labels to ask for next",
+    "table": "Hidden classes and the joint distribution of a categorical table",
+    "impute": "Fill the gaps of a table with a saved model",
+    "query": "Ask a saved model for probabilities, expectations, information",
+    "sample": "Draw rows from a saved model",
     "predict": "Use a saved model on new data",
     "demo": "The main job on built-in data, no network",
     "reproduce": "A paper's table or figure next to ours",
@@ -58,6 +62,7 @@ def tacit() -> None:
     \b
     tacit labels votes.csv --out consensus      # columns task, worker, label
     tacit plan votes.csv --budget 500           # what to ask next
+    tacit table survey.csv --out classes        # any table of categories, gaps allowed
     tacit demo                                  # see it work
     """
 

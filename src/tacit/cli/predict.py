@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tacit.cli.common import Results, Talk, chosen_columns, column_options, output_options
+
+if TYPE_CHECKING:
+    from tacit.models.latent_class import LatentClass
 
 
 @click.command()
 @click.argument("data_file", metavar="DATA")
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file.")
+@click.option("--target", metavar="COLUMN", help="Column of a table to predict from the others.")
+@click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows of a table.")
 @column_options
 @output_options("tacit-predict")
 def predict(
-    data_file: str, model_file: str, task: str | None, worker: str | None, label: str | None,
+    data_file: str, model_file: str, target: str | None, id_: str | None,
+    task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
-    """Label new tasks with a saved model: predictions.csv (task, value, probability).
+    """Use a saved model on new data: predictions.csv (task or row id, value, probability).
 
     \b
     tacit predict new_votes.csv --model consensus/model.tacit
+    tacit predict new_rows.csv --model classes/model.tacit --target income
     """
     from tacit.cli.labels import read_label_file
     from tacit.data.label_input import read_labels
-    from tacit.models import DawidSkene, load
+    from tacit.errors import DataError
+    from tacit.models import DawidSkene, LatentClass, load
 
     talk = Talk(quiet)
     with talk.doing("reading"):
         model = load(model_file)
-        assert isinstance(model, DawidSkene)
+    if isinstance(model, LatentClass):
+        return predict_rows(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
+    if not isinstance(model, DawidSkene):
+        raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
+    with talk.doing("reading"):
         data = read_labels(
             read_label_file(data_file)[0],
             columns=chosen_columns(task, worker, label) or model.columns,
@@ -42,4 +56,28 @@ def predict(
     summary = {"command": "predict", "model": model_file, "n_rows": data.n_rows}
     results.summary(summary, json_)
     talk.say(f"{data.n_rows:,} tasks labelled" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
+    return 0
+
+
+def predict_rows(
+    model: LatentClass, data_file: str, model_file: str, target: str | None, id_: str | None,
+    talk: Talk, results: Results, json_: bool,
+) -> int:  # fmt: skip
+    """The class of every row, or the most probable value of one column given the others."""
+    from tacit.cli.rows import read_rows, under
+
+    if target is not None:
+        model.joint_.index(target)
+    rows = read_rows(data_file, id_)
+    with talk.heeding_warnings():
+        data = under(model, rows.all, target)
+        if target is None:
+            beliefs = model.predict_proba(data)
+            values, chance = beliefs.argmax(axis=1), beliefs.max(axis=1)
+        else:
+            values, chance = model.predict_column(data, target)
+    results.table("predictions", {rows.id_name: rows.ids, "value": values, "probability": chance}, main=True)
+    results.summary({"command": "predict", "model": model_file, "n_rows": data.num_rows, "target": target}, json_)
+    wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
+    talk.say(f"{data.num_rows:,} rows: {'their class' if target is None else target} predicted{wrote}")
     return 0

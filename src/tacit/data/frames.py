@@ -49,9 +49,12 @@ def backend_of(data: Any) -> str:
     return "pyarrow" if frame is None or isinstance(frame, ArrowFrame) else str(frame.implementation.value)
 
 
-def column(frame: Any, name: str) -> pa.Array:
-    """One column as a pyarrow array; dictionaries of categoricals are kept."""
-    array = frame.table[name] if isinstance(frame, ArrowFrame) else frame[name].to_arrow()
+def column(frame: Any, name: Any) -> pa.Array:
+    """One column as a pyarrow array; dictionaries of categoricals are kept. pandas may name columns by numbers."""
+    if isinstance(frame, ArrowFrame):
+        array = frame.table[name]
+    else:
+        array = (frame[name] if isinstance(name, str) else frame[:, frame.columns.index(name)]).to_arrow()
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 

@@ -5,10 +5,13 @@ Equal rows are told apart by how many of them came before, so permuting rows per
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.labels import Labels
+from tacit.data.table import Table
 
 Words = NDArray[np.uint64]
 
@@ -26,6 +29,11 @@ def task_hashes(labels: Labels, seed: int) -> Words:
     cells = scramble(labels.cell_of().astype(np.uint64), seed)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
     content = sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]  # wraps around, exactly
+    return _numbered_apart(content, seed)
+
+
+def _numbered_apart(content: Words, seed: int) -> Words:
+    """Hashes of rows from hashes of what they say: equal rows are told apart by how many came before."""
     order = np.argsort(content, kind="stable")
     ordered = content[order]
     start = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, bool)
@@ -41,3 +49,18 @@ def sample_tasks(labels: Labels, most: int, seed: int) -> NDArray[np.bool_]:
         return np.ones(labels.n_rows, bool)
     hashes = task_hashes(labels, seed)
     return np.asarray(hashes < np.partition(hashes, most)[most])
+
+
+def row_hashes(table: Table, seed: int) -> Words:
+    """One hash per row of a table from the names of its cells: neither order of columns nor codes matter."""
+    words = [f"{column.name}={category}" for column in table.columns for category in column.categories.tolist()]
+    keys = scramble(np.array([zlib.crc32(word.encode()) for word in words], np.uint64), seed)
+    at = table.first[:-1] + np.where(table.present, table.codes, 0)
+    content = np.where(table.present, keys[at], np.uint64(0)).sum(axis=1, dtype=np.uint64)  # wraps around, exactly
+    return _numbered_apart(content, seed)
+
+
+def canonical_sample(table: Table, most: int, seed: int) -> Table:
+    """At most `most` rows in the order of their hashes: what a random start may draw from by position."""
+    order = np.argsort(row_hashes(table, seed), kind="stable")[:most]
+    return table.take(order)

@@ -13,11 +13,17 @@ from tacit.io.model_file import read_model
 if TYPE_CHECKING:
     from tacit.models.base import LatentModel
     from tacit.models.dawid_skene import DawidSkene
+    from tacit.models.latent_class import LatentClass
+    from tacit.models.latent_class_classifier import LatentClassClassifier
 
-REGISTRY = {"DawidSkene": "tacit.models.dawid_skene"}
+REGISTRY = {
+    "DawidSkene": "tacit.models.dawid_skene",
+    "LatentClass": "tacit.models.latent_class",
+    "LatentClassClassifier": "tacit.models.latent_class_classifier",
+}
 """Estimators and their modules, imported when asked for: scikit-learn takes its time."""
 
-__all__ = ["REGISTRY", "DawidSkene", "load"]
+__all__ = ["REGISTRY", "DawidSkene", "LatentClass", "LatentClassClassifier", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.labels import Labels
+from tacit.data.table import Table
 from tacit.errors import DataError
+from tacit.kernels import pair_counts
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -72,6 +74,10 @@ class PairCounts:
         out[at, row[upper] % size, col[upper] % size] = coo.data[upper]
         return out
 
+    def dense(self) -> Floats:
+        """All counts as one matrix (C, C), for tables: nearly every pair of cells occurs there."""
+        return np.asarray(self.gram.todense(), np.float64)
+
     def frequencies(self) -> Floats:
         """The estimated co-occurrences R̂ of all observed pairs (P, K, K), equation (3)."""
         return np.asarray(self.blocks() / self.observed[2][:, None, None])
@@ -97,3 +103,16 @@ def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCount
     shape = (labels.n_rows, labels.n_workers * labels.n_classes)
     cells = sp.csr_array((ones, labels.cell_of(), labels.offsets), shape=shape)
     return PairCounts((cells.T @ cells).tocsr(), labels.first)
+
+
+def count_table_pairs(table: Table, *, threads: int = 1) -> PairCounts:
+    """All pairs of a dense table in one pass; rows with weights count as often as their weight says."""
+    if table.row_weight is None:
+        upper = pair_counts(table.cells(0, table.n_rows), threads=threads)
+        return PairCounts(sp.csr_array(np.triu(upper) + np.triu(upper, 1).T), table.first)
+    rows, columns = np.nonzero(table.present)
+    at = table.first[:-1][columns] + table.codes[rows, columns]
+    shape = (table.n_rows, int(table.first[-1]))
+    one_hot = sp.csr_array((np.ones(len(at)), (rows, at)), shape=shape)
+    weighted = sp.csr_array((table.row_weight[rows], (rows, at)), shape=shape)
+    return PairCounts((one_hot.T @ weighted).tocsr(), table.first)

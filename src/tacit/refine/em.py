@@ -28,6 +28,7 @@ class Steps(Protocol[P, S]):
     def objective(self, params: P, sums: S) -> float: ...
     def log_likelihood(self, sums: S) -> float: ...
     def maximise(self, sums: S) -> P: ...
+    def extrapolate(self, start: P, once: P, twice: P) -> P: ...
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,18 @@ def em(
     *,
     max_iter: int,
     tol: float,
+    accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
+    known: S | None = None,
 ) -> Refined[P, S]:
     """Climb from `start` until an iteration gains less than `tol` nats per observed cell.
 
     ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the start alone. `converged` is true only when
-    the gain fell below `tol`, or no gain was left at all.
+    the gain fell below `tol`, or no gain was left at all. With `accelerate` two steps are followed by a leap along
+    their direction (SQUAREM), taken back when the objective would not rise by it; `n_iter` counts passes over the
+    data, leaps included. `known` are the statistics of the start where an earlier climb ended, which saves their pass.
     """
-    params, sums = start, steps.expect(start)
+    params, sums = start, steps.expect(start) if known is None else known
     objective = steps.objective(params, sums)
     path, converged, n_iter = [objective], False, 0
     cells = max(steps.n_cells, 1)
@@ -78,9 +83,17 @@ def em(
             converged = True
             break
         n_iter += 1
-        params, sums, objective = new_params, new_sums, new_objective
+        before, params, sums, objective = params, new_params, new_sums, new_objective
         path.append(objective)
         converged = tol > 0 and gain < tol * cells
         if callback is not None:
             callback(Step(n_iter, objective, gain / cells))
+        if accelerate and not converged and n_iter < max_iter:
+            leap = steps.extrapolate(before, params, steps.maximise(sums))
+            leap_sums = steps.expect(leap)
+            leap_objective = steps.objective(leap, leap_sums)
+            n_iter += 1
+            if leap_objective > objective:
+                params, sums, objective = leap, leap_sums, leap_objective
+                path.append(objective)
     return Refined(params, sums, objective, steps.log_likelihood(sums), n_iter, converged, path)

@@ -1,9 +1,13 @@
-"""Several starts, one answer: short runs, the best kept, the rest of the iterations for it alone."""
+"""Several starts, one answer: short runs, the best kept, the rest of the iterations for it alone.
+
+`race` compares few starts that may carry different priors; `halve` many under the same one, by successive halving
+(Jamieson & Talwalkar 2016): everyone gets a few passes, the better half some more, and so on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from tacit.refine.em import Refined, Step, Steps, em
@@ -38,6 +42,7 @@ def race(
     max_iter: int,
     tol: float,
     margin: float = 0.0,
+    accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
 ) -> Raced[P, S]:
     """Run every entrant `short_iter` iterations; a later one wins only if it is better by `margin` per cell.
@@ -46,15 +51,60 @@ def race(
     """
     best, refined, scores = entrants[0], None, {}
     for entrant in entrants:
-        tried = em(entrant.steps, entrant.start, max_iter=min(short_iter, max_iter), tol=tol, callback=callback)
+        limit = min(short_iter, max_iter)
+        tried = em(entrant.steps, entrant.start, max_iter=limit, tol=tol, accelerate=accelerate, callback=callback)
         scores[entrant.name] = tried.log_likelihood / max(entrant.steps.n_cells, 1)
         if refined is None or scores[entrant.name] > scores[best.name] + margin:
             best, refined = entrant, tried
     assert refined is not None
-    left = max_iter - refined.n_iter
-    if not refined.converged and left > 0:
-        more = em(best.steps, refined.params, max_iter=left, tol=tol, callback=callback)
-        path = refined.path + more.path[1:]
-        n_iter = refined.n_iter + more.n_iter
-        refined = Refined(more.params, more.sums, more.objective, more.log_likelihood, n_iter, more.converged, path)
+    refined = go_on(best.steps, refined, max_iter, tol=tol, accelerate=accelerate, callback=callback)
     return Raced(best.name, best.steps, refined, scores)
+
+
+def halve(
+    entrants: Sequence[Entrant[P, S]],
+    *,
+    rounds: Sequence[int],
+    max_iter: int,
+    tol: float,
+    accelerate: bool = False,
+    callback: Callable[[Step], None] | None = None,
+) -> Raced[P, S]:
+    """After each round of so many passes the better half by objective stays; the last best goes on alone.
+
+    Entrants must share a prior, else their objectives say nothing about one another. Of equals the earlier stays.
+    """
+    field = [
+        (one, em(one.steps, one.start, max_iter=min(rounds[0], max_iter), tol=tol, accelerate=accelerate))
+        for one in entrants
+    ]
+    scores = {one.name: found.log_likelihood / max(one.steps.n_cells, 1) for one, found in field}
+    passes = rounds[0]
+    for more in rounds[1:]:
+        passes += more
+        field = sorted(field, key=lambda pair: -pair[1].objective)[: (len(field) + 1) // 2]
+        limit = min(passes, max_iter)
+        field = [(one, go_on(one.steps, found, limit, tol=tol, accelerate=accelerate)) for one, found in field]
+        scores.update({one.name: found.log_likelihood / max(one.steps.n_cells, 1) for one, found in field})
+    best, refined = min(field, key=lambda pair: -pair[1].objective)
+    refined = go_on(best.steps, refined, max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    return Raced(best.name, best.steps, refined, scores)
+
+
+def go_on(
+    steps: Steps[P, S],
+    refined: Refined[P, S],
+    max_iter: int,
+    *,
+    tol: float,
+    accelerate: bool = False,
+    callback: Callable[[Step], None] | None = None,
+) -> Refined[P, S]:
+    """Climb on from where a climb stopped, up to `max_iter` passes in all; nothing to do when it had converged."""
+    left = max_iter - refined.n_iter
+    if refined.converged or left <= 0:
+        return refined
+    more = em(
+        steps, refined.params, max_iter=left, tol=tol, accelerate=accelerate, callback=callback, known=refined.sums
+    )
+    return replace(more, n_iter=refined.n_iter + more.n_iter, path=refined.path + more.path[1:])

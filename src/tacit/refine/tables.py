@@ -53,6 +53,22 @@ class TableSteps:
     def maximise(self, sums: Sums) -> Mixture:
         return maximise_tables(sums, self.prior, self.first)
 
+    def extrapolate(self, start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
+        return leap(start, once, twice)
+
+
+def leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
+    """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in log-probabilities, normalised again."""
+    points = [np.vstack([m.log_weights()[None], m.log_table()]) for m in (start, once, twice)]
+    step = points[1] - points[0]
+    bend = points[2] - points[1] - step
+    length = -np.sqrt(np.square(step).sum() / max(float(np.square(bend).sum()), 1e-300))
+    length = min(length, -1.0)  # at -1 the leap is the second step itself
+    far = points[0] - 2 * length * step + length**2 * bend
+    far = np.exp(np.minimum(far, 0.0))
+    weights = far[0] / far[0].sum()
+    return Mixture(weights, normalise_tables(far[1:], start.first), start.first)
+
 
 def permuted(refined: Refined[Mixture, Sums], order: NDArray[np.intp]) -> Refined[Mixture, Sums]:
     """The same fit with its classes in another order, statistics and all."""

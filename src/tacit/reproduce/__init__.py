@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tacit.reproduce.crowd import KEYS as CROWD_KEYS
+from tacit.reproduce.joint import KEYS as JOINT_KEYS
 from tacit.reproduce.table import Experiment
 
-KEYS: dict[str, Experiment] = dict(CROWD_KEYS)
+KEYS: dict[str, Experiment] = {**CROWD_KEYS, **JOINT_KEYS}
 """Key → what makes its rows."""
 
 

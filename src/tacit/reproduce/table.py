@@ -114,7 +114,7 @@ def render(key: str, outcome: Outcome) -> str:
     lines = [f"{key}  {outcome.title}"]
     for dataset, measure in dict.fromkeys((row.dataset, row.measure) for row in outcome.rows):
         rows = [row for row in outcome.rows if (row.dataset, row.measure) == (dataset, measure)]
-        small = measure != "error %"
+        small = not measure.endswith("%")
         head = ["method", "variant", "paper", "ours", "±", "paper s", "ours s", "repeats", "note"]
         cells = [head] + [
             [

@@ -1,12 +1,17 @@
 """Stores one model per version with its predictions: every later version must load it and predict the same.
 
-    python tests/files/models/make.py      # run once per release, never for an old version again
+    python tests/files/models/make.py      # adds what this version lacks; a stored file is never written again
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 import tacit
 from tacit.simulate import crowd
@@ -14,17 +19,51 @@ from tacit.simulate import crowd
 HERE = Path(__file__).parent
 
 
+def labels() -> tuple[Any, pd.DataFrame]:
+    made = crowd(n_tasks=40, n_workers=6, n_classes=3, labels_per_task=4, random_state=0)
+    frame = made.labels.to_pandas().replace({"label": {0: "ant", 1: "bee", 2: "crow"}})
+    return tacit.DawidSkene(), frame
+
+
+def table() -> tuple[Any, pd.DataFrame]:
+    """Every type of category, gaps, and a column that wants bins."""
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 2, 120)
+
+    def noisy(share: float) -> np.ndarray[Any, Any]:
+        return np.where(rng.random(120) < share, hidden, 1 - hidden)
+
+    frame = pd.DataFrame(
+        {
+            "word": np.array(["left", "right"])[noisy(0.9)],
+            "grade": noisy(0.85) * 3 + 1,
+            "share": noisy(0.8) * 0.25 + 0.5,
+            "flag": noisy(0.9).astype(bool),
+            "age": np.round(20 + 30 * hidden + 5 * rng.standard_normal(120), 2),
+        }
+    ).astype({"word": object})
+    frame.loc[::7, "word"] = None
+    frame.loc[::11, "age"] = np.nan
+    return tacit.LatentClass(2, bins=6), frame
+
+
+MODELS: dict[str, Callable[[], tuple[Any, pd.DataFrame]]] = {"DawidSkene": labels, "LatentClass": table}
+
+
 def main() -> None:
-    stem = HERE / f"DawidSkene-{tacit.__version__}"
-    settings = {"n_tasks": 40, "n_workers": 6, "n_classes": 3, "labels_per_task": 4, "random_state": 0}
-    made = crowd(**settings)
-    labels = made.labels.to_pandas().replace({"label": {0: "ant", 1: "bee", 2: "crow"}})
-    model = tacit.DawidSkene().fit(labels)
-    model.save(stem.with_suffix(f"{stem.suffix}.tacit"))
-    rows = labels.to_dict("list")
-    beliefs = model.predict_proba(labels).tolist()
-    expected = {"labels": rows, "probabilities": beliefs, "predicted": model.predict(labels).tolist()}
-    Path(f"{stem}.json").write_text(json.dumps(expected) + "\n")
+    for name, make in MODELS.items():
+        stem = HERE / f"{name}-{tacit.__version__}"
+        if Path(f"{stem}.tacit").exists():
+            continue
+        model, frame = make()
+        model.fit(frame).save(f"{stem}.tacit")
+        rows = json.loads(frame.to_json(orient="columns"))
+        expected = {
+            "labels": {column: list(cells.values()) for column, cells in rows.items()},
+            "probabilities": model.predict_proba(frame).tolist(),
+            "predicted": model.predict(frame).tolist(),
+        }
+        Path(f"{stem}.json").write_text(json.dumps(expected) + "\n")
 
 
 if __name__ == "__main__":

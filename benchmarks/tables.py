@@ -1,0 +1,182 @@
+"""Latent class EM side by side: Tacit, StepMix and pomegranate on the same codes, one fresh process each.
+
+    pip install ".[bench]"
+    python benchmarks/tables.py                      # all sets; StepMix on the long table takes minutes
+    python benchmarks/tables.py --sets car mushroom
+
+`s/pass` is the difference of two runs with few and more iterations from one seed, divided by the iterations between,
+in CPU seconds on one thread; StepMix with gaps on a million rows needs about 48 s a pass, so it gets few. `2 threads`
+is Tacit's wall-clock gain, `fit` its whole default fit from a frame, start included. Nothing here asserts a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+SETS = ("car", "mushroom", "mushroom gaps", "1M", "1M gaps", "0.5M gaps", "0.25M gaps")
+SYSTEMS = ("tacit", "stepmix", "pomegranate")
+N_CLASSES = 10
+
+
+def load(name: str) -> np.ndarray:
+    """Codes, -1 for a gap."""
+    kind, _, gaps = name.partition(" ")
+    if kind.endswith("M"):
+        rng = np.random.default_rng(0)
+        n_rows = int(float(kind[:-1]) * 1_000_000)
+        hidden = rng.integers(N_CLASSES, size=n_rows)
+        codes = np.empty((n_rows, 20), np.int8)
+        for n in range(20):
+            edges = rng.dirichlet(np.ones(10), size=N_CLASSES).cumsum(axis=1)[:, :-1]
+            codes[:, n] = (edges[hidden] < rng.random(n_rows)[:, None]).sum(axis=1)
+            if gaps:
+                codes[rng.random(n_rows) < 0.2, n] = -1
+        return codes
+    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
+    folder = next((Path(place) / "tables" for place in places if place and Path(place).is_dir()), None)
+    if folder is None:
+        raise SystemExit("set TACIT_DATA to the folder that holds tables/")
+    frame = pd.read_csv(folder / f"{kind}.csv", dtype=str, keep_default_na=False)
+    if gaps:
+        frame = frame.replace({"?": np.nan, "": np.nan})
+    return np.stack([pd.factorize(frame[c], sort=True)[0] for c in frame], axis=1).astype(np.int8)
+
+
+def fit_tacit(codes: np.ndarray, n_iter: int, threads: int = 1) -> float:
+    """Plain passes from a random start over rows as given: no grouping of equal rows, no leaps."""
+    from tacit.data.table import Column, Table
+    from tacit.factor.table_pool import random_start
+    from tacit.refine.em import em
+    from tacit.refine.table_prior import table_steps
+
+    columns = tuple(Column(n, np.arange(int(codes[:, n].max()) + 1)) for n in range(codes.shape[1]))
+    table = Table(codes.view(np.uint8), columns)  # -1 is 255: missing
+    start = random_start(table, N_CLASSES, np.random.default_rng(0))
+    return em(table_steps(table, N_CLASSES, 0.0, threads), start, max_iter=n_iter, tol=0.0).log_likelihood
+
+
+def fit_stepmix(codes: np.ndarray, n_iter: int) -> float:
+    from stepmix.stepmix import StepMix
+
+    gaps = bool((codes < 0).any())
+    data = np.where(codes < 0, np.nan, codes.astype(np.float64)) if gaps else codes.astype(np.int64)
+    kind = "categorical_nan" if gaps else "categorical"
+    model = StepMix(
+        N_CLASSES, measurement=kind, max_iter=n_iter, abs_tol=0.0, rel_tol=0.0, random_state=0, progress_bar=0
+    )
+    model.fit(data)
+    return float(model.score(data) * len(data))
+
+
+def fit_pomegranate(codes: np.ndarray, n_iter: int) -> float:
+    import torch
+    from pomegranate.distributions import Categorical, IndependentComponents
+    from pomegranate.gmm import GeneralMixtureModel
+
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    sizes = [int(codes[:, n].max()) + 1 for n in range(codes.shape[1])]
+    classes = [
+        IndependentComponents([Categorical(rng.dirichlet(np.ones(size), size=1).tolist()) for size in sizes])
+        for _ in range(N_CLASSES)
+    ]
+    data = torch.tensor(codes.astype(np.int64))
+    if (codes < 0).any():
+        data = torch.masked.MaskedTensor(torch.clamp(data, min=0), mask=data >= 0)
+    model = GeneralMixtureModel(classes, max_iter=n_iter, tol=-1e30).fit(data)
+    return float(model.log_probability(data).sum())
+
+
+FIT = dict(zip(SYSTEMS, (fit_tacit, fit_stepmix, fit_pomegranate), strict=True))
+
+
+def run(system: str, name: str) -> dict:
+    from labels import PeakMemory
+
+    warnings.simplefilter("ignore")
+    codes = load(name)
+    fit = FIT[system]
+    fit(codes[:500], 1)  # imports and first calls are not what is measured
+    slow = system != "tacit" and len(codes) * (1 + 20 * bool((codes < 0).any())) > 100_000
+    few, more = (1, 2) if slow else (5, 25)
+    begin = time.process_time()
+    fit(codes, few)
+    middle = time.process_time()
+    with PeakMemory() as memory:
+        score = fit(codes, more)
+    end = time.process_time()
+    out = {"pass": ((end - middle) - (middle - begin)) / (more - few), "score": score / len(codes), "passes": more}
+    out["memory"] = memory.added
+    if system == "tacit":
+        walls = []
+        for threads in (1, 2):
+            begin = time.perf_counter()
+            fit_tacit(codes, more, threads)
+            walls.append(time.perf_counter() - begin)
+        out["speed_up"] = walls[0] / walls[1]
+        out |= whole_fit(codes)
+    return out
+
+
+def whole_fit(codes: np.ndarray) -> dict:
+    from labels import PeakMemory
+
+    from tacit import LatentClass
+
+    frame = pd.DataFrame({f"c{n:02}": pd.array(codes[:, n], "Int8") for n in range(codes.shape[1])})
+    frame = frame.mask(frame < 0) if (codes < 0).any() else frame
+    with PeakMemory() as memory:
+        begin = time.perf_counter()
+        model = LatentClass(N_CLASSES).fit(frame)
+        seconds = time.perf_counter() - begin
+    limit = 2 * codes.nbytes / 1e6 + 64
+    return {"fit": seconds, "fit_score": model.log_likelihood_ / len(codes), "fit_mb": memory.added, "limit_mb": limit}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
+    parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        print(json.dumps(run(*options.run)))
+        return
+    print(f"{'set':14} {'system':12} {'s/pass':>10} {'vs Tacit':>9} {'added MB':>9} {'passes':>6} {'LL a row':>9}")
+    for name in options.sets:
+        ours = None
+        for system in sorted(options.systems, key=lambda s: s != "tacit"):
+            command = [sys.executable, __file__, "--run", system, name]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+                print(f"{name:14} {system:12} failed: {last}", flush=True)
+                continue
+            row = json.loads(done.stdout.splitlines()[-1])
+            ours = row if system == "tacit" else ours
+            ratio = f"{row['pass'] / ours['pass']:.1f}x" if ours else "-"
+            print(
+                f"{name:14} {system:12} {row['pass']:10.5f} {ratio:>9} {row['memory']:9.0f} {row['passes']:6} "
+                f"{row['score']:9.4f}",
+                flush=True,
+            )
+            if system == "tacit":
+                print(
+                    f"{'':27} 2 threads {row['speed_up']:.2f}x; whole fit {row['fit']:.2f} s, {row['fit_mb']:.0f} MB "
+                    f"(limit {row['limit_mb']:.0f}), {row['fit_score']:.4f} a row",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

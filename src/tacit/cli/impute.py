@@ -1,0 +1,38 @@
+"""`tacit impute`: gaps filled by a saved model."""
+
+from __future__ import annotations
+
+import click
+
+from tacit.cli.common import Results, Talk, output_options
+
+
+@click.command()
+@click.argument("table_file", metavar="TABLE")
+@click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file of tacit table.")
+@output_options("tacit-impute")
+def impute(
+    table_file: str, model_file: str, out: str, format_: str, json_: bool, seed: int, quiet: bool
+) -> int:
+    """Fill the gaps of a table: imputed.csv has the same rows, columns and order; values are never changed.
+
+    \b
+    tacit impute survey.csv --model classes/model.tacit
+    """
+    from tacit.cli.rows import load_table_model, read_rows, under
+
+    talk = Talk(quiet)
+    with talk.doing("reading"):
+        model = load_table_model(model_file)
+        whole = read_rows(table_file, None).all
+    with talk.heeding_warnings():
+        filled = model.impute(under(model, whole))
+    columns = {name: filled[name] if name in filled.column_names else whole[name] for name in whole.column_names}
+    before, after = (sum(column.null_count for column in cells) for cells in (whole.columns, columns.values()))
+    results = Results(out, format_)
+    results.table("imputed", {name: column.combine_chunks() for name, column in columns.items()}, main=True)
+    summary = {"command": "impute", "model": model_file, "n_rows": whole.num_rows, "n_filled": before - after}
+    results.summary(summary, json_)
+    wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
+    talk.say(f"{before - after:,} gaps filled in {whole.num_rows:,} rows, {after:,} left{wrote}")
+    return 0

@@ -1,0 +1,26 @@
+"""`tacit query`: a question to a saved model, the answer on stdout."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+@click.argument("model_file", metavar="MODEL")
+@click.argument("question")
+@click.option("--json", "json_", is_flag=True, help="Print the answer as JSON.")
+def query(model_file: str, question: str, json_: bool) -> int:
+    """Ask the joint distribution: P(…) probability, E(…) expectation, H(…) entropy, I(…; …) information.
+
+    \b
+    tacit query classes/model.tacit "P(safety=high, class | price=low)"
+    tacit query classes/model.tacit "E(age | class=3)" --json
+    """
+    from tacit.cli.rows import load_table_model
+    from tacit.query import ask
+
+    answer = ask(load_table_model(model_file).joint_, question)
+    click.echo(json.dumps(answer.as_dict()) if json_ else str(answer))
+    return 0

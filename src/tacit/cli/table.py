@@ -1,0 +1,113 @@
+"""`tacit table`: the joint distribution of a categorical table."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tacit.cli.common import Results, Talk, output_options, summarise
+
+if TYPE_CHECKING:
+    from tacit.models.latent_class import LatentClass
+
+SHOWN = 8
+"""Classes and columns shown on the screen."""
+
+
+@click.command()
+@click.argument("table_file", metavar="TABLE")
+@click.option("--components", type=int, help="Number of classes; chosen from the data by default.")
+@click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
+@click.option("--bins", type=int, help="Cut numeric columns with many values into so many intervals.")
+@click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
+@click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
+@click.option("--select", type=click.Choice(["heldout", "bic"]), default="heldout", show_default=True)
+@click.option("--smoothing", type=float, help="Pseudo-rows per class; 0: maximum likelihood.")
+@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
+@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@output_options("tacit-table")
+def table(
+    table_file: str, components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
+    select: str, smoothing: float | None, engine: str, threads: int | None, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+) -> int:  # fmt: skip
+    """Hidden classes and the joint distribution of a table of categories, gaps allowed.
+
+    \b
+    tacit table survey.csv --out classes
+    tacit table survey.csv --components 4 --id person --bins 8
+    """
+    from tacit.cli.rows import read_rows, weight_column
+    from tacit.models.base import model_state
+    from tacit.models.latent_class import LatentClass
+
+    talk = Talk(quiet)
+    with talk.doing("reading"):
+        rows = read_rows(table_file, id_, leave_out=[weights] if weights else [])
+        weight = weight_column(rows.all, weights) if weights else None
+    model = LatentClass(
+        components,
+        init=init,
+        select=select,  # type: ignore[arg-type]
+        smoothing="auto" if smoothing is None else smoothing,
+        bins=bins,
+        random_state=seed,
+        n_jobs=threads,
+        engine=engine,
+    )
+    with talk.doing("fitting"), talk.heeding_warnings():
+        model.fit(rows.data, sample_weight=weight)
+        beliefs = model.predict_proba(rows.data)
+    results = Results(out, format_)
+    found = {"class": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
+    results.table("classes", {rows.id_name: rows.ids, **found}, main=True)
+    results.table("profiles", profile_columns(model))
+    results.model("LatentClass", *model_state(model))
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    more = {"n_columns": len(model.categories_), "weights": model.weights_.tolist()}
+    summary = summarise(command, model, model.report_, rows.data.num_rows, model.n_components_) | more
+    results.summary(summary, json_)
+    tell(model, summary, talk, results)
+    return 1 if strict and model.report_.verdict != "trusted" else 0
+
+
+def profile_columns(model: LatentClass) -> dict[str, Any]:
+    """profiles.csv: class, column, category, probability."""
+    columns: dict[str, list[Any]] = {"class": [], "column": [], "category": [], "probability": []}
+    for number in range(model.n_components_):
+        for known, profile in zip(model._columns, model.profiles_, strict=True):
+            columns["class"] += [number] * known.size
+            columns["column"] += [str(known.name)] * known.size
+            columns["category"] += [str(value) for value in known.categories.tolist()]
+            columns["probability"] += profile[number].tolist()
+    return columns
+
+
+def tell(model: LatentClass, summary: dict[str, Any], talk: Talk, results: Results) -> None:
+    """One screen: the classes, what tells them apart, can it be trusted, where the files are."""
+    talk.say(
+        f"{summary['n_rows']:,} rows, {summary['n_columns']:,} columns, {summary['n_components']} classes; "
+        f"{sum(summary['seconds'].values()):.2f} s"
+    )
+    talk.say(f"verdict: {summary['verdict']}")
+    for reason in summary["reasons"]:
+        talk.say(f"  - {reason}")
+    told = model.joint_.class_information()
+    order = sorted(range(len(told)), key=lambda n: -told[n])[:SHOWN]
+    rows = []
+    for number in range(min(model.n_components_, SHOWN)):
+        typical = [
+            f"{model._columns[n].name}={model.categories_[n][model.profiles_[n][number].argmax()]}" for n in order[:3]
+        ]
+        rows.append([str(number), f"{model.weights_[number]:.1%}", ", ".join(typical)])
+    title = "classes" if len(rows) == model.n_components_ else f"heaviest {SHOWN} of {model.n_components_} classes"
+    talk.table(title, ["class", "weight", "mostly"], rows)
+    facts = [[str(model._columns[n].name), f"{told[n]:.3f}"] for n in order]
+    talk.say("columns that tell most about the class:")
+    talk.table("", ["column", "nats"], facts)
+    if results.written:
+        talk.say("wrote " + ", ".join(results.written))

@@ -1,0 +1,136 @@
+"""Table: dense codes of categorical columns, any number of categories each, gaps anywhere.
+
+Columns keep the user's order for answers; algorithms walk them in the order of their names, so permuting
+columns permutes the answer. Equal rows are grouped when that at least halves the work: a grouped table holds
+each pattern once with its weight, and `pattern_of` leads from rows to patterns. Missing is the largest code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.names import Names, match
+from tacit.kernels import DenseCodes
+
+Floats = NDArray[np.float64]
+Codes = NDArray[Any]  # uint8, or uint16 when a column has more than 254 categories
+
+GROUP_AT = 0.5
+"""Equal rows of a large table are grouped when the patterns are at most this share of the rows."""
+ALWAYS_GROUP = 100_000
+"""Up to so many rows equal rows are always grouped: then a row of weight w is w equal rows, to the bit."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column's words: its name, its categories in order, and their values when they are numbers."""
+
+    name: str | int
+    categories: Names
+    edges: Floats | None = None  # inner bin edges of a numeric column that was cut into intervals
+    centres: Floats | None = None  # mean of the values in each interval
+
+    @property
+    def size(self) -> int:
+        return len(self.categories)
+
+    @property
+    def values(self) -> Floats | None:
+        """What the categories are worth, for expectations; None when they are words."""
+        if self.centres is not None:
+            return self.centres
+        if self.categories.dtype.kind in "iufb":
+            return self.categories.astype(np.float64)
+        return None
+
+    def code_of(self, value: Any) -> int:
+        """The code of a category, or of the interval a number falls into; -1 when there is none."""
+        if self.edges is not None and isinstance(value, int | float | np.number) and np.isfinite(float(value)):
+            return int(np.searchsorted(self.edges, float(value), side="right"))
+        return int(match([value], self.categories, f"{self.name!r}")[0])
+
+
+@dataclass(frozen=True)
+class Table:
+    """Coded rows (patterns, columns) with their weights, and the columns' words."""
+
+    codes: Codes
+    columns: tuple[Column, ...]
+    row_weight: Floats | None = None
+    pattern_of: NDArray[np.int64] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows a pass walks: patterns when equal rows are grouped."""
+        return int(self.codes.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.columns)
+
+    @property
+    def n_samples(self) -> int:
+        """Rows the user brought."""
+        return self.n_rows if self.pattern_of is None else len(self.pattern_of)
+
+    @property
+    def n_pinned(self) -> int:
+        return 0
+
+    @cached_property
+    def first(self) -> NDArray[np.int32]:
+        sizes = [column.size for column in self.columns]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """Which cells are observed (patterns, columns)."""
+        return np.asarray(self.codes < np.diff(self.first))
+
+    @cached_property
+    def n_cells(self) -> float:
+        """Observed cells, counted with their rows' weights."""
+        per_row = self.present.sum(axis=1)
+        return float(per_row.sum() if self.row_weight is None else per_row @ self.row_weight)
+
+    @cached_property
+    def total_weight(self) -> float:
+        return float(self.n_rows if self.row_weight is None else self.row_weight.sum())
+
+    def cells(self, begin: int, end: int) -> DenseCodes:
+        return DenseCodes(np.ascontiguousarray(self.codes[begin:end]), self.first)
+
+    def weights(self, begin: int, end: int) -> Floats | None:
+        return None if self.row_weight is None else np.ascontiguousarray(self.row_weight[begin:end])
+
+    def singles(self) -> Floats:
+        """How often each cell occurs, with weights (C,)."""
+        at = self.first[:-1] + np.where(self.present, self.codes, 0)
+        weight = np.ones(self.n_rows) if self.row_weight is None else self.row_weight
+        spread = np.broadcast_to(weight[:, None], at.shape)[self.present]
+        return np.asarray(np.bincount(at[self.present], spread, minlength=int(self.first[-1])), np.float64)
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
+        """Some of the patterns, with their weights; the way back to the user's rows is lost."""
+        weight = None if self.row_weight is None else self.row_weight[rows]
+        return replace(self, codes=np.ascontiguousarray(self.codes[rows]), row_weight=weight, pattern_of=None)
+
+    def expand(self, per_pattern: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values of patterns → values of the user's rows."""
+        return per_pattern if self.pattern_of is None else per_pattern[self.pattern_of]
+
+
+def group_rows(table: Table) -> Table:
+    """The same table with equal rows held once, when that is worth it."""
+    codes = np.ascontiguousarray(table.codes)
+    keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1) if codes.size else codes[:, 0]
+    patterns, first_seen, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
+    if len(keys) > ALWAYS_GROUP and len(patterns) > GROUP_AT * len(keys):
+        return table
+    weight = np.bincount(pattern_of, table.row_weight, minlength=len(patterns)).astype(np.float64)
+    return replace(table, codes=codes[first_seen], row_weight=weight, pattern_of=pattern_of.astype(np.int64))

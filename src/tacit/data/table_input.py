@@ -1,0 +1,222 @@
+"""Whatever holds a categorical table → `Table`: frames of any kind, matrices with gaps.
+
+Words, booleans and integers are categories; numbers with few values are ordered categories. Words that all spell
+finite numbers are numbers, since CSV files deliver decimals as text, unless one is written with leading zeros: `007`
+is a name. A numeric column with many distinct values is refused with a sentence that names `bins=`, or cut into that
+many intervals of equal counts. A column without a single observed value is set aside with a warning: it says nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tacit.data.frames import as_frame, column
+from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.table import Column, Floats, Table, group_rows
+from tacit.errors import DataError, DataWarning
+
+MOST_NUMBERS = 50
+"""Distinct numbers a column may hold as categories: more is a measurement, and wants bins."""
+MOST_CATEGORIES = 10_000
+"""Distinct values of a column of words: more is an id."""
+LEADING_ZERO = r"^[+-]?0\d"
+"""A number written like this is a name: a postal code, a product, an agent."""
+
+
+def read_table(
+    data: Any,
+    *,
+    bins: int | None = None,
+    sample_weight: Any = None,
+    columns: Sequence[Column] | None = None,
+    group: bool = True,
+) -> Table:
+    """A coded table; `columns` are those of a fitted model, under which new data is read."""
+    names, arrays = _columns_of(data)
+    weight = _check_weight(sample_weight, len(arrays[0]))
+    if weight is not None and not weight.all():  # a row without weight is an absent row: not even its words count
+        arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
+        weight = weight[weight > 0]
+    if columns is None:
+        coded = [_learn(array, name, bins) for name, array in zip(names, arrays, strict=True)]
+        kept = [(codes, words) for codes, words in coded if words.size]
+        _tell_empty([name for name, (_, words) in zip(names, coded, strict=True) if not words.size])
+        if not kept:
+            raise DataError(f"none of the {len(names)} columns holds a value; every cell is missing")
+    else:
+        kept = _apply(names, arrays, columns)
+    wide = max(words.size for _, words in kept) > 254
+    dtype: Any = np.uint16 if wide else np.uint8
+    missing = np.iinfo(dtype).max
+    codes = np.empty((len(arrays[0]), len(kept)), dtype)
+    for index, (column_codes, _) in enumerate(kept):
+        codes[:, index] = np.where(column_codes < 0, missing, column_codes)
+    table = Table(codes, tuple(words for _, words in kept), weight)
+    return group_rows(table) if group else table
+
+
+def _columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
+    frame = as_frame(data)
+    if frame is not None:
+        names: list[str | int] = list(frame.columns)
+        arrays: list[Any] = [column(frame, name) for name in names]
+    else:
+        matrix = np.asarray(data)
+        if matrix.ndim != 2:
+            raise DataError(f"expected a frame or a matrix (row, column), got an array of {matrix.ndim} dimensions")
+        names, arrays = list(range(matrix.shape[1])), [matrix[:, n] for n in range(matrix.shape[1])]
+    if not names:
+        raise DataError("the table has 0 columns; give at least one")
+    if not len(arrays[0]):
+        raise DataError(f"the table has no rows (columns {names[:8]}); give at least one row")
+    return names, arrays
+
+
+def _learn(array: Any, name: str | int, bins: int | None) -> tuple[NDArray[np.int32], Column]:
+    array = _spelled_numbers(to_arrow(array, f"{name!r}"))
+    if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
+        raise DataError(f"column {name!r} holds an infinite number; leave the cell empty or give a finite number")
+    codes, words = encode(array, f"{name!r}")
+    if words.dtype.kind in "iuf" and len(words) > MOST_NUMBERS:
+        if bins is None:
+            raise DataError(
+                f"column {name!r} holds {len(words):,} distinct numbers, at most {MOST_NUMBERS} can be categories; "
+                f"give bins=10 to cut such columns into intervals, or leave the column out"
+            )
+        return _learn_bins(words.astype(np.float64), codes, name, bins)
+    if len(words) > MOST_CATEGORIES:
+        raise DataError(
+            f"column {name!r} holds {len(words):,} distinct values, at most {MOST_CATEGORIES:,} can be categories; "
+            "it looks like an id: leave it out"
+        )
+    return codes, Column(name, words)
+
+
+def _learn_bins(
+    words: Floats, codes: NDArray[np.int32], name: str | int, bins: int
+) -> tuple[NDArray[np.int32], Column]:
+    if bins < 2:
+        raise DataError(f"bins={bins} cuts column {name!r} into nothing; give 2 or more")
+    values = words[codes[codes >= 0]]
+    edges = np.unique(np.quantile(values, np.arange(1, bins) / bins))
+    edges = edges[edges > words.min()]  # below the least value there is nothing to count
+    found = _cut(words, codes, edges)
+    interval = found[found >= 0]
+    count = np.bincount(interval, minlength=len(edges) + 1)
+    centres = np.bincount(interval, values, minlength=len(edges) + 1) / np.maximum(count, 1)
+    return found, Column(name, _interval_names(edges), edges, centres)
+
+
+def _spelled_numbers(array: Any) -> Any:
+    """A column of words as numbers when all of them spell finite numbers; otherwise itself."""
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        return array
+    words = pc.unique(array).drop_null()
+    try:
+        numbers = words.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return array
+    plain = pc.all(pc.is_finite(numbers)).as_py() and not pc.any(pc.match_substring_regex(words, LEADING_ZERO)).as_py()
+    return array.cast(pa.float64()) if len(words) and plain else array
+
+
+def _apply(
+    names: list[str | int], arrays: list[Any], columns: Sequence[Column]
+) -> list[tuple[NDArray[np.int32], Column]]:
+    at = {name: index for index, name in enumerate(names)}
+    lacking = [known.name for known in columns if known.name not in at]
+    if lacking:
+        raise DataError(f"the model knows a column {lacking[0]!r} that is not among {names[:8]}; add it, gaps allowed")
+    kept: list[tuple[NDArray[np.int32], Column]] = []
+    unseen, example = 0, ""
+    for known in columns:
+        array = to_arrow(arrays[at[known.name]], f"{known.name!r}")
+        codes = _match(array, known)
+        strange = (codes < 0) & ~_missing(array)
+        if strange.any():
+            unseen += int(strange.sum())
+            example = example or f"{array[int(strange.argmax())].as_py()!r} in column {known.name!r}"
+        kept.append((codes, known))
+    if unseen:
+        warnings.warn(
+            f"{unseen:,} cells hold a category that the model has never seen, for example {example[:200]}; "
+            "they are treated as missing",
+            DataWarning,
+            stacklevel=4,
+        )
+    return kept
+
+
+def _match(array: Any, known: Column) -> NDArray[np.int32]:
+    """Codes of new cells under a known column; -1 for missing and unseen."""
+    kind = known.categories.dtype.kind
+    codes, words = encode(array, f"{known.name!r}")
+    spelled = words.dtype.kind not in "iufb"
+    if known.edges is not None:
+        return _cut(_as_numbers(words) if spelled else words.astype(np.float64), codes, known.edges)
+    if not spelled or kind not in "iufb":
+        return match(array, known.categories, f"{known.name!r}")
+    worth = {"true": 1.0, "false": 0.0} if kind == "b" else {}
+    values = [worth.get(str(word).lower(), number) for word, number in zip(words, _as_numbers(words), strict=True)]
+    code_of = {float(value): code for code, value in enumerate(known.categories.tolist())}
+    return np.array([*(code_of.get(value, -1) for value in values), -1], np.int32)[codes]
+
+
+def _as_numbers(words: Names) -> Floats:
+    """What words spell; NaN where it is no number."""
+    out = np.full(len(words), np.nan)
+    for index, word in enumerate(words.tolist()):
+        with suppress(ValueError):
+            out[index] = float(word)
+    return out
+
+
+def _missing(array: Any) -> NDArray[np.bool_]:
+    missing = pc.is_null(array, nan_is_null=pa.types.is_floating(array.type))
+    return np.asarray(missing.to_numpy(zero_copy_only=False), bool)
+
+
+def _cut(words: Floats, codes: NDArray[np.int32], edges: Floats) -> NDArray[np.int32]:
+    if not len(words):
+        return codes
+    bin_of = np.where(np.isfinite(words), np.searchsorted(edges, words, side="right"), -1).astype(np.int32)
+    return np.append(bin_of, np.int32(-1))[codes]
+
+
+def _interval_names(edges: Floats) -> Names:
+    inner = [f"{edge:g}" for edge in edges]
+    if len(set(inner)) < len(inner):  # six digits do not tell the edges apart
+        inner = [repr(float(edge)) for edge in edges]
+    middle = [f"[{low}, {high})" for low, high in pairwise(inner)]
+    return np.array([f"< {inner[0]}", *middle, f">= {inner[-1]}"], object)
+
+
+def _check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, np.float64).reshape(-1)
+    if len(weight) != n_rows:
+        raise DataError(f"{len(weight)} weights for {n_rows} rows; give one weight per row")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise DataError("a row weight is negative or not finite; weights count rows, so they are 0 or more")
+    if not weight.any():
+        raise DataError("all row weights are zero; at least one row must count")
+    return weight
+
+
+def _tell_empty(names: list[str | int]) -> None:
+    if names:
+        warnings.warn(
+            f"{len(names)} columns hold no value at all and are set aside, for example {names[0]!r}",
+            DataWarning,
+            stacklevel=5,
+        )

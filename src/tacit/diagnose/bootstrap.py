@@ -1,0 +1,226 @@
+"""How far would the classes move on other rows, and is one more class needed? Bootstrap of latent class models.
+
+Rows are resampled as multinomial weights on the distinct patterns, so a draw costs what a pass over the patterns
+costs; EM starts from the fitted parameters and classes are matched by optimal assignment.
+
+Intervals: percentiles under-cover near 0 and 1, where the estimate cannot move outwards, and an estimate of exactly
+0 has no spread at all. So an interval here is Wilson's score interval at an effective number of rows,
+n_eff = p(1 − p) / se². The bootstrap gives the standard errors; ratios are pooled within a class and column, so that
+a category never seen in a class borrows the effective rows of its neighbours.
+
+The likelihood-ratio test of F against F + 1 classes (McLachlan 1987) simulates tables from the fitted F classes with
+the gaps of the data, and treats the data and every simulated table by the same starts: only then is its size right.
+It stops as soon as the answer at level `alpha` is known (Besag & Clifford 1991).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import norm
+
+from tacit.data.table import Table, group_rows
+from tacit.engine.mixture import Floats, Mixture
+from tacit.factor.assign import match_classes
+from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
+from tacit.refine.em import em
+from tacit.refine.starts import Entrant, race
+from tacit.refine.table_prior import table_steps
+
+TOLERANCE = 1e-8
+"""Gain per cell at which a refit stands still: looser ones would leave replicates at their start, too close."""
+POOLED = 0.5
+"""Weight of the class and column's pooled spread beside a category's own."""
+SHORT_RUN = 20
+"""Passes each start of the ratio test gets before the best goes on."""
+FRESH_STARTS = 3
+"""Starts from random rows, beside one split of every class."""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Standard errors and intervals beside the fitted values; tables are (C, F) like those of the mixture."""
+
+    mixture: Mixture
+    n_draws: int
+    level: float
+    weights_se: Floats  # (F,)
+    weights_low: Floats
+    weights_high: Floats
+    table_se: Floats  # (C, F)
+    table_low: Floats
+    table_high: Floats
+    draws_weights: Floats  # (B, F)
+    draws_table: Floats  # (B, C, F)
+
+
+@dataclass(frozen=True)
+class RatioTest:
+    """F classes against F + 1: the statistic, its simulated values, and the p-value they give."""
+
+    statistic: float  # 2 (ℓ_{F+1} − ℓ_F)
+    p_value: float
+    n_draws: int
+    simulated: Floats
+    alternative: Mixture
+
+
+def bootstrap_mixture(
+    table: Table,
+    mixture: Mixture,
+    *,
+    n_draws: int = 100,
+    level: float = 0.95,
+    smoothing: float = 0.0,
+    max_iter: int = 500,
+    tol: float = TOLERANCE,
+    random_state: int = 0,
+    n_jobs: int | None = 1,
+) -> Bootstrap:
+    """Nonparametric bootstrap of a fitted mixture; `smoothing` as in the fit."""
+    rng = np.random.default_rng(random_state)
+    F = mixture.n_classes
+    weights, tables = np.empty((n_draws, F)), np.empty((n_draws, *mixture.table.shape))
+    for draw in range(n_draws):
+        resampled = resample_rows(table, rng)
+        steps = table_steps(resampled, F, smoothing, n_jobs)
+        moved = em(steps, mixture, max_iter=max_iter, tol=tol, accelerate=True).params
+        moved = align_classes(moved, mixture)
+        weights[draw], tables[draw] = moved.weights, moved.table
+    weights_se, table_se = weights.std(axis=0, ddof=1), tables.std(axis=0, ddof=1)
+    rows = effective_rows(mixture, table_se)
+    z = float(norm.ppf((1 + level) / 2))
+    spread = np.maximum(np.square(weights_se), 1e-300)
+    weights_low, weights_high = wilson(mixture.weights, mixture.weights * (1 - mixture.weights) / spread, z)
+    table_low, table_high = wilson(mixture.table, rows, z)
+    return Bootstrap(
+        mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high, weights, tables
+    )
+
+
+def resample_rows(table: Table, rng: np.random.Generator) -> Table:
+    """As many rows as there were, drawn with replacement: multinomial weights on the patterns, zeros left out."""
+    total = table.total_weight
+    chance = np.full(table.n_rows, 1 / table.n_rows) if table.row_weight is None else table.row_weight / total
+    n_rows = max(round(total), 1)
+    drawn = rng.multinomial(n_rows, chance).astype(np.float64) * (total / n_rows)
+    keep = np.flatnonzero(drawn)
+    return replace(table, codes=np.ascontiguousarray(table.codes[keep]), row_weight=drawn[keep], pattern_of=None)
+
+
+def align_classes(moved: Mixture, reference: Mixture) -> Mixture:
+    """`moved` with its classes in the order of `reference`: likeness is the sum of √(a b) over all cells."""
+    return moved.permuted(match_classes(np.sqrt(reference.table).T @ np.sqrt(moved.table)))
+
+
+def effective_rows(mixture: Mixture, table_se: Floats) -> Floats:
+    """Rows (C, F) whose binomial spread would be the bootstrap's, a category's own mixed with its column's."""
+    sizes, starts = np.diff(mixture.first), mixture.first[:-1]
+    binomial, spread = mixture.table * (1 - mixture.table), np.square(table_se)
+    pool_binomial = np.repeat(np.add.reduceat(binomial, starts, axis=0) / sizes[:, None], sizes, axis=0)
+    pool_spread = np.repeat(np.add.reduceat(spread, starts, axis=0) / sizes[:, None], sizes, axis=0)
+    share = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, 1e-300)
+    return np.asarray(np.maximum(share, 1.0))
+
+
+def wilson(p: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
+    """Wilson's score interval for a share p of n rows."""
+    scale = 1 + z**2 / n
+    centre = (p + z**2 / (2 * n)) / scale
+    half = z / scale * np.sqrt(p * (1 - p) / n + z**2 / (4 * np.square(n)))
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+# ------------------------------------------------------- likelihood-ratio test
+
+
+def ratio_test(
+    table: Table,
+    mixture: Mixture,
+    *,
+    n_draws: int = 99,
+    alpha: float = 0.05,
+    smoothing: float = 0.0,
+    max_iter: int = 300,
+    tol: float = 1e-6,
+    early: bool = True,
+    random_state: int = 0,
+    n_jobs: int | None = 1,
+) -> RatioTest:
+    """Are F + 1 classes better than the fitted F beyond chance? A small p-value says yes."""
+    rng = np.random.default_rng(random_state)
+    limits = _Limits(smoothing, max_iter, tol, n_jobs)
+    null = em(
+        table_steps(table, mixture.n_classes, smoothing, n_jobs), mixture, max_iter=max_iter, tol=tol, accelerate=True
+    ).params
+    statistic, alternative = _ratio(table, null, limits, rng)
+    decided = int(np.floor(alpha * (n_draws + 1)))  # so many exceedances and p is above alpha, whatever follows
+    simulated: list[float] = []
+    above = 0
+    for _ in range(n_draws):
+        drawn = draw_table(table, null, rng)
+        simulated.append(_ratio(drawn, null, limits, rng)[0])
+        above += simulated[-1] >= statistic
+        if early and decided > 0 and above >= decided:
+            break
+    stopped = len(simulated) < n_draws
+    p_value = above / len(simulated) if stopped else (above + 1) / (n_draws + 1)
+    return RatioTest(statistic, float(p_value), len(simulated), np.array(simulated), alternative)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    smoothing: float
+    max_iter: int
+    tol: float
+    n_jobs: int | None
+
+
+def _ratio(table: Table, null: Mixture, limits: _Limits, rng: np.random.Generator) -> tuple[float, Mixture]:
+    """2 (ℓ_{F+1} − ℓ_F) with the same starts for every table: F from `null`, F + 1 from splits and rows."""
+    F = null.n_classes
+    few = em(
+        table_steps(table, F, limits.smoothing, limits.n_jobs), null, max_iter=limits.max_iter, tol=limits.tol,
+        accelerate=True,
+    )  # fmt: skip
+    steps = table_steps(table, F + 1, limits.smoothing, limits.n_jobs)
+    starts = [split_class(few.params, f, table, rng) for f in range(F)]
+    starts += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(FRESH_STARTS)]
+    entrants = [Entrant(str(number), steps, start) for number, start in enumerate(starts)]
+    many = race(entrants, short_iter=SHORT_RUN, max_iter=limits.max_iter, tol=limits.tol, accelerate=True).refined
+    return max(2 * (many.log_likelihood - few.log_likelihood), 0.0), many.params
+
+
+def split_class(mixture: Mixture, which: int, table: Table, rng: np.random.Generator) -> Mixture:
+    """The mixture with one class halved: its profile pulled towards and away from a random row of the table."""
+    row = table.codes[int(rng.integers(table.n_rows))].astype(np.intp)
+    seen = row < np.diff(table.first)
+    pulled = mixture.table[:, which].copy()
+    at = table.first[:-1][seen] + row[seen]
+    pulled *= 0.5
+    pulled[at] += 0.5
+    hidden = np.repeat(~seen, np.diff(table.first))
+    pulled[hidden] = mixture.table[hidden, which]
+    columns = np.column_stack([mixture.table, pulled])
+    weights = np.append(mixture.weights, mixture.weights[which] / 2)
+    weights[which] /= 2
+    return soften(Mixture(weights, columns, mixture.first), marginal_table(table))
+
+
+def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Table:
+    """Rows drawn from the mixture with the gaps of the table, equal ones grouped."""
+    if table.row_weight is None:
+        rows = np.arange(table.n_rows)
+    elif np.array_equal(table.row_weight, np.round(table.row_weight)):
+        rows = np.repeat(np.arange(table.n_rows), table.row_weight.astype(np.int64))
+    else:
+        rows = rng.choice(table.n_rows, size=max(round(table.total_weight), 1), p=table.row_weight / table.total_weight)
+    present = table.present[rows]
+    classes = rng.choice(mixture.n_classes, size=len(rows), p=mixture.weights / mixture.weights.sum())
+    codes = np.full(present.shape, np.iinfo(table.codes.dtype).max, table.codes.dtype)
+    for n in range(table.n_columns):
+        below = np.cumsum(mixture.table[table.first[n] : table.first[n + 1]], axis=0).T[classes]
+        drawn = np.minimum((rng.random(len(rows))[:, None] > below).sum(axis=1), below.shape[1] - 1)
+        codes[present[:, n], n] = drawn[present[:, n]]
+    return group_rows(replace(table, codes=codes, row_weight=None, pattern_of=None))

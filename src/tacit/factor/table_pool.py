@@ -1,0 +1,186 @@
+"""The pool of starts for latent classes, and the sample of rows it is made from.
+
+Evidence: on real tables a mixed pool beats any single kind at equal cost (docs/models/tables.md). SPA wins on data
+that follow the model, spread-out rows are the best single kind on real tables, random ones are cheap insurance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.sampling import canonical_sample, row_hashes
+from tacit.data.table import Column, Table
+from tacit.engine.mixture import Floats, Mixture
+from tacit.factor.row_starts import (
+    RowView,
+    one_hot_rows,
+    row_weights,
+    rows_as_seeds,
+    shared_rows,
+    soften,
+    spectral_clusters,
+    spread_rows,
+)
+from tacit.factor.spa import balanced_split, factor_spa, naive_split, pair_log_likelihood
+from tacit.kernels import BLOCK_ROWS
+from tacit.moments.pairs import PairCounts
+
+MOST_CELLS = 600
+"""Categories of all columns together up to which a pool holds starts from moments: they cost their cube."""
+GRAM_WORK = 2e8
+"""Multiplications spent on the pair counts of a pool: all rows of a small table, some of a wide one."""
+SEARCHED_SPLITS = 10
+"""Splits among which ``init="spa"`` looks for the likeliest."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows in the order of their hashes, columns and categories in the order of their names.
+
+    Nothing computed from it depends on how the user ordered rows, columns or categories; `cells` (C,) says which cell
+    of the user's table each cell here is.
+    """
+
+    table: Table
+    cells: NDArray[np.intp]
+    whole: bool  # it holds every row
+
+    @cached_property
+    def view(self) -> RowView:
+        return RowView(self.table)
+
+    @cached_property
+    def pairs(self) -> Floats:
+        """Pair counts (C, C) of as many rows as `GRAM_WORK` allows."""
+        size = int(self.table.first[-1])
+        rows = min(self.table.n_rows, max(int(GRAM_WORK / size**2), 1_000))
+        counts = np.zeros((size, size))
+        for begin in range(0, rows, 4_096):
+            end = min(begin + 4_096, rows)
+            block = one_hot_rows(self.table, begin, end)
+            counts += block.T @ (block * row_weights(self.table, begin, end)[:, None])
+        return counts
+
+    def counted(self, counts: PairCounts) -> Floats:
+        """Pair counts (C, C) of the user's table, in the order of the cells here."""
+        return counts.dense()[np.ix_(self.cells, self.cells)]
+
+    def as_given(self, cells_first: Floats) -> Floats:
+        """An array over cells here, in the order of the user's table."""
+        out = np.empty_like(cells_first)
+        out[self.cells] = cells_first
+        return out
+
+    def mixture_as_given(self, mixture: Mixture, first: NDArray[np.int32]) -> Mixture:
+        return Mixture(mixture.weights, self.as_given(mixture.table), first)
+
+
+def draw_sample(table: Table, most: int, seed: int) -> Sample:
+    """At most `most` rows; of a long table block by block, so that memory stays flat."""
+    if table.n_rows <= BLOCK_ROWS:
+        drawn = canonical_sample(table, most, seed)
+    else:
+        blocks = [
+            row_hashes(replace(table, codes=table.codes[begin : begin + BLOCK_ROWS], row_weight=None), seed)
+            for begin in range(0, table.n_rows, BLOCK_ROWS)
+        ]
+        drawn = table.take(np.argsort(np.concatenate(blocks), kind="stable")[:most])
+    ordered, cells = in_name_order(drawn)
+    return Sample(ordered, cells, drawn.n_rows == table.n_rows)
+
+
+def in_name_order(table: Table) -> tuple[Table, NDArray[np.intp]]:
+    """The table with columns and categories in the order of their names, and where its cells come from."""
+    order = sorted(range(table.n_columns), key=lambda n: (str(table.columns[n].name), n))
+    missing = np.iinfo(table.codes.dtype).max
+    codes = np.empty_like(table.codes)
+    columns: list[Column] = []
+    cells: list[NDArray[np.intp]] = []
+    for at, n in enumerate(order):
+        column = table.columns[n]
+        words = sorted(range(column.size), key=lambda k, column=column: str(column.categories[k]))  # type: ignore[misc]
+        recode = np.full(missing + 1, missing, table.codes.dtype)
+        recode[words] = np.arange(column.size)
+        codes[:, at] = recode[table.codes[:, n]]
+        columns.append(replace(column, categories=column.categories[words]))
+        cells.append(int(table.first[n]) + np.array(words, np.intp))
+    return replace(table, codes=codes, columns=tuple(columns)), np.concatenate(cells)
+
+
+def pool(sample: Sample, n_components: int, rng: np.random.Generator) -> Iterator[tuple[str, Mixture]]:
+    """Named starts, the most different kinds first."""
+    view = sample.view
+    moments = sample.table.n_columns > 1 and int(sample.table.first[-1]) <= MOST_CELLS
+    if moments:
+        split = balanced_split(np.diff(sample.table.first), rng)
+        yield "spa", spa_start(sample, sample.pairs, n_components, split, rng, exact=False)
+        yield "spectral", spectral_clusters(view, n_components, rng)
+    for number in range(1, POOL_SPREAD + 1):
+        yield f"spread rows {number}", spread_rows(view, n_components, rng)
+    for number in range(1, POOL_SHARED + 1):
+        yield f"shared rows {number}", shared_rows(view, n_components, rng)
+    yield "random", random_start(sample.table, n_components, rng)
+
+
+POOL_SPREAD, POOL_SHARED = 5, 2
+"""How many starts of a kind: more of the kind that is best alone."""
+
+
+def spa_start(
+    sample: Sample,
+    counts: Floats,
+    n_components: int,
+    split: NDArray[np.bool_],
+    rng: np.random.Generator,
+    *,
+    exact: bool = True,
+) -> Mixture:
+    """CNMF-SPA on pair counts (C, C), softened; classes that X̃ cannot give are filled from data rows."""
+    first = sample.table.first
+    frequencies = pair_frequencies(counts, first)
+    cells = np.repeat(split, np.diff(first))
+    if not frequencies[np.ix_(cells, ~cells)].any():  # the halves never meet in a row: no pair to learn from
+        return rows_as_seeds(sample.view, n_components, rng)
+    found = factor_spa(frequencies, first, n_components, split, exact=exact).mixture
+    lacking = n_components - found.n_classes
+    if lacking > 0:
+        more = rows_as_seeds(sample.view, lacking, rng)
+        table = np.hstack([found.table, more.table])
+        weights = np.concatenate([found.weights, more.weights * lacking / n_components])
+        found = Mixture(weights / weights.sum(), table, found.first)
+    return soften(found, sample.view.marginals)
+
+
+def naive_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.Generator) -> Mixture:
+    """SPA on the paper's split: the first half of the columns, by name, against the rest."""
+    n_columns = sample.table.n_columns
+    return spa_start(sample, counts, n_components, naive_split(n_columns, (n_columns + 1) // 2), rng)
+
+
+def searched_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.Generator) -> Mixture:
+    """SPA on the split, of several balanced ones and the naive one, whose model makes the pair counts likeliest."""
+    sizes = np.diff(sample.table.first)
+    splits = [naive_split(len(sizes), (len(sizes) + 1) // 2)]
+    splits += [balanced_split(sizes, rng) for _ in range(SEARCHED_SPLITS - 1)]
+    found = [spa_start(sample, counts, n_components, split, rng) for split in splits]
+    scores = [pair_log_likelihood(counts, mixture) for mixture in found]
+    return found[int(np.argmax(scores))]
+
+
+def random_start(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
+    """Tables uniform on the simplex, weights too: RAND-EM."""
+    drawn = rng.standard_exponential((int(table.first[-1]), n_components))
+    sums = np.repeat(np.add.reduceat(drawn, table.first[:-1], axis=0), np.diff(table.first), axis=0)
+    return Mixture(rng.dirichlet(np.ones(n_components)), drawn / sums, table.first)
+
+
+def pair_frequencies(counts: Floats, first: NDArray[np.int32]) -> Floats:
+    """Estimated pairwise marginals (C, C), Proposition 1: counts over the rows that show both columns."""
+    by_column = np.add.reduceat(np.add.reduceat(counts, first[:-1], axis=0), first[:-1], axis=1)
+    spread = np.repeat(np.repeat(by_column, np.diff(first), axis=0), np.diff(first), axis=1)
+    return np.asarray(np.where(spread > 0, counts / np.where(spread > 0, spread, 1.0), 0.0))

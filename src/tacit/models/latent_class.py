@@ -1,0 +1,342 @@
+"""The joint distribution of a categorical table: latent class analysis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacit.data.frames import as_frame, backend_of
+from tacit.data.table import Column, Table
+from tacit.data.table_input import read_table
+from tacit.diagnose.report import FitReport
+from tacit.diagnose.tables import examine_table
+from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
+from tacit.engine.mixture import Floats, Mixture
+from tacit.errors import DataError
+from tacit.factor.row_starts import marginal_table
+from tacit.factor.table_pool import Sample, draw_sample, naive_spa, pool, random_start, searched_spa
+from tacit.models.base import LatentModel, seed_of
+from tacit.models.clock import StageClock, make_report
+from tacit.models.joint import JointPMF
+from tacit.models.table_answers import column_beliefs, fill_gaps
+from tacit.models.table_file import restore_table, table_state
+from tacit.moments.pairs import count_table_pairs
+from tacit.refine.em import Refined, em
+from tacit.refine.select import choose_components
+from tacit.refine.starts import Entrant, halve
+from tacit.refine.table_prior import SMOOTHING, shaped_prior, table_steps
+from tacit.refine.tables import maximise_tables
+
+SAMPLE_ROWS = 20_000
+"""Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
+ROUNDS = (4, 4, 8)
+"""Passes of the rounds after which the better half of the starts stays."""
+
+
+class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
+    r"""Latent class model of a categorical table, gaps allowed: classify, impute, ask, sample.
+
+    Given the hidden class :math:`f`, columns are independent:
+    :math:`P(\text{row}) = \sum_f w_f \prod_n P_n[f, \text{row}_n]`, over the columns that were observed.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Number of classes; None chooses it (`select`) and `report_` shows the curve.
+    init : str or fitted LatentClass
+        ``"auto"`` (a pool of starts by moments and by rows), ``"spa"`` (the likeliest of several
+        splits), ``"spa-naive"`` (the first half of the columns), ``"ctd"``, ``"random"``, or a fitted model.
+    smoothing : "auto" or float
+        Pseudo-rows per class, shaped like the marginals; 0 is plain maximum likelihood.
+    select : {"heldout", "bic"}
+        How to choose the number of classes: likelihood of hidden cells, or BIC.
+    bins : int or None
+        Cut numeric columns with many values into so many intervals; None refuses them.
+    max_iter, tol : int, float
+        EM stops when an iteration gains less than `tol` nats per observed cell, or after `max_iter` passes.
+    random_state : int or None
+        The one seed; None is 0.
+
+    Attributes
+    ----------
+    weights_ : (F,) class weights, heaviest first
+    profiles_ : list per column of (class, category)
+    joint_ : `JointPMF`
+    report_ : `tacit.diagnose.report.FitReport`
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tacit import LatentClass
+    >>> frame = pd.DataFrame({"sky": ["grey", "blue"] * 30, "rain": ["yes", "no"] * 30, "wind": ["w", "w"] * 30})
+    >>> model = LatentClass(2).fit(frame)
+    >>> model.predict(frame)[:2].tolist() in ([0, 1], [1, 0])
+    True
+    """
+
+    _model_name = "LatentClass"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        init: Any = "auto",
+        smoothing: float | Literal["auto"] = "auto",
+        select: Literal["heldout", "bic"] = "heldout",
+        bins: int | None = None,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.smoothing = smoothing
+        self.select = select
+        self.bins = bins
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the joint distribution of a table's columns."""
+        self._check_engine()
+        clock = StageClock()
+        with one_blas_thread():
+            with clock.stage("data"):
+                table = self._read(X, sample_weight)
+                self._check_number(table)
+            notes: list[str] = []
+            n_components = self.n_components
+            self.selection_: dict[str, Any] | None = None
+            if n_components is None:
+                with clock.stage("select"):
+                    chosen = choose_components(table, self._fit_at, self.select, self._seed())
+                    n_components, self.selection_ = chosen.n_components, chosen.curve
+                    notes.append(chosen.note)
+            with clock.stage("refine"):
+                name, refined = self._fit_at(table, int(n_components))
+                notes.append(f"started from {name}")
+        self._keep(table, refined)
+        self._notes, self._clock = notes, clock
+        self._warn_limit(self.max_iter)
+        return self
+
+    def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums]]:
+        """The best of the starts at a number of classes."""
+        smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
+        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "accelerate": True}
+        climb["callback"] = self._progress("EM")
+        if isinstance(self.init, LatentClass):
+            steps = table_steps(table, n_components, smoothing, self.n_jobs)
+            return "a fitted model", em(steps, self.init._under(table), **climb)
+        sample = draw_sample(table, SAMPLE_ROWS, self._seed())
+        starts = self._starts(table, sample, n_components)
+        if sample.whole or len(starts) > 1:
+            steps = table_steps(sample.table, n_components, smoothing, self.n_jobs)
+            raced = halve([Entrant(name, steps, start) for name, start in starts], rounds=ROUNDS, **climb)
+            name, found = raced.name, raced.refined
+            given = sample.mixture_as_given(found.params, table.first)
+            if sample.whole:
+                sums = replace(found.sums, table=sample.as_given(found.sums.table))
+                return name, replace(found, params=given, sums=sums)
+        else:
+            name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
+        return name, em(table_steps(table, n_components, smoothing, self.n_jobs), given, **climb)
+
+    def _starts(self, table: Table, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
+        rng = np.random.default_rng(self._seed())
+        if n_components == 1 or self.init == "random":
+            return [("random", random_start(sample.table, n_components, rng))]
+        if self.init == "auto":
+            return list(pool(sample, n_components, rng))
+        if self.init in ("spa", "spa-naive"):
+            pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
+            spa = searched_spa if self.init == "spa" else naive_spa
+            return [(self.init, spa(sample, sample.counted(pairs), n_components, rng))]
+        raise DataError(
+            f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
+        )
+
+    def _keep(self, table: Table, refined: Refined[Mixture, Sums]) -> None:
+        for name in ("report_",):
+            self.__dict__.pop(name, None)
+        order = np.argsort(-refined.params.weights, kind="stable")
+        self._mixture = refined.params.permuted(order)
+        self._sums = Sums(refined.sums.log_likelihood, refined.sums.totals[order], refined.sums.table[:, order])
+        self._table, self._marginals = table, marginal_table(table)
+        self._columns: tuple[Column, ...] = table.columns
+        self.n_components_ = self._n_features_out = self._mixture.n_classes
+        self.weights_ = self._mixture.weights
+        self.profiles_ = self._mixture.profiles()
+        self.categories_ = [column.categories for column in table.columns]
+        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
+        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
+        self.objective_path_ = np.array(refined.path)
+
+    # ------------------------------------------------------------ results
+
+    @property
+    def joint_(self) -> JointPMF:
+        """The joint distribution, to be asked."""
+        check_is_fitted(self)
+        return JointPMF(self._mixture, self._columns)
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons and numbers; made when asked for."""
+        check_is_fitted(self)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            examination = examine_table(self._table, self._mixture, converged=self.converged_)
+        if self.selection_ is not None:
+            examination.quantities["selection"] = self.selection_
+        return make_report(examination, self._notes, self._clock)
+
+    def n_parameters(self) -> int:
+        """Free parameters: class weights and, per column, categories − 1 for each class."""
+        cells = sum(column.size - 1 for column in self._columns)
+        return self.n_components_ * (1 + cells) - 1
+
+    def aic(self, X: Any) -> float:
+        """Akaike's criterion on data X (smaller is better)."""
+        return -2 * float(self.score_samples(X).sum()) + 2 * self.n_parameters()
+
+    def bic(self, X: Any) -> float:
+        """Schwarz's criterion on data X (smaller is better)."""
+        scores = self.score_samples(X)
+        return -2 * float(scores.sum()) + float(np.log(len(scores))) * self.n_parameters()
+
+    # ---------------------------------------------------------------- use
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities (n, F) of rows, gaps allowed; a row's answer does not depend on its company."""
+        return self._posterior(X)[0]
+
+    def transform(self, X: Any) -> Floats:
+        """The same as `predict_proba`: class memberships as features."""
+        return self._posterior(X)[0]
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """The most probable class of every row."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log-likelihood (n,) of every row, in nats."""
+        return self._posterior(X)[1]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of a row, in nats."""
+        return float(self.score_samples(X).mean())
+
+    def impute(self, X: Any) -> Any:
+        """X with every gap filled by its most probable category, in the caller's kind of frame; the rest untouched."""
+        return fill_gaps(X, self._columns, self._mixture, self._posterior(X)[0])
+
+    def predict_column(self, X: Any, name: Any) -> tuple[NDArray[Any], Floats]:
+        """The most probable value of a column given the others of each row, and its probability."""
+        check_is_fitted(self)
+        n = self.joint_.index(name)
+        table = self._read(X, None, reset=False)
+        codes = table.codes.copy()
+        codes[:, n] = np.iinfo(codes.dtype).max
+        posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)
+        beliefs = column_beliefs(self._mixture, posterior, n)
+        return np.asarray(self._columns[n].categories[beliefs.argmax(axis=1)]), beliefs.max(axis=1)
+
+    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
+        """Rows drawn from the model."""
+        return self.joint_.sample(n, random_state)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows: their statistics join those of all rows before, whose own are not recomputed."""
+        if not hasattr(self, "_sums"):
+            return self.fit(X, y, sample_weight)
+        table = self._read(X, sample_weight, reset=False)
+        smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
+        prior = shaped_prior(self._marginals, self.n_components_, smoothing)
+        engine, before = MemoryEngine(table, self.n_jobs), self._sums
+        mixture = self._mixture
+        for _ in range(3):  # the new rows see what they changed
+            new = engine.sums(mixture)
+            both = Sums(new.log_likelihood, before.totals + new.totals, before.table + new.table)
+            mixture = maximise_tables(both, prior, mixture.first)
+        self._sums, self._mixture = both, mixture
+        self.weights_, self.profiles_ = mixture.weights, mixture.profiles()
+        return self
+
+    def _posterior(self, X: Any) -> tuple[Floats, Floats]:
+        check_is_fitted(self)
+        table = self._read(X, None, reset=False)
+        return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
+
+    def _under(self, table: Table) -> Mixture:
+        """This model's mixture, for a table with the same columns."""
+        if [c.name for c in table.columns] != [c.name for c in self._columns]:
+            raise DataError("the model given as init knows other columns than this table")
+        return self._mixture
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
+        if reset:
+            self._backend = backend_of(X)
+        if as_frame(X) is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        if reset:
+            return read_table(X, bins=self.bins, sample_weight=sample_weight)
+        return read_table(X, columns=self._columns, sample_weight=sample_weight, group=False)
+
+    def _check_number(self, table: Table) -> None:
+        if self.n_components is None:
+            return
+        if self.n_components < 1:
+            raise DataError(f"n_components={self.n_components} is no number of classes; give 1 or more, or None")
+        rows = max(table.n_samples, int(table.total_weight))
+        if self.n_components > rows:
+            raise DataError(
+                f"n_components={self.n_components} classes were asked of {rows} rows; ask for {rows} at most, "
+                "far fewer to learn anything"
+            )
+
+    def _seed(self) -> int:
+        return seed_of(self.random_state)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "_table"):  # the report travels, so that the coded data need not
+            self.report_  # noqa: B018
+        state = dict(super().__getstate__())
+        for name in ("_table", "_clock"):
+            state.pop(name, None)
+        return state
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return table_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_table(self, arrays, metadata)

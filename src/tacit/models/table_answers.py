@@ -1,0 +1,96 @@
+"""Answers cell by cell: gaps filled, a column predicted from the others. A cell that holds a value is never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tacit.data.frames import ArrowFrame, as_frame, column
+from tacit.data.table import Column
+from tacit.engine.mixture import Floats, Mixture
+
+
+def column_beliefs(mixture: Mixture, posterior: Floats, n: int) -> Floats:
+    """P(column n | what each row shows) (rows, categories)."""
+    return np.asarray(posterior @ mixture.table[mixture.first[n] : mixture.first[n + 1]].T)
+
+
+def fill_gaps(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> Any:
+    """X in its own kind of container, gaps of known columns filled by their most probable category.
+
+    Values that the model has never seen stay as they are, and so do columns it does not know. In a column cut into
+    intervals a gap gets the mean of the training values of its most probable interval.
+    """
+    frame = as_frame(X)
+    if frame is None:
+        return _fill_matrix(np.asarray(X), columns, mixture, posterior)
+    filled: dict[Any, Any] = {}
+    for n, known in enumerate(columns):
+        array = column(frame, known.name)
+        gaps = _gaps(array)
+        if gaps.any():
+            words = _best(known, column_beliefs(mixture, posterior[gaps], n))
+            filled[known.name] = _filled(array, gaps, words)
+    return _with_columns(X, frame, filled)
+
+
+def _best(known: Column, beliefs: Floats) -> NDArray[Any]:
+    words = known.categories if known.centres is None else known.centres
+    return np.asarray(words[beliefs.argmax(axis=1)])
+
+
+def _gaps(array: Any) -> NDArray[np.bool_]:
+    missing = pc.is_null(array, nan_is_null=pa.types.is_floating(array.type))
+    return np.asarray(missing.to_numpy(zero_copy_only=False), bool)
+
+
+def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
+    """The arrow column with its gaps filled, in its own type where the words allow it."""
+    if isinstance(array.type, pa.DictionaryType):
+        array = array.cast(array.type.value_type)
+    kind = array.type
+    if pa.types.is_null(kind):
+        return pa.array(words.tolist())
+    values: list[Any] = words.tolist()
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        values = [value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+                  for value in values]  # fmt: skip
+    elif pa.types.is_integer(kind) and words.dtype.kind == "f":
+        values = [round(value) for value in values]
+    elif words.dtype.kind == "O":  # numbers met a model of words: all become words
+        array, kind = array.cast(pa.string()), pa.string()
+    return pc.replace_with_mask(array, pa.array(gaps), pa.array(values).cast(kind))
+
+
+def _with_columns(X: Any, frame: Any, filled: Mapping[Any, Any]) -> Any:
+    """The caller's frame with some columns replaced; pandas keeps its index."""
+    if isinstance(frame, ArrowFrame):
+        table = frame.table
+        for name, array in filled.items():
+            table = table.set_column(table.column_names.index(name), name, array)
+        return table
+    if frame.implementation.is_pandas():
+        changed = nw.to_native(frame).copy()
+        for name, array in filled.items():
+            changed[name] = array.to_pandas().to_numpy()
+        return changed
+    if not filled:
+        return nw.to_native(frame)
+    new = nw.from_arrow(pa.table(dict(filled)), backend=frame.implementation)
+    return nw.to_native(frame.with_columns(*(new[name] for name in filled)))
+
+
+def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> Any:
+    out = matrix.copy()
+    for n, known in enumerate(columns):
+        cells = matrix[:, int(known.name)]
+        gaps = np.isnan(cells) if cells.dtype.kind == "f" else np.array([v is None or v != v for v in cells], bool)
+        if gaps.any():
+            out[gaps, int(known.name)] = _best(known, column_beliefs(mixture, posterior[gaps], n))
+    return out

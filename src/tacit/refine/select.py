@@ -1,0 +1,94 @@
+"""How many classes? The likelihood of hidden cells, or BIC, along a growing path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tacit.data.sampling import row_hashes, scramble
+from tacit.data.table import Table
+from tacit.engine.memory import MemoryEngine, Sums, posterior_of
+from tacit.engine.mixture import Floats, Mixture
+from tacit.refine.em import Refined
+
+CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
+"""Numbers of classes tried, until two in a row are worse."""
+HIDDEN = 0.1
+"""Share of the cells hidden from the fit."""
+MOST_ROWS = 20_000
+"""Rows on which the number is chosen."""
+
+FitAt = Callable[[Table, int], tuple[str, Refined[Mixture, Sums]]]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The number, the curve behind it, and a sentence."""
+
+    n_components: int
+    curve: dict[str, Any]
+    note: str
+
+
+def choose_components(table: Table, fit_at: FitAt, criterion: str, seed: int) -> Chosen:
+    """Walk the candidates while the criterion improves."""
+    shown, hidden = hide_cells(table, HIDDEN, seed) if criterion == "heldout" else (table, None)
+    tried: list[int] = []
+    values: list[float] = []
+    since_best = 0
+    for number in CANDIDATES:
+        if number > max(table.total_weight / 2, 1):
+            break
+        _, refined = fit_at(shown, number)
+        value = (
+            cell_log_likelihood(shown, hidden, refined.params)
+            if hidden is not None
+            else bic(table, number, refined.log_likelihood)
+        )
+        tried.append(number)
+        values.append(value)
+        since_best = 0 if value >= max(values) else since_best + 1
+        if since_best == 2:
+            break
+    best = tried[int(np.argmax(values))]
+    name = "log-likelihood per hidden cell" if criterion == "heldout" else "−BIC/2"
+    note = f"{best} classes chosen among {tried} by the {name}"
+    return Chosen(best, {"criterion": name, "n_components": tried, "value": values}, note)
+
+
+def bic(table: Table, n_components: int, log_likelihood: float) -> float:
+    """−BIC/2: larger is better."""
+    cells = int(np.diff(table.first).sum()) - table.n_columns
+    free = n_components * (1 + cells) - 1
+    return log_likelihood - 0.5 * float(np.log(max(table.total_weight, 2.0))) * free
+
+
+def hide_cells(table: Table, share: float, seed: int) -> tuple[Table, Table]:
+    """The table with some observed cells hidden, and one with only those; chosen by hash, not by position."""
+    rows = row_hashes(table, seed)
+    columns = np.arange(table.n_columns, dtype=np.uint64)
+    word = scramble(rows[:, None] ^ scramble(columns, seed + 3)[None, :], seed)
+    hidden = (word < np.uint64(int(share * 2.0**64))) & table.present
+    missing = np.iinfo(table.codes.dtype).max
+    shown = replace(table, codes=np.where(hidden, missing, table.codes).astype(table.codes.dtype))
+    only = replace(table, codes=np.where(hidden, table.codes, missing).astype(table.codes.dtype))
+    return shown, only
+
+
+def cell_log_likelihood(shown: Table, hidden: Table, mixture: Mixture) -> float:
+    """Mean log-probability of the hidden cells given the shown cells of their rows."""
+    posterior, _ = posterior_of(MemoryEngine(shown, None), mixture)
+    total, weight = 0.0, 0.0
+    for n in range(shown.n_columns):
+        rows = np.flatnonzero(hidden.present[:, n])
+        if not len(rows):
+            continue
+        profile = mixture.table[mixture.first[n] + hidden.codes[rows, n].astype(np.intp)]
+        chance: Floats = (posterior[rows] * profile).sum(axis=1)
+        row_weight = np.ones(len(rows)) if hidden.row_weight is None else hidden.row_weight[rows]
+        total += float(row_weight @ np.log(np.maximum(chance, 1e-300)))
+        weight += float(row_weight.sum())
+    return total / max(weight, 1.0)

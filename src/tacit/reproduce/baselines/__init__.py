@@ -1,0 +1,1 @@
+"""Rows that only a paper's table needs."""

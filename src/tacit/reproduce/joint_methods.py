@@ -1,0 +1,177 @@
+"""The paper's methods on a coded table: a start, then EM; and what its tables measure.
+
+*As published*: CNMF-SPA with the first M columns against the rest. *Denoised*: the same split, the leading directions
+evened out before projecting. *Searched*: denoised, ten balanced random splits, of which the one is kept whose factors
+make the pair counts likeliest. Starts are softened by a tenth of the marginals before EM,
+since a zero would stay one for ever; EM itself is plain maximum likelihood, (21)–(22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.table import Table
+from tacit.engine.memory import MemoryEngine
+from tacit.engine.mixture import Floats, Mixture
+from tacit.factor.assign import match_classes
+from tacit.factor.ctd import factor_ctd
+from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
+from tacit.factor.spa import balanced_split, factor_spa, naive_split
+from tacit.factor.table_pool import pair_frequencies, random_start
+from tacit.models.latent_class import LatentClass
+from tacit.moments.pairs import PairCounts, count_table_pairs
+from tacit.refine.em import em
+from tacit.refine.table_prior import table_steps
+
+PAPER, DENOISED, SEARCHED = "as published", "denoised", "searched"
+SPLITS = 10
+"""Random splits among which the pair counts choose."""
+NARROW, WIDE_SWEEPS = 5, 30
+"""Sweeps of CTD, from one start, on tables with more columns than Table I's."""
+
+Start = Callable[[Table, int, np.random.Generator], Mixture]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A row of the paper: where it starts, and whether EM follows."""
+
+    method: str
+    variant: str
+    start: Start
+    em: bool
+
+
+def spa_naive(n_left: int, denoise: bool) -> Start:
+    """Algorithm 1 with S₁ = the first `n_left` columns; classes that X̃ cannot give are filled from data rows."""
+
+    def start(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
+        pairs = count_table_pairs(table)
+        split = naive_split(table.n_columns, n_left)
+        frequencies = pair_frequencies(pairs.dense(), pairs.first)
+        found = factor_spa(frequencies, table.first, n_components, split, denoise=denoise)
+        return filled(found.mixture, table, n_components, rng)
+
+    return start
+
+
+def spa_searched(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
+    """Denoised SPA on several random splits, the one whose factors make the pair counts likeliest."""
+    pairs = count_table_pairs(table)
+    frequencies = pair_frequencies(pairs.dense(), pairs.first)
+    tried = []
+    for _ in range(SPLITS):
+        split = balanced_split(np.diff(table.first), rng)
+        found = factor_spa(frequencies, table.first, n_components, split).mixture
+        tried.append(filled(found, table, n_components, rng))
+    return max(tried, key=lambda mixture: pair_log_likelihood(pairs, mixture))
+
+
+def ctd(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
+    """All triples of a narrow table to convergence; fewer sweeps on a wide one, where they cost more."""
+    wide = table.n_columns > NARROW
+    most = WIDE_SWEEPS if wide else 300
+    return factor_ctd(table, n_components, rng=rng, max_iter=most, n_starts=1 if wide else 4)
+
+
+def recipes(n_left: int) -> list[Recipe]:
+    """The rows all of the paper's tables share."""
+    spa = {PAPER: spa_naive(n_left, False), DENOISED: spa_naive(n_left, True), SEARCHED: spa_searched}
+    return [
+        *(Recipe("CNMF-SPA", variant, start, False) for variant, start in spa.items()),
+        *(Recipe("CNMF-SPA-EM", variant, start, True) for variant, start in spa.items()),
+        Recipe("CTD", "", ctd, False),
+        Recipe("CTD-EM", "", ctd, True),
+    ]
+
+
+RAND_EM = Recipe("RAND-EM", "", random_start, True)
+
+
+def filled(found: Mixture, table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
+    """The same mixture with the classes it lacks taken from data rows."""
+    lacking = n_components - found.n_classes
+    if lacking <= 0:
+        return found
+    more = rows_as_seeds(RowView(table), lacking, rng)
+    weights = np.concatenate([found.weights, more.weights * lacking / n_components])
+    return Mixture(weights / weights.sum(), np.hstack([found.table, more.table]), found.first)
+
+
+def pair_log_likelihood(pairs: PairCounts, mixture: Mixture) -> float:
+    """Log-likelihood of all pairs of cells of different columns under the mixture's pairwise marginals."""
+    column_of = np.repeat(np.arange(pairs.n_columns), np.diff(pairs.first))
+    coo = pairs.gram.tocoo()
+    left, right = coo.coords
+    apart = column_of[left] < column_of[right]
+    chance = (mixture.table * mixture.weights) @ mixture.table.T
+    return float(coo.data[apart] @ np.log(np.maximum(chance[left[apart], right[apart]], 1e-12)))
+
+
+def start_of_em(found: Mixture, table: Table) -> Mixture:
+    return soften(found, marginal_table(table))
+
+
+def climb(table: Table, start: Mixture, *, max_iter: int, tol: float) -> Mixture:
+    """Plain EM, accelerated, until an iteration gains less than `tol` nats per observed cell."""
+    steps = table_steps(table, start.n_classes, 0.0, 1)
+    return em(steps, start, max_iter=max_iter, tol=tol, accelerate=True).params
+
+
+def climb_in_rounds(table: Table, start: Mixture, rounds: tuple[int, ...]) -> Iterator[tuple[int, Mixture]]:
+    """Plain EM, step by step as in the paper: where it is after each of the numbers of rounds."""
+    steps = table_steps(table, start.n_classes, 0.0, 1)
+    mixture, done = start, 0
+    for count in rounds:
+        mixture = em(steps, mixture, max_iter=count - done, tol=0.0).params
+        done = count
+        yield count, mixture
+
+
+def latent_class(table: Table, n_components: int, seed: int) -> Mixture:
+    """What `LatentClass(n_components)` does by itself: its pool of starts and its smoothing."""
+    cells = np.where(table.present, table.codes, np.nan)
+    model = LatentClass(n_components, random_state=seed, n_jobs=1).fit(cells, sample_weight=table.row_weight)
+    stacked = np.zeros((int(table.first[-1]), n_components))
+    for n, (profile, words) in enumerate(zip(model.profiles_, model.categories_, strict=True)):
+        stacked[table.first[n] + words.astype(np.intp)] = profile.T  # categories never seen keep their zero
+    return Mixture(model.weights_, stacked, table.first)
+
+
+def conditional(table: Table, mixture: Mixture, column: int) -> Floats:
+    """P(column | the other observed cells of the row), (n, categories)."""
+    hidden = table.codes.copy()
+    hidden[:, column] = np.iinfo(hidden.dtype).max
+    posterior = np.empty((table.n_rows, mixture.n_classes))
+
+    def keep(begin: int, part: Floats, _: Floats) -> None:
+        posterior[begin : begin + len(part)] = part
+
+    MemoryEngine(Table(hidden, table.columns), 1).rows(mixture, keep)
+    chance = posterior @ mixture.table[mixture.first[column] : mixture.first[column + 1]].T
+    return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+
+def joint_tensor(mixture: Mixture) -> Floats:
+    """The whole joint distribution, flattened: for a few small columns only."""
+    product = mixture.weights[None, :]
+    for begin, end in zip(mixture.first[:-1], mixture.first[1:], strict=True):
+        product = (product[:, None, :] * mixture.table[None, begin:end]).reshape(-1, mixture.n_classes)
+    return np.asarray(product.sum(axis=1))
+
+
+def relative_error(found: Mixture, truth: Mixture) -> float:
+    """MRE: ‖X̂ − X‖_F / ‖X‖_F of the joint distributions."""
+    exact = joint_tensor(truth)
+    return float(np.linalg.norm(joint_tensor(found) - exact) / np.linalg.norm(exact))
+
+
+def factor_error(found: Mixture, truth: Mixture) -> float:
+    """MSE of the factors: Σ_n ‖Â_n Π − A_n‖²_F / (N F) in the one order Π of the classes that fits best."""
+    distance = np.square(truth.table[:, :, None] - found.table[:, None, :]).sum(axis=0)
+    order: NDArray[np.intp] = match_classes(-distance)
+    return float(distance[np.arange(len(order)), order].sum() / (truth.n_columns * truth.n_classes))

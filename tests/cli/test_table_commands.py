@@ -1,0 +1,125 @@
+"""The table commands as a user meets them: files, rules for odd input, sentences."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pytest
+
+from tacit.cli.main import main
+from tacit.io.write import write_columns
+
+
+@pytest.fixture
+def survey(tmp_path):
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 2, 200)
+    columns = {"person": [f"p{i}" for i in range(200)]}
+    for n in range(5):
+        answers = np.where(rng.random(200) < 0.9, hidden, 1 - hidden)
+        columns[f"q{n}"] = [None if rng.random() < 0.1 else ("no", "yes")[a] for a in answers]
+    columns["age"] = np.round(20 + 20 * hidden + rng.standard_normal(200), 2)
+    columns["weight"] = np.where(np.arange(200) % 2, 1.5, 0.5)
+    path = tmp_path / "survey.csv"
+    write_columns(pa.table(columns), path, format="csv")
+    return path
+
+
+def fit(survey, out, *more):
+    arguments = ["table", str(survey), "--id", "person", "--weights", "weight", "--bins", "5", "--components", "2"]
+    return main([*arguments, "--out", str(out), *more])
+
+
+def test_table_writes_everything(survey, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert fit(survey, out, "--json") == 0
+    said = capsys.readouterr()
+    summary = json.loads((out / "summary.json").read_text())
+    assert json.loads(said.out) == summary
+    always = {"command", "version", "n_rows", "n_components", "log_likelihood", "converged", "n_iter", "seconds"}
+    assert always | {"verdict", "reasons"} <= set(summary)
+    assert (summary["n_rows"], summary["n_components"], summary["n_columns"]) == (200, 2, 6)
+    assert pc.read_csv(out / "classes.csv").column_names == ["person", "class", "probability"]
+    assert pc.read_csv(out / "profiles.csv").column_names == ["class", "column", "category", "probability"]
+    assert sorted(p.name for p in out.iterdir()) == ["classes.csv", "model.tacit", "profiles.csv", "summary.json"]
+    for words in ("verdict", "tell most about the class", "weight", "wrote"):
+        assert words in said.err
+
+
+def test_a_saved_model_is_used(survey, tmp_path, capsys):
+    assert fit(survey, tmp_path / "out", "--quiet") == 0
+    model = str(tmp_path / "out" / "model.tacit")
+    assert main(["impute", str(survey), "--model", model, "--out", str(tmp_path / "i"), "--quiet"]) == 0
+    before, after = pc.read_csv(survey).to_pydict(), pc.read_csv(tmp_path / "i" / "imputed.csv").to_pydict()
+    assert list(before) == list(after)
+    for name, cells in before.items():
+        assert all(new == old for old, new in zip(cells, after[name], strict=True) if old not in (None, ""))
+        assert all(new not in (None, "") for new in after[name])
+    arguments = ["predict", str(survey), "--model", model, "--id", "person", "--quiet"]
+    assert main([*arguments, "--out", str(tmp_path / "c")]) == 0
+    assert pc.read_csv(tmp_path / "c" / "predictions.csv").column_names == ["person", "value", "probability"]
+    assert main([*arguments, "--out", str(tmp_path / "q"), "--target", "q0"]) == 0
+    guessed = pc.read_csv(tmp_path / "q" / "predictions.csv")["value"].to_pylist()
+    assert np.mean([g == t for g, t in zip(guessed, before["q0"], strict=True) if t]) > 0.8
+    assert main(["sample", model, "-n", "20", "--seed", "3", "--out", str(tmp_path / "s"), "--quiet"]) == 0
+    assert pc.read_csv(tmp_path / "s" / "sample.csv").num_rows == 20
+    capsys.readouterr()
+    assert main(["query", model, "P(q0 | q1=yes)", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert sum(row["probability"] for row in rows) == pytest.approx(1)
+    assert main(["query", model, "E(age | q0=yes)"]) == 0
+    assert 30 < float(capsys.readouterr().out) < 42
+    assert main(["query", model, "P(agee)"]) == 3
+    said = capsys.readouterr().err.splitlines()
+    assert "did you mean" in said[0]
+    assert said[2].index("^") == said[1].index("agee")
+
+
+BAD = {
+    "none of the 2 columns holds a value": "a,b\n,\n,\n",
+    "no rows": "a,b\n",
+    "line 3": "a,b\nx,y\nz\n",
+    "bins=10": "a,b\n" + "".join(f"x,{i}.5\n" for i in range(60)),
+    "it looks like an id": "a,b\n" + "".join(f"x,w{i}\n" for i in range(100_000)),
+    "3 classes were asked of 2 rows": "a,b\nx,y\nz,w\n",
+}
+
+
+@pytest.mark.parametrize("sentence", BAD)
+def test_bad_tables_get_one_sentence(sentence, tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_text(BAD[sentence])
+    assert main(["table", str(path), "--components", "3", "--out", str(tmp_path / "out"), "--quiet"]) == 3
+    said = capsys.readouterr().err.strip()
+    assert sentence in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_negative_weights_and_wrong_names_are_refused(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,w\nx,y,-1\nz,y,1\n")
+    assert main(["table", str(path), "--weights", "w", "--components", "1", "--out", str(tmp_path / "o")]) == 3
+    assert "negative" in capsys.readouterr().err
+    assert main(["table", str(path), "--id", "aa", "--out", str(tmp_path / "o")]) == 3
+    assert "did you mean 'a'?" in capsys.readouterr().err
+
+
+def test_unseen_categories_and_empty_columns_are_told(survey, tmp_path, capsys):
+    assert fit(survey, tmp_path / "out", "--quiet") == 0
+    lines = survey.read_text().splitlines()
+    new = tmp_path / "new.csv"
+    cells = lines[1].split(",")
+    cells[1] = "purple"
+    new.write_text("\n".join([lines[0], ",".join(cells)]) + "\n")
+    model = str(tmp_path / "out" / "model.tacit")
+    assert main(["impute", str(new), "--model", model, "--out", str(tmp_path / "i")]) == 0
+    assert "1 cells hold a category that the model has never seen, for example 'purple'" in capsys.readouterr().err
+    assert "purple" in (tmp_path / "i" / "imputed.csv").read_text()
+    gaps = tmp_path / "gaps.csv"
+    gaps.write_text("a,b,c\n" + "x,,u\ny,,v\n" * 20)
+    assert main(["table", str(gaps), "--components", "1", "--out", str(tmp_path / "g")]) == 0
+    assert "set aside, for example 'b'" in capsys.readouterr().err

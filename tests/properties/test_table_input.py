@@ -1,0 +1,73 @@
+"""Odd tables: each has a documented rule or one clear sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tacit import LatentClass
+from tacit.data.table_input import read_table
+from tacit.errors import DataError, DataWarning
+
+
+def test_words_that_spell_numbers_are_numbers():
+    table = read_table(pd.DataFrame({"x": ["1.5", "2.50", None, "1.5"], "zip": ["007", "12", "3", "4"]}))
+    assert table.columns[0].categories.tolist() == [1.5, 2.5]
+    assert table.columns[1].categories.tolist() == ["007", "12", "3", "4"]
+    again = read_table(pd.DataFrame({"x": ["1.50", "9"], "zip": ["007", "12"]}).iloc[:1], columns=table.columns)
+    assert again.codes.tolist() == [[0, 0]]
+
+
+def test_words_that_are_not_all_finite_numbers_stay_words():
+    table = read_table(pd.DataFrame({"x": ["1.5", "inf"], "y": ["1.5", "a"]}))
+    assert [column.categories.dtype.kind for column in table.columns] == ["O", "O"]
+
+
+def test_many_numbers_name_bins():
+    frame = pd.DataFrame({"x": [f"{i / 7:.3f}" for i in range(80)]})
+    with pytest.raises(DataError, match=r"80 distinct numbers.*bins=10"):
+        read_table(frame)
+    column = read_table(frame, bins=4).columns[0]
+    assert column.size == 4
+    assert (np.diff(column.values) > 0).all()
+    with pytest.raises(DataError, match="give 2 or more"):
+        read_table(frame, bins=1)
+
+
+def test_a_column_of_gaps_is_set_aside_and_one_category_is_kept():
+    frame = pd.DataFrame({"a": ["x", "y"] * 10, "gap": [None] * 20, "one": ["z"] * 20})
+    with pytest.warns(DataWarning, match="set aside, for example 'gap'"):
+        model = LatentClass(2).fit(frame)
+    assert [len(words) for words in model.categories_] == [2, 1]
+    assert model.joint_.prob({"one": "z"}) == pytest.approx(1)
+
+
+def test_unseen_categories_are_missing_and_told():
+    model = LatentClass(2).fit(pd.DataFrame({"a": ["x", "y"] * 10, "b": [1, 2] * 10}))
+    with pytest.warns(DataWarning, match="1 cells .*'new' in column 'a'"):
+        beliefs = model.predict_proba(pd.DataFrame({"a": ["new"], "b": [1]}))
+    np.testing.assert_allclose(beliefs, model.predict_proba(pd.DataFrame({"a": [None], "b": [1]})))
+
+
+@pytest.mark.parametrize(
+    ("frame", "weight", "sentence"),
+    [
+        ({"a": ["x", "y"]}, [-1, 1], "negative"),
+        ({"a": ["x", "y"]}, [0, 0], "all row weights are zero"),
+        ({"a": ["x", "y"]}, [1], "1 weights for 2 rows"),
+        ({"a": []}, None, "no rows"),
+        ({"a": [1.0, np.inf]}, None, "infinite"),
+        ({"a": [f"w{i}" for i in range(100_000)]}, None, "100,000 distinct values"),
+    ],
+)
+def test_refusals(frame, weight, sentence):
+    with pytest.raises(DataError, match=sentence):
+        read_table(pd.DataFrame(frame), sample_weight=weight)
+
+
+def test_more_classes_than_rows():
+    with pytest.raises(DataError, match="5 classes were asked of 3 rows"):
+        LatentClass(5).fit(pd.DataFrame({"a": ["x", "y", "z"]}))
+    with pytest.raises(DataError, match="no number of classes"):
+        LatentClass(0).fit(pd.DataFrame({"a": ["x", "y", "z"]}))

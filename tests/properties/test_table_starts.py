@@ -1,0 +1,107 @@
+"""Starts of tables: the order of rows, columns and categories does not matter, nor threads; EM never falls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tacit import LatentClass
+from tacit.data.table_input import read_table
+from tacit.factor.spa import factor_spa, naive_split, pair_log_likelihood
+from tacit.factor.table_pool import draw_sample, pair_frequencies, pool, random_start, spa_start
+from tacit.refine.em import em
+from tacit.refine.starts import Entrant, halve
+from tacit.refine.table_prior import table_steps
+
+
+def made(seed: int, n_rows: int = 300, gaps: float = 0.1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(3, size=n_rows)
+    words = np.array(list("pqrst"), object)
+    columns = {}
+    for n in range(6):
+        profile = rng.dirichlet(np.full(2 + n % 4, 0.5), size=3).cumsum(axis=1)
+        codes = np.minimum((profile[hidden] < rng.random(n_rows)[:, None]).sum(axis=1), 1 + n % 4)
+        columns[f"c{n}"] = np.where(rng.random(n_rows) < gaps, None, words[codes])
+    return pd.DataFrame(columns)
+
+
+def profile_of(model: LatentClass, column: str) -> pd.DataFrame:
+    at = list(model.feature_names_in_).index(column)
+    return pd.DataFrame(model.profiles_[at], columns=model.categories_[at]).sort_index(axis=1)
+
+
+@pytest.mark.parametrize("init", ["auto", "spa", "spa-naive", "random"])
+def test_permuted_rows_columns_and_categories(init: str) -> None:
+    frame = made(0)
+    rng = np.random.default_rng(1)
+    plain = LatentClass(3, init=init).fit(frame)
+    mixed = frame.iloc[rng.permutation(len(frame))][list(rng.permutation(frame.columns))]
+    mixed["c3"] = pd.Categorical(mixed["c3"], categories=list("tsrqp")[0:5], ordered=True)
+    other = LatentClass(3, init=init).fit(mixed)
+    assert np.allclose(plain.weights_, other.weights_, atol=1e-8)
+    for column in frame.columns:
+        left, right = profile_of(plain, column), profile_of(other, column)
+        assert np.allclose(left, right[left.columns], atol=1e-8)
+
+
+def test_same_bits_for_one_and_two_threads() -> None:
+    frame = made(2, 2_000)
+    one, two = (LatentClass(4, n_jobs=jobs).fit(frame) for jobs in (1, 2))
+    assert np.array_equal(one.weights_, two.weights_)
+    assert all(np.array_equal(a, b) for a, b in zip(one.profiles_, two.profiles_, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("smoothing", [0.0, 1.0])
+def test_accelerated_em_rises_at_every_step(seed: int, smoothing: float) -> None:
+    table = read_table(made(seed))
+    steps = table_steps(table, 4, smoothing, 1)
+    start = random_start(table, 4, np.random.default_rng(seed))
+    fast = em(steps, start, max_iter=1_000, tol=1e-8, accelerate=True)
+    slow = em(steps, start, max_iter=1_000, tol=1e-8)
+    for run in (fast, slow):
+        assert np.diff(run.path).min() >= -1e-9 * abs(run.objective)
+        again = steps.expect(run.params)
+        assert steps.objective(run.params, again) == pytest.approx(run.objective, rel=1e-12)
+    short = em(steps, start, max_iter=3, tol=1e-8, accelerate=True)
+    assert not short.converged
+    assert short.n_iter == 3
+
+
+def test_going_on_is_climbing_at_once() -> None:
+    """A climb cut in rounds of whole leaps ends where an uncut one ends."""
+    table = read_table(made(3))
+    steps = table_steps(table, 3, 1.0, 1)
+    start = random_start(table, 3, np.random.default_rng(0))
+    cut = halve([Entrant("one", steps, start)], rounds=(4, 4), max_iter=40, tol=0.0, accelerate=True).refined
+    whole = em(steps, start, max_iter=40, tol=0.0, accelerate=True)
+    assert cut.n_iter == whole.n_iter == 40
+    assert cut.path == whole.path
+
+
+def test_halving_keeps_a_start_as_good_as_its_best_member() -> None:
+    table = read_table(made(4))
+    sample = draw_sample(table, 20_000, 0)
+    steps = table_steps(sample.table, 3, 1.0, 1)
+    entrants = [Entrant(name, steps, start) for name, start in pool(sample, 3, np.random.default_rng(0))]
+    kept = halve(entrants, rounds=(4, 4, 8), max_iter=500, tol=1e-7, accelerate=True)
+    assert set(kept.scores) == {entrant.name for entrant in entrants}
+    best = max(em(steps, e.start, max_iter=500, tol=1e-7, accelerate=True).objective for e in entrants)
+    assert (best - kept.refined.objective) / table.total_weight < 0.01
+
+
+def test_quick_spa_is_near_the_exact_one_on_exact_moments() -> None:
+    rng = np.random.default_rng(0)
+    truth = random_start(read_table(made(5, gaps=0.0)), 2, rng)
+    counts = (truth.table * truth.weights) @ truth.table.T
+    split = naive_split(6, 3)
+    frequencies = pair_frequencies(counts, truth.first)
+    exact, quick = (factor_spa(frequencies, truth.first, 2, split, exact=e).mixture for e in (True, False))
+    assert np.isfinite(pair_log_likelihood(counts, exact))
+    assert np.allclose(exact.table, quick.table, atol=0.2)
+    sample = draw_sample(read_table(made(5)), 20_000, 0)
+    start = spa_start(sample, sample.pairs, 20, naive_split(6, 3), rng)  # more classes than the moments can give
+    assert start.n_classes == 20
+    assert (start.table > 0).all()

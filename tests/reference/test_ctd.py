@@ -1,0 +1,93 @@
+"""Triple counts and the coupled decomposition against twins of loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.data.table import Column, Table
+from tacit.engine.mixture import Mixture, normalise_tables
+from tacit.errors import DataError
+from tacit.factor.ctd import CoupledTriples, _random_factors, alternate, factor_ctd, onto_simplex
+from tacit.moments.triples import choose_triples, count_table_triples
+
+
+def small_table(seed, weight=None, n_columns=5):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 4, (60, n_columns)).astype(np.uint8)
+    codes[codes == 3] = 255
+    return Table(codes, tuple(Column(n, np.arange(3)) for n in range(n_columns)), weight)
+
+
+def test_counts_equal_their_twin_and_add():
+    table = small_table(0)
+    counts = count_table_triples(table)
+    assert len(counts.columns) == 10
+    for (j, k, l), block in zip(counts.columns, counts.counts, strict=True):
+        twin = np.zeros((3, 3, 3), np.int64)
+        for row in table.codes:
+            if row[j] < 3 and row[k] < 3 and row[l] < 3:
+                twin[row[j], row[k], row[l]] += 1
+        assert block.dtype == np.int64
+        assert np.array_equal(block, twin)
+    halves = [count_table_triples(table.take(np.arange(*ends))) for ends in ((0, 25), (25, 60))]
+    assert all(np.array_equal(a, b) for a, b in zip((halves[0] + halves[1]).counts, counts.counts, strict=True))
+
+
+def test_weights_are_copies_and_may_be_fractions():
+    weight = np.random.default_rng(1).integers(0, 3, 60).astype(float)
+    table = small_table(0, weight)
+    copies = table.take(np.repeat(np.arange(60), weight.astype(int)))
+    plain = Table(copies.codes, copies.columns)
+    for a, b in zip(count_table_triples(table).counts, count_table_triples(plain).counts, strict=True):
+        assert np.array_equal(a, b)
+    assert count_table_triples(small_table(0, weight + 0.5)).counts[0].dtype == np.float64
+
+
+def test_a_choice_of_triples_is_spread_and_a_crowd_of_cells_refused():
+    chosen = choose_triples(12, 40, np.random.default_rng(0))
+    assert len(chosen) == len({tuple(row) for row in chosen}) == 40
+    assert np.ptp(np.bincount(chosen.ravel(), minlength=12)) <= 4
+    wide = Table(np.zeros((1, 3), np.uint16), tuple(Column(n, np.arange(400)) for n in range(3)))
+    with pytest.raises(DataError, match="count fewer triples"):
+        count_table_triples(wide)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_objective_is_its_twin_and_never_rises(seed):
+    rng = np.random.default_rng(seed)
+    table = small_table(seed)
+    triples, marginals = count_table_triples(table).frequencies()
+    problem = CoupledTriples(triples, marginals, table.first)
+    start = _random_factors(table.first, 4, rng)
+    twin = 0.0
+    for (j, k, l), block in zip(triples, marginals, strict=True):
+        for cell in np.ndindex(*block.shape):
+            rows = [start.table[table.first[n] + i] for n, i in zip((j, k, l), cell, strict=True)]
+            twin += (block[cell] - sum(start.weights * rows[0] * rows[1] * rows[2])) ** 2
+    assert problem.objective(start) == pytest.approx(twin, abs=1e-10)
+    run = alternate(problem, start, max_iter=30, tol=0.0)
+    assert (np.diff(run.path) <= 1e-12).all()
+    assert problem.objective(run.mixture) == pytest.approx(run.path[-1], abs=1e-10)
+    found = factor_ctd(table, 4, rng=rng, max_iter=5)
+    np.testing.assert_allclose(np.add.reduceat(found.table, table.first[:-1]), 1.0, atol=1e-10)
+
+
+def test_exact_marginals_are_a_minimum():
+    rng = np.random.default_rng(0)
+    first = np.arange(0, 21, 4, dtype=np.int32)
+    truth = Mixture(rng.dirichlet(np.full(3, 5.0)), normalise_tables(rng.random((20, 3)), first), first)
+    triples = choose_triples(5, None, rng)
+    blocks = [
+        np.einsum("f,if,jf,kf->ijk", truth.weights, *(truth.table[4 * n : 4 * n + 4] for n in row)) for row in triples
+    ]
+    problem = CoupledTriples(triples, blocks, first)
+    assert abs(problem.objective(truth)) < 1e-12
+    assert np.abs(alternate(problem, truth, max_iter=3, tol=0.0).mixture.table - truth.table).max() < 1e-6
+
+
+def test_projection_onto_the_simplex():
+    points = np.random.default_rng(0).normal(size=(5, 30))
+    found = onto_simplex(points)
+    np.testing.assert_allclose(found.sum(axis=0), 1.0, atol=1e-12)
+    np.testing.assert_allclose(onto_simplex(found), found, atol=1e-12)
