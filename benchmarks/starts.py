@@ -46,7 +46,7 @@ def held_out(test: Table, mixture) -> float:
 
 def one_split(frame: pd.DataFrame, n_components: int, split: int) -> dict[str, float]:
     hidden = np.random.default_rng(split).random(len(frame)) < 0.2
-    train = read_table(frame[~hidden])
+    train = read_table(frame[~hidden], bins=10)
     test = read_table(frame[hidden], columns=train.columns)
     begin = time.perf_counter()
     _, ours = LatentClass(n_components, random_state=split, n_jobs=1)._fit_at(train, n_components)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +11,9 @@ import pytest
 from tacit import LatentClass
 from tacit.data.table_input import read_table
 from tacit.factor.spa import factor_spa, naive_split, pair_log_likelihood
-from tacit.factor.table_pool import draw_sample, pair_frequencies, pool, random_start, spa_start
+from tacit.factor.table_pool import draw_sample, moment_starts, pair_frequencies, random_start, spa_start
 from tacit.refine.em import em
+from tacit.refine.merge_down import merge_down, merged_starts
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import table_steps
 
@@ -32,7 +35,7 @@ def profile_of(model: LatentClass, column: str) -> pd.DataFrame:
     return pd.DataFrame(model.profiles_[at], columns=model.categories_[at]).sort_index(axis=1)
 
 
-@pytest.mark.parametrize("init", ["auto", "spa", "spa-naive", "random"])
+@pytest.mark.parametrize("init", ["auto", "spa", "spa-naive", "ctd", "random"])
 def test_permuted_rows_columns_and_categories(init: str) -> None:
     frame = made(0)
     rng = np.random.default_rng(1)
@@ -85,7 +88,9 @@ def test_halving_keeps_a_start_as_good_as_its_best_member() -> None:
     table = read_table(made(4))
     sample = draw_sample(table, 20_000, 0)
     steps = table_steps(sample.table, 3, 1.0, 1)
-    entrants = [Entrant(name, steps, start) for name, start in pool(sample, 3, np.random.default_rng(0))]
+    rng = np.random.default_rng(0)
+    starts = [*moment_starts(sample, 3, rng), *merged_starts(sample, 3, rng, 1)]
+    entrants = [Entrant(name, steps, start) for name, start in starts]
     kept = halve(entrants, rounds=(4, 4, 8), max_iter=500, tol=1e-7, accelerate=True)
     assert set(kept.scores) == {entrant.name for entrant in entrants}
     best = max(em(steps, e.start, max_iter=500, tol=1e-7, accelerate=True).objective for e in entrants)
@@ -105,3 +110,33 @@ def test_quick_spa_is_near_the_exact_one_on_exact_moments() -> None:
     start = spa_start(sample, sample.pairs, 20, naive_split(6, 3), rng)  # more classes than the moments can give
     assert start.n_classes == 20
     assert (start.table > 0).all()
+
+
+def test_merging_down_takes_the_cheapest_pair_each_time() -> None:
+    """Against a literal twin: the likelihood of rows that know their class, tried for every pair."""
+    rng = np.random.default_rng(0)
+    first = np.array([0, 2, 5, 9], np.int32)
+    weights = rng.integers(5, 40, size=6).astype(float)
+    counts = np.concatenate([rng.dirichlet(np.ones(size), size=6).T * weights for size in np.diff(first)])
+
+    def known(groups: list[list[int]]) -> float:
+        total = 0.0
+        for group in groups:
+            n = weights[group].sum()
+            total += n * np.log(n)
+            for a, b in pairwise(first):
+                cells = counts[a:b, group].sum(axis=1)
+                total += (cells * np.log(cells / n)).sum()
+        return total
+
+    groups = [[g] for g in range(6)]
+    while len(groups) > 3:
+        options = [(i, j) for i in range(len(groups)) for j in range(i + 1, len(groups))]
+        unions = {
+            (i, j): [*(g for k, g in enumerate(groups) if k not in (i, j)), groups[i] + groups[j]] for i, j in options
+        }
+        groups = unions[max(options, key=lambda pair: known(unions[pair]))]
+    merged, totals = merge_down(counts, weights, first, 3)
+    expected = sorted(weights[group].sum() for group in groups)
+    assert np.allclose(sorted(totals), expected)
+    assert np.allclose(sorted(merged[0]), sorted(counts[0, group].sum() for group in groups))

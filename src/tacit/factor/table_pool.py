@@ -1,7 +1,7 @@
-"""The pool of starts for latent classes, and the sample of rows it is made from.
+"""Starts for latent classes from pair counts, and the sample of rows they are made from.
 
-Evidence: on real tables a mixed pool beats any single kind at equal cost (docs/models/tables.md). SPA wins on data
-that follow the model, spread-out rows are the best single kind on real tables, random ones are cheap insurance.
+SPA wins on data that follow the model, merged classes (`refine.merge_down`) on real tables: the default races both
+(docs/models/tables.md).
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ from tacit.factor.row_starts import (
     one_hot_rows,
     row_weights,
     rows_as_seeds,
-    shared_rows,
     soften,
     spectral_clusters,
-    spread_rows,
 )
 from tacit.factor.spa import balanced_split, factor_spa, naive_split, pair_log_likelihood
 from tacit.kernels import BLOCK_ROWS
@@ -32,7 +30,7 @@ from tacit.moments.pairs import PairCounts
 
 MOST_CELLS = 600
 """Categories of all columns together up to which a pool holds starts from moments: they cost their cube."""
-GRAM_WORK = 2e8
+GRAM_WORK = 5e7
 """Multiplications spent on the pair counts of a pool: all rows of a small table, some of a wide one."""
 SEARCHED_SPLITS = 10
 """Splits among which ``init="spa"`` looks for the likeliest."""
@@ -112,23 +110,12 @@ def in_name_order(table: Table) -> tuple[Table, NDArray[np.intp]]:
     return replace(table, codes=codes, columns=tuple(columns)), np.concatenate(cells)
 
 
-def pool(sample: Sample, n_components: int, rng: np.random.Generator) -> Iterator[tuple[str, Mixture]]:
-    """Named starts, the most different kinds first."""
-    view = sample.view
-    moments = sample.table.n_columns > 1 and int(sample.table.first[-1]) <= MOST_CELLS
-    if moments:
+def moment_starts(sample: Sample, n_components: int, rng: np.random.Generator) -> Iterator[tuple[str, Mixture]]:
+    """Named starts from pair counts; none where there are too few columns or too many categories for them."""
+    if sample.table.n_columns > 1 and int(sample.table.first[-1]) <= MOST_CELLS:
         split = balanced_split(np.diff(sample.table.first), rng)
         yield "spa", spa_start(sample, sample.pairs, n_components, split, rng, exact=False)
-        yield "spectral", spectral_clusters(view, n_components, rng)
-    for number in range(1, POOL_SPREAD + 1):
-        yield f"spread rows {number}", spread_rows(view, n_components, rng)
-    for number in range(1, POOL_SHARED + 1):
-        yield f"shared rows {number}", shared_rows(view, n_components, rng)
-    yield "random", random_start(sample.table, n_components, rng)
-
-
-POOL_SPREAD, POOL_SHARED = 5, 2
-"""How many starts of a kind: more of the kind that is best alone."""
+        yield "spectral", spectral_clusters(sample.view, n_components, rng)
 
 
 def spa_start(

@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit.data.frames import as_frame, backend_of
+from tacit.data.frames import as_frame, backend_of, build_frame
 from tacit.data.table import Column, Table
 from tacit.data.table_input import read_table
 from tacit.diagnose.report import FitReport
@@ -21,15 +21,26 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
-from tacit.factor.row_starts import marginal_table
-from tacit.factor.table_pool import Sample, draw_sample, naive_spa, pool, random_start, searched_spa
+from tacit.factor.ctd import factor_ctd
+from tacit.factor.row_starts import marginal_table, soften
+from tacit.factor.table_pool import (
+    Sample,
+    draw_sample,
+    in_name_order,
+    moment_starts,
+    naive_spa,
+    random_start,
+    searched_spa,
+)
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
 from tacit.models.joint import JointPMF
 from tacit.models.table_answers import column_beliefs, fill_gaps
+from tacit.models.table_evidence import TableEvidence
 from tacit.models.table_file import restore_table, table_state
 from tacit.moments.pairs import count_table_pairs
 from tacit.refine.em import Refined, em
+from tacit.refine.merge_down import merged_starts
 from tacit.refine.select import choose_components
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import SMOOTHING, shaped_prior, table_steps
@@ -37,11 +48,11 @@ from tacit.refine.tables import maximise_tables
 
 SAMPLE_ROWS = 20_000
 """Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
-ROUNDS = (4, 4, 8)
+ROUNDS = (6, 8)
 """Passes of the rounds after which the better half of the starts stays."""
 
 
-class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
+class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
     r"""Latent class model of a categorical table, gaps allowed: classify, impute, ask, sample.
 
     Given the hidden class :math:`f`, columns are independent:
@@ -139,7 +150,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
 
     def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums]]:
         """The best of the starts at a number of classes."""
-        smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
+        smoothing = self._pseudo_rows()
         climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "accelerate": True}
         climb["callback"] = self._progress("EM")
         if isinstance(self.init, LatentClass):
@@ -164,11 +175,16 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
         if n_components == 1 or self.init == "random":
             return [("random", random_start(sample.table, n_components, rng))]
         if self.init == "auto":
-            return list(pool(sample, n_components, rng))
+            merged = merged_starts(sample, n_components, rng, self.n_jobs)
+            return [*moment_starts(sample, n_components, rng), *merged]
         if self.init in ("spa", "spa-naive"):
             pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
             spa = searched_spa if self.init == "spa" else naive_spa
             return [(self.init, spa(sample, sample.counted(pairs), n_components, rng))]
+        if self.init == "ctd":
+            if table.n_columns < 3:
+                raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
+            return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
         raise DataError(
             f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
         )
@@ -202,7 +218,12 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
         """Verdict, reasons and numbers; made when asked for."""
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = examine_table(self._table, self._mixture, converged=self.converged_)
+            examination = examine_table(
+                self._table,
+                self._mixture,
+                converged=self.converged_,
+                refit=lambda table, number: self._fit_at(table, number)[1].params,
+            )
         if self.selection_ is not None:
             examination.quantities["selection"] = self.selection_
         return make_report(examination, self._notes, self._clock)
@@ -260,15 +281,15 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         """Rows drawn from the model."""
-        return self.joint_.sample(n, random_state)
+        drawn = self.joint_.sample(n, random_state)
+        return build_frame(dict(zip(drawn.column_names, drawn.columns, strict=True)), self._backend)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows: their statistics join those of all rows before, whose own are not recomputed."""
         if not hasattr(self, "_sums"):
             return self.fit(X, y, sample_weight)
         table = self._read(X, sample_weight, reset=False)
-        smoothing = SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
-        prior = shaped_prior(self._marginals, self.n_components_, smoothing)
+        prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
         engine, before = MemoryEngine(table, self.n_jobs), self._sums
         mixture = self._mixture
         for _ in range(3):  # the new rows see what they changed
@@ -314,6 +335,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel
                 f"n_components={self.n_components} classes were asked of {rows} rows; ask for {rows} at most, "
                 "far fewer to learn anything"
             )
+
+    def _pseudo_rows(self) -> float:
+        return SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
 
     def _seed(self) -> int:
         return seed_of(self.random_state)

@@ -1,0 +1,119 @@
+"""What social scientists ask of latent classes: fit indices, the number of classes compared, standard errors, tests.
+
+Each method works on the rows of the fit, or on rows given anew (a model from a file keeps none).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from tacit.data.frames import backend_of, build_frame
+from tacit.data.table import Column, Table, group_rows
+from tacit.diagnose.bootstrap import RatioTest, bootstrap_mixture, ratio_test
+from tacit.diagnose.fit_indices import compare, fit_indices
+from tacit.engine.blas import one_blas_thread
+from tacit.engine.mixture import Mixture
+from tacit.errors import DataError
+from tacit.models.base import seed_of
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Bootstrap intervals as frames of the caller's kind.
+
+    `weights` (class, weight, se, low, high); `profiles` (class, column, category, probability, se, low, high).
+    """
+
+    weights: Any
+    profiles: Any
+    level: float
+    n_draws: int
+
+
+class TableEvidence:
+    """The methods, for an estimator that holds a mixture, its columns and perhaps its rows."""
+
+    _mixture: Mixture
+    _columns: tuple[Column, ...]
+    _backend: str
+    n_jobs: int | None
+    random_state: Any
+
+    @abstractmethod
+    def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table: ...
+    @abstractmethod
+    def _pseudo_rows(self) -> float: ...
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self: ...
+
+    def fit_indices(self, X: Any = None, sample_weight: Any = None) -> dict[str, float]:
+        """Log-likelihood, parameters, AIC, AIC3, BIC, SABIC, CAIC (smaller is better) and entropy R²."""
+        with one_blas_thread():
+            return asdict(fit_indices(self._rows(X, sample_weight), self._mixture, n_jobs=self.n_jobs))
+
+    def compare(self, X: Any, numbers: Iterable[int] = range(1, 11), sample_weight: Any = None) -> Any:
+        """Fit every number of classes and lay their indices side by side, one row each; this model stays as it is.
+
+        >>> import numpy as np
+        >>> from tacit import LatentClass
+        >>> rows = np.repeat([[0, 0, 0], [1, 1, 1]], 50, axis=0)
+        >>> LatentClass().compare(rows, [1, 2])["n_components"].to_pylist()
+        [1, 2]
+        """
+        model: Any = clone(self)
+        with one_blas_thread():
+            table = model._read(X, sample_weight)
+            most = int(table.total_weight)
+            wanted = [int(number) for number in numbers if 1 <= number <= most]
+            columns = compare(table, wanted, lambda rows, number: model._fit_at(rows, number)[1].params)
+        return build_frame({name: np.asarray(values) for name, values in columns.items()}, backend_of(X))
+
+    def bootstrap(
+        self, X: Any = None, sample_weight: Any = None, *, n_draws: int = 100, level: float = 0.95
+    ) -> Intervals:
+        """Standard errors and intervals of weights and profiles from resampled rows, classes matched to the fit's."""
+        with one_blas_thread():
+            found = bootstrap_mixture(
+                self._rows(X, sample_weight), self._mixture, n_draws=n_draws, level=level,
+                smoothing=self._pseudo_rows(), random_state=seed_of(self.random_state), n_jobs=self.n_jobs,
+            )  # fmt: skip
+        F, sizes = self._mixture.n_classes, [column.size for column in self._columns]
+        weights = {
+            "class": np.arange(F), "weight": self._mixture.weights, "se": found.weights_se,
+            "low": found.weights_low, "high": found.weights_high,
+        }  # fmt: skip
+        names = np.repeat(np.array([str(column.name) for column in self._columns], object), sizes)
+        words = np.array([str(word) for column in self._columns for word in column.categories.tolist()], object)
+        profiles = {"class": np.repeat(np.arange(F), len(words)), "column": np.tile(names, F)}
+        profiles |= {"category": np.tile(words, F), "probability": self._mixture.table.T.reshape(-1)}
+        for name, values in (("se", found.table_se), ("low", found.table_low), ("high", found.table_high)):
+            profiles[name] = values.T.reshape(-1)
+        return Intervals(
+            build_frame(weights, self._backend), build_frame(profiles, self._backend), found.level, found.n_draws
+        )
+
+    def ratio_test(
+        self, X: Any = None, sample_weight: Any = None, *, n_draws: int = 99, alpha: float = 0.05
+    ) -> RatioTest:
+        """Bootstrap likelihood-ratio test: is one class more needed? A small `p_value` says yes."""
+        with one_blas_thread():
+            return ratio_test(
+                self._rows(X, sample_weight), self._mixture, n_draws=n_draws, alpha=alpha,
+                smoothing=self._pseudo_rows(), random_state=seed_of(self.random_state), n_jobs=self.n_jobs,
+            )  # fmt: skip
+
+    def _rows(self, X: Any, sample_weight: Any) -> Table:
+        check_is_fitted(self)
+        if X is not None:
+            return group_rows(self._read(X, sample_weight, reset=False))
+        table = getattr(self, "_table", None)
+        if table is None:
+            raise DataError("a model from a file keeps no rows; give them: X=…")
+        return table  # type: ignore[no-any-return]
