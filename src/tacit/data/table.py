@@ -128,9 +128,20 @@ class Table:
 def group_rows(table: Table) -> Table:
     """The same table with equal rows held once, when that is worth it."""
     codes = np.ascontiguousarray(table.codes)
+    if len(codes) > ALWAYS_GROUP and _count_patterns(codes) > GROUP_AT * len(codes):
+        return table
     keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1) if codes.size else codes[:, 0]
     patterns, first_seen, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
-    if len(keys) > ALWAYS_GROUP and len(patterns) > GROUP_AT * len(keys):
-        return table
     weight = np.bincount(pattern_of, table.row_weight, minlength=len(patterns)).astype(np.float64)
     return replace(table, codes=codes[first_seen], row_weight=weight, pattern_of=pattern_of.astype(np.int64))
+
+
+def _count_patterns(codes: Codes) -> int:
+    """Distinct rows, by a 64-bit fingerprint: sorting numbers is a tenth of the cost of sorting rows."""
+    prints = np.zeros(len(codes), np.uint64)
+    for n in range(codes.shape[1]):
+        prints ^= codes[:, n]
+        prints *= np.uint64(0x100000001B3)  # FNV-1a, column by column; wraps around
+        prints ^= prints >> np.uint64(29)
+    prints.sort()
+    return int((prints[1:] != prints[:-1]).sum()) + 1

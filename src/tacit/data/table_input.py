@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
 from tacit.data.names import Names, encode, match, to_arrow
-from tacit.data.table import Column, Floats, Table, group_rows
+from tacit.data.table import Codes, Column, Floats, Table, group_rows
 from tacit.errors import DataError, DataWarning
 
 MOST_NUMBERS = 50
@@ -47,21 +47,33 @@ def read_table(
         arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
         weight = weight[weight > 0]
     if columns is None:
-        coded = [_learn(array, name, bins) for name, array in zip(names, arrays, strict=True)]
+        coded = [_narrow(*_learn(array, name, bins)) for name, array in zip(names, arrays, strict=True)]
         kept = [(codes, words) for codes, words in coded if words.size]
         _tell_empty([name for name, (_, words) in zip(names, coded, strict=True) if not words.size])
         if not kept:
             raise DataError(f"none of the {len(names)} columns holds a value; every cell is missing")
     else:
-        kept = _apply(names, arrays, columns)
-    wide = max(words.size for _, words in kept) > 254
-    dtype: Any = np.uint16 if wide else np.uint8
-    missing = np.iinfo(dtype).max
-    codes = np.empty((len(arrays[0]), len(kept)), dtype)
-    for index, (column_codes, _) in enumerate(kept):
-        codes[:, index] = np.where(column_codes < 0, missing, column_codes)
+        kept = [_narrow(*pair) for pair in _apply(names, arrays, columns)]
+    codes = _side_by_side([column_codes for column_codes, _ in kept])
     table = Table(codes, tuple(words for _, words in kept), weight)
     return group_rows(table) if group else table
+
+
+def _narrow(codes: NDArray[np.int32], words: Column) -> tuple[Codes, Column]:
+    """Codes in the smallest type that holds them, the largest value for a gap: a long table never exists wide."""
+    dtype: Any = np.uint16 if words.size > 254 else np.uint8
+    return np.where(codes < 0, np.iinfo(dtype).max, codes).astype(dtype), words
+
+
+def _side_by_side(columns: list[Codes]) -> Codes:
+    """Coded columns as one matrix; a gap is the largest value of the widest type."""
+    dtype = np.result_type(*columns)
+    out = np.empty((len(columns[0]), len(columns)), dtype)
+    for n, codes in enumerate(columns):
+        out[:, n] = codes
+        if codes.dtype != dtype:
+            out[codes == np.iinfo(codes.dtype).max, n] = np.iinfo(dtype).max
+    return out
 
 
 def _columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
