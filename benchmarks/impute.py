@@ -32,6 +32,10 @@ def load(name: str) -> pd.DataFrame:
     if folder is None:
         raise SystemExit("set TACIT_DATA to the folder that holds tables/")
     frame = pd.read_csv(folder / f"{name}.csv", dtype=str).replace("?", np.nan)
+    for column in frame:  # measurements are cut into tenths for everyone: what is compared is categories
+        if frame[column].nunique() > 50:
+            tenths = pd.qcut(pd.to_numeric(frame[column]), 10, duplicates="drop").astype(str)
+            frame[column] = tenths.replace("nan", np.nan)
     return frame.sample(frac=1, random_state=0).head(MOST_ROWS).reset_index(drop=True)
 
 
@@ -108,14 +112,11 @@ def stated(frame: pd.DataFrame, truth: pd.DataFrame, hidden: np.ndarray) -> tupl
     from tacit import LatentClass
 
     model = LatentClass().fit(frame)
-    posterior = model.predict_proba(frame)
-    chance, right = [], []
-    for n, name in enumerate(frame.columns):
-        beliefs = posterior[hidden[:, n]] @ model.profiles_[n]
-        chance.append(beliefs.max(axis=1))
-        said = np.asarray(model.categories_[n]).astype(str)[beliefs.argmax(axis=1)]
-        right.append(said == truth[name].to_numpy()[hidden[:, n]].astype(str))
-    return np.concatenate(chance), np.concatenate(right)
+    cells, filled = model.imputed_cells(frame), model.impute(frame)
+    column = frame.columns.get_indexer(cells["column"])
+    asked = hidden[cells["row"], column]  # gaps of the table itself have no known answer
+    right = filled.to_numpy()[cells["row"], column] == truth.to_numpy()[cells["row"], column]
+    return cells["probability"].to_numpy()[asked], right[asked]
 
 
 def main() -> None:

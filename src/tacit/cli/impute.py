@@ -16,6 +16,8 @@ def impute(
 ) -> int:
     """Fill the gaps of a table: imputed.csv has the same rows, columns and order; values are never changed.
 
+    cells.csv (row, column, value, probability) says how sure each filled cell is.
+
     \b
     tacit impute survey.csv --model classes/model.tacit
     """
@@ -26,11 +28,14 @@ def impute(
         model = load_table_model(model_file)
         whole = read_rows(table_file, None).all
     with talk.heeding_warnings():
-        filled = model.impute(under(model, whole))
+        known = under(model, whole)
+        filled, cells = model.impute(known), model.imputed_cells(known)
     columns = {name: filled[name] if name in filled.column_names else whole[name] for name in whole.column_names}
     before, after = (sum(column.null_count for column in cells) for cells in (whole.columns, columns.values()))
     results = Results(out, format_)
     results.table("imputed", {name: column.combine_chunks() for name, column in columns.items()}, main=True)
+    numbers = cells["row"].to_numpy() + 1  # rows are named from 1, as in every result without ids
+    results.table("cells", {"row": numbers, **{name: cells[name].combine_chunks() for name in cells.column_names[1:]}})
     summary = {"command": "impute", "model": model_file, "n_rows": whole.num_rows, "n_filled": before - after}
     results.summary(summary, json_)
     wrote = f"; wrote {', '.join(results.written)}" if results.written else ""

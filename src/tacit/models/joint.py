@@ -79,10 +79,14 @@ class JointPMF:
 
     def expect(self, column: Any, given: Mapping[Any, Any] | None = None) -> float:
         """Expected value of a column whose categories are numbers: the MMSE prediction."""
+        return float(self.marginal(column, given) @ self.values_of(column))
+
+    def values_of(self, column: Any) -> Floats:
+        """What a column's categories are worth; words are refused."""
         values = self.columns[self.index(column)].values
         if values is None:
             raise DataError(f"column {column!r} holds words, which have no expectation; ask for its marginal")
-        return float(self.marginal(column, given) @ values)
+        return values
 
     def entropy(self, columns: Sequence[Any] | Any, given: Mapping[Any, Any] | None = None) -> float:
         """Entropy in nats of the marginal of a few columns."""

@@ -35,7 +35,7 @@ from tacit.factor.table_pool import (
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
 from tacit.models.joint import JointPMF
-from tacit.models.table_answers import column_beliefs, fill_gaps
+from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_evidence import TableEvidence
 from tacit.models.table_file import restore_table, table_state
 from tacit.moments.pairs import count_table_pairs
@@ -148,10 +148,12 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self._warn_limit(self.max_iter)
         return self
 
-    def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums]]:
-        """The best of the starts at a number of classes."""
+    def _fit_at(
+        self, table: Table, n_components: int, looseness: float = 1.0
+    ) -> tuple[str, Refined[Mixture, Sums]]:
+        """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
         smoothing = self._pseudo_rows()
-        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "accelerate": True}
+        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * self.tol, "accelerate": True}
         climb["callback"] = self._progress("EM")
         if isinstance(self.init, LatentClass):
             steps = table_steps(table, n_components, smoothing, self.n_jobs)
@@ -268,16 +270,29 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """X with every gap filled by its most probable category, in the caller's kind of frame; the rest untouched."""
         return fill_gaps(X, self._columns, self._mixture, self._posterior(X)[0])
 
+    def imputed_cells(self, X: Any) -> Any:
+        """What `impute` would fill in and how sure it is: one row per gap (row from 0, column, value, probability)."""
+        return build_frame(gap_answers(X, self._columns, self._mixture, self._posterior(X)[0]), backend_of(X))
+
     def predict_column(self, X: Any, name: Any) -> tuple[NDArray[Any], Floats]:
         """The most probable value of a column given the others of each row, and its probability."""
+        beliefs = self._column_given_others(X, name)
+        categories = self._columns[self.joint_.index(name)].categories
+        return np.asarray(categories[beliefs.argmax(axis=1)]), beliefs.max(axis=1)
+
+    def expect_column(self, X: Any, name: Any) -> Floats:
+        """The expected value of a column of numbers given the others of each row: least in mean squared error."""
+        values = self.joint_.values_of(name)
+        return self._column_given_others(X, name) @ values
+
+    def _column_given_others(self, X: Any, name: Any) -> Floats:
         check_is_fitted(self)
         n = self.joint_.index(name)
         table = self._read(X, None, reset=False)
         codes = table.codes.copy()
         codes[:, n] = np.iinfo(codes.dtype).max
         posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)
-        beliefs = column_beliefs(self._mixture, posterior, n)
-        return np.asarray(self._columns[n].categories[beliefs.argmax(axis=1)]), beliefs.max(axis=1)
+        return column_beliefs(self._mixture, posterior, n)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         """Rows drawn from the model."""

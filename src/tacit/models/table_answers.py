@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import narwhals as nw
@@ -40,6 +41,23 @@ def fill_gaps(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: 
     return _with_columns(X, frame, filled)
 
 
+def gap_answers(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> dict[str, Any]:
+    """One entry per gap of a known column, column by column: row (from 0), column, value, probability."""
+    frame = as_frame(X)
+    rows, names, values, chances = [], [], [], []
+    for n, known in enumerate(columns):
+        gaps = _gaps(column(frame, known.name)) if frame is not None else _matrix_gaps(np.asarray(X), known)
+        beliefs = column_beliefs(mixture, posterior[gaps], n)
+        rows.append(np.flatnonzero(gaps))
+        names += [str(known.name)] * len(beliefs)
+        values += [str(value) for value in _best(known, beliefs).tolist()]
+        chances.append(beliefs.max(axis=1))
+    return {
+        "row": np.concatenate(rows), "column": np.array(names, object), "value": np.array(values, object),
+        "probability": np.concatenate(chances),
+    }  # fmt: skip
+
+
 def _best(known: Column, beliefs: Floats) -> NDArray[Any]:
     words = known.categories if known.centres is None else known.centres
     return np.asarray(words[beliefs.argmax(axis=1)])
@@ -59,13 +77,22 @@ def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
         return pa.array(words.tolist())
     values: list[Any] = words.tolist()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        values = [value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
-                  for value in values]  # fmt: skip
+        spelled = _spellings(array)
+        values = [value if isinstance(value, str) else spelled.get(float(value), f"{value:g}") for value in values]
     elif pa.types.is_integer(kind) and words.dtype.kind == "f":
         values = [round(value) for value in values]
     elif words.dtype.kind == "O":  # numbers met a model of words: all become words
         array, kind = array.cast(pa.string()), pa.string()
     return pc.replace_with_mask(array, pa.array(gaps), pa.array(values).cast(kind))
+
+
+def _spellings(array: Any) -> dict[float, str]:
+    """How a column of text writes its numbers: a gap is filled in the user's own hand, `2.0` where others say 2.0."""
+    found: dict[float, str] = {}
+    for word in sorted(pc.unique(array).drop_null().to_pylist(), reverse=True):
+        with suppress(ValueError):
+            found[float(word)] = word
+    return found
 
 
 def _with_columns(X: Any, frame: Any, filled: Mapping[Any, Any]) -> Any:
@@ -86,11 +113,15 @@ def _with_columns(X: Any, frame: Any, filled: Mapping[Any, Any]) -> Any:
     return nw.to_native(frame.with_columns(*(new[name] for name in filled)))
 
 
+def _matrix_gaps(matrix: NDArray[Any], known: Column) -> NDArray[np.bool_]:
+    cells = matrix[:, int(known.name)]
+    return np.isnan(cells) if cells.dtype.kind == "f" else np.array([v is None or v != v for v in cells], bool)
+
+
 def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> Any:
     out = matrix.copy()
     for n, known in enumerate(columns):
-        cells = matrix[:, int(known.name)]
-        gaps = np.isnan(cells) if cells.dtype.kind == "f" else np.array([v is None or v != v for v in cells], bool)
+        gaps = _matrix_gaps(matrix, known)
         if gaps.any():
             out[gaps, int(known.name)] = _best(known, column_beliefs(mixture, posterior[gaps], n))
     return out

@@ -12,6 +12,7 @@ from tacit.data.sampling import row_hashes, scramble
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
+from tacit.factor.table_pool import draw_sample
 from tacit.refine.em import Refined
 
 CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
@@ -21,7 +22,10 @@ HIDDEN = 0.1
 MOST_ROWS = 20_000
 """Rows on which the number is chosen."""
 
-FitAt = Callable[[Table, int], tuple[str, Refined[Mixture, Sums]]]
+LOOSENESS = 10.0
+"""How much earlier the compared fits stop: differences between numbers of classes dwarf the last steps of EM."""
+
+FitAt = Callable[[Table, int, float], tuple[str, Refined[Mixture, Sums]]]
 
 
 @dataclass(frozen=True)
@@ -34,15 +38,18 @@ class Chosen:
 
 
 def choose_components(table: Table, fit_at: FitAt, criterion: str, seed: int) -> Chosen:
-    """Walk the candidates while the criterion improves."""
-    shown, hidden = hide_cells(table, HIDDEN, seed) if criterion == "heldout" else (table, None)
+    """Walk the candidates while the criterion improves; hidden cells on a sample of rows, BIC on all of them."""
+    shown, hidden = table, None
+    if criterion == "heldout":
+        sample = draw_sample(table, MOST_ROWS, seed).table if table.n_rows > MOST_ROWS else table
+        shown, hidden = hide_cells(sample, HIDDEN, seed)
     tried: list[int] = []
     values: list[float] = []
     since_best = 0
     for number in CANDIDATES:
         if number > max(table.total_weight / 2, 1):
             break
-        _, refined = fit_at(shown, number)
+        _, refined = fit_at(shown, number, LOOSENESS)
         value = (
             cell_log_likelihood(shown, hidden, refined.params)
             if hidden is not None
@@ -55,7 +62,8 @@ def choose_components(table: Table, fit_at: FitAt, criterion: str, seed: int) ->
             break
     best = tried[int(np.argmax(values))]
     name = "log-likelihood per hidden cell" if criterion == "heldout" else "−BIC/2"
-    note = f"{best} classes chosen among {tried} by the {name}"
+    rows = f", on {shown.n_rows:,} rows" if shown.n_rows < table.n_rows else ""
+    note = f"{best} classes chosen among {tried} by the {name}{rows}"
     return Chosen(best, {"criterion": name, "n_components": tried, "value": values}, note)
 
 
