@@ -13,13 +13,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import as_frame, backend_of, build_frame
-from tacit.data.table import Column, Table
+from tacit.data.table import Column, Table, group_rows
 from tacit.data.table_input import read_table
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.tables import examine_table
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, normalise_tables
 from tacit.errors import DataError
 from tacit.factor.ctd import factor_ctd
 from tacit.factor.row_starts import marginal_table, soften
@@ -50,6 +50,8 @@ SAMPLE_ROWS = 20_000
 """Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
 ROUNDS = (6, 8)
 """Passes of the rounds after which the better half of the starts stays."""
+PARTIAL_PASSES = 3
+"""Passes over new rows: they see what they changed."""
 
 
 class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
@@ -135,6 +137,8 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
             notes: list[str] = []
             n_components = self.n_components
             self.selection_: dict[str, Any] | None = None
+            if isinstance(self.init, LatentClass):
+                n_components = self._number_of(self.init)
             if n_components is None:
                 with clock.stage("select"):
                     chosen = choose_components(table, self._fit_at, self.select, self._seed())
@@ -300,19 +304,28 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return build_frame(dict(zip(drawn.column_names, drawn.columns, strict=True)), self._backend)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows: their statistics join those of all rows before, whose own are not recomputed."""
+        """Add rows: their statistics join those of all rows before, whose own are not recomputed.
+
+        Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
+        that the model does not know are gaps. `report_` then speaks of the new rows.
+        """
         if not hasattr(self, "_sums"):
             return self.fit(X, y, sample_weight)
-        table = self._read(X, sample_weight, reset=False)
-        prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
-        engine, before = MemoryEngine(table, self.n_jobs), self._sums
-        mixture = self._mixture
-        for _ in range(3):  # the new rows see what they changed
-            new = engine.sums(mixture)
-            both = Sums(new.log_likelihood, before.totals + new.totals, before.table + new.table)
-            mixture = maximise_tables(both, prior, mixture.first)
-        self._sums, self._mixture = both, mixture
-        self.weights_, self.profiles_ = mixture.weights, mixture.profiles()
+        clock = StageClock()
+        with one_blas_thread(), clock.stage("refine"):
+            table = group_rows(self._read(X, sample_weight, reset=False))
+            prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
+            engine, before, mixture = MemoryEngine(table, self.n_jobs), self._sums, self._mixture
+            for _ in range(PARTIAL_PASSES):
+                new = engine.sums(mixture)
+                both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
+                mixture = maximise_tables(both, prior, mixture.first)
+        self.__dict__.pop("report_", None)
+        self._table, self._clock = table, clock
+        self._notes = [f"{table.total_weight:g} rows joined an earlier fit; the verdict is about them"]
+        self._sums = replace(both, log_likelihood=before.log_likelihood + new.log_likelihood)
+        self._mixture, self.weights_, self.profiles_ = mixture, mixture.weights, mixture.profiles()
+        self.log_likelihood_ = self._sums.log_likelihood
         return self
 
     def _posterior(self, X: Any) -> tuple[Floats, Floats]:
@@ -321,10 +334,20 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
 
     def _under(self, table: Table) -> Mixture:
-        """This model's mixture, for a table with the same columns."""
-        if [c.name for c in table.columns] != [c.name for c in self._columns]:
-            raise DataError("the model given as init knows other columns than this table")
-        return self._mixture
+        """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
+        marginals, known = marginal_table(table), {column.name: n for n, column in enumerate(self._columns)}
+        rows = np.repeat(marginals[:, None], self.n_components_, axis=1)
+        for n, column in enumerate(table.columns):
+            if column.name in known:
+                mine = known[column.name]
+                codes = [self._columns[mine].code_of(word) for word in column.categories.tolist()]
+                seen = np.flatnonzero(np.array(codes) >= 0)
+                rows[table.first[n] + seen] = self.profiles_[mine].T[np.array(codes)[seen]]
+        if not set(known) & {column.name for column in table.columns}:
+            raise DataError(
+                f"the model given as init knows none of the table's columns ({list(known)[:8]}); give one that does"
+            )
+        return Mixture(self.weights_, normalise_tables(rows + PROBABILITY_FLOOR, table.first), table.first)
 
     # -------------------------------------------------------------- input
 
@@ -338,6 +361,15 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if reset:
             return read_table(X, bins=self.bins, sample_weight=sample_weight)
         return read_table(X, columns=self._columns, sample_weight=sample_weight, group=False)
+
+    def _number_of(self, init: LatentClass) -> int:
+        check_is_fitted(init)
+        if self.n_components not in (None, init.n_components_):
+            raise DataError(
+                f"n_components={self.n_components}, but the model given as init has {init.n_components_} classes; "
+                "leave n_components out"
+            )
+        return init.n_components_
 
     def _check_number(self, table: Table) -> None:
         if self.n_components is None:

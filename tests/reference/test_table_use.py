@@ -1,0 +1,93 @@
+"""Answers about cells and columns against enumeration by hand, and the tools of social science on the estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from tacit import LatentClass, load
+from tacit.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(2, size=400)
+    answers = np.where(rng.random((400, 4)) < 0.85, hidden[:, None], 1 - hidden[:, None])
+    out = pd.DataFrame({f"q{n}": np.where(answers[:, n], "yes", "no") for n in range(4)})
+    out["stars"] = [f"{1 + 2 * a + b}.0" for a, b in zip(hidden, rng.integers(2, size=400), strict=True)]
+    return out.mask(rng.random(out.shape) < 0.15)
+
+
+@pytest.fixture(scope="module")
+def model(frame: pd.DataFrame) -> LatentClass:
+    return LatentClass(2).fit(frame)
+
+
+def by_hand(model: LatentClass, row: pd.Series, target: str) -> np.ndarray:
+    """P(target | the other observed cells of the row), one product per class."""
+    joint = model.weights_.copy()
+    for n, name in enumerate(row.index):
+        if name != target and not pd.isna(row[name]):
+            cell = float(row[name]) if name == "stars" else row[name]
+            joint *= model.profiles_[n][:, list(model.categories_[n]).index(cell)]
+    return joint / joint.sum() @ model.profiles_[list(row.index).index(target)]
+
+
+def test_a_column_from_the_others(frame: pd.DataFrame, model: LatentClass) -> None:
+    words = [float(word) for word in model.categories_[4]]
+    beliefs = np.stack([by_hand(model, row, "stars") for _, row in frame.head(40).iterrows()])
+    values, chance = model.predict_column(frame.head(40), "stars")
+    assert np.allclose(chance, beliefs.max(axis=1))
+    assert [float(v) for v in values] == [words[k] for k in beliefs.argmax(axis=1)]
+    assert np.allclose(model.expect_column(frame.head(40), "stars"), beliefs @ words)
+    with pytest.raises(DataError, match="words"):
+        model.expect_column(frame, "q1")
+
+
+def test_imputed_cells_say_what_impute_does(frame: pd.DataFrame, model: LatentClass) -> None:
+    filled, cells = model.impute(frame), model.imputed_cells(frame)
+    assert not filled.isna().any().any()
+    assert len(cells) == int(frame.isna().sum().sum())
+    written = [filled[name].iloc[row] for row, name in zip(cells["row"], cells["column"], strict=True)]
+    assert set(filled["stars"]) == set(frame["stars"].dropna())  # gaps in the user's spelling: 2.0, not 2
+    assert all(a == b or float(a) == float(b) for a, b in zip(written, cells["value"], strict=True))
+    row = cells.iloc[0]
+    assert row["probability"] == pytest.approx(by_hand(model, frame.iloc[row["row"]], row["column"]).max())
+    matrix = np.array([[0, 1, np.nan], [1, 0, 1], [0, 1, 0]] * 20)
+    assert len(LatentClass(2).fit(matrix).imputed_cells(matrix)) == 20
+
+
+def test_indices_comparison_bootstrap_and_test(frame: pd.DataFrame, model: LatentClass) -> None:
+    indices = model.fit_indices()
+    assert indices["bic"] == pytest.approx(model.bic(frame))
+    assert indices["aic"] == pytest.approx(model.aic(frame))
+    table = model.compare(frame, range(1, 5))
+    assert table["n_components"].tolist() == [1, 2, 3, 4]
+    assert table["log_likelihood"].iloc[1] == pytest.approx(model.log_likelihood_, abs=0.05)
+    assert int(table["bic"].argmin()) == 1
+    found = model.bootstrap(n_draws=30)
+    assert list(found.profiles.columns) == ["class", "column", "category", "probability", "se", "low", "high"]
+    assert len(found.profiles) == 2 * sum(len(words) for words in model.categories_)
+    for part, name in ((found.weights, "weight"), (found.profiles, "probability")):
+        assert ((part["low"] <= part[name] + 1e-12) & (part[name] <= part["high"] + 1e-12)).all()
+    one = LatentClass(1).fit(frame)
+    assert one.ratio_test(n_draws=19).p_value == pytest.approx(0.05)
+    assert model.ratio_test(n_draws=19).p_value > 0.05
+
+
+def test_a_loaded_model_asks_for_rows(frame: pd.DataFrame, model: LatentClass, tmp_path) -> None:
+    model.save(tmp_path / "m.tacit")
+    loaded = load(tmp_path / "m.tacit")
+    with pytest.raises(DataError, match="keeps no rows"):
+        loaded.fit_indices()
+    assert loaded.fit_indices(frame) == pytest.approx(model.fit_indices(), rel=1e-12)
+
+
+def test_results_come_in_the_callers_kind_of_frame(frame: pd.DataFrame) -> None:
+    polars = pl.DataFrame({name: [None if pd.isna(v) else v for v in frame[name]] for name in frame})
+    model = LatentClass(2).fit(polars)
+    for found in (model.impute(polars), model.imputed_cells(polars), model.sample(5), model.compare(polars, [1, 2])):
+        assert isinstance(found, pl.DataFrame)
