@@ -117,9 +117,26 @@ def test_unseen_categories_and_empty_columns_are_told(survey, tmp_path, capsys):
     new.write_text("\n".join([lines[0], ",".join(cells)]) + "\n")
     model = str(tmp_path / "out" / "model.tacit")
     assert main(["impute", str(new), "--model", model, "--out", str(tmp_path / "i")]) == 0
-    assert "1 cells hold a category that the model has never seen, for example 'purple'" in capsys.readouterr().err
+    assert "never seen stand in 1 cells, for example 'purple'" in capsys.readouterr().err
     assert "purple" in (tmp_path / "i" / "imputed.csv").read_text()
     gaps = tmp_path / "gaps.csv"
     gaps.write_text("a,b,c\n" + "x,,u\ny,,v\n" * 20)
     assert main(["table", str(gaps), "--components", "1", "--out", str(tmp_path / "g")]) == 0
     assert "set aside, for example 'b'" in capsys.readouterr().err
+
+
+def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path, capsys):
+    assert fit(survey, tmp_path / "o", "--compare", "3", "--bootstrap", "5", "--quiet") == 0
+    comparison = (tmp_path / "o" / "comparison.csv").read_text().splitlines()
+    assert comparison[0].startswith("n_components,log_likelihood,n_parameters")
+    assert [line.split(",")[0] for line in comparison[1:]] == ["1", "2", "3"]
+    intervals = (tmp_path / "o" / "intervals.csv").read_text().splitlines()
+    assert intervals[0] == "class,column,category,probability,se,low,high"
+    assert len(intervals) == len((tmp_path / "o" / "profiles.csv").read_text().splitlines())
+    model = str(tmp_path / "o" / "model.tacit")
+    assert main(["impute", str(survey), "--model", model, "--out", str(tmp_path / "i"), "--quiet"]) == 0
+    cells = pc.read_csv(tmp_path / "i" / "cells.csv").to_pydict()
+    assert list(cells) == ["row", "column", "value", "probability"]
+    gaps = pc.read_csv(survey, convert_options=pc.ConvertOptions(strings_can_be_null=True)).to_pydict()
+    assert all(gaps[name][row - 1] is None for row, name in zip(cells["row"], cells["column"], strict=True))
+    assert len(cells["row"]) == sum(cell is None for name, column in gaps.items() for cell in column)

@@ -37,7 +37,7 @@ def test_many_numbers_name_bins():
 
 def test_a_column_of_gaps_is_set_aside_and_one_category_is_kept():
     frame = pd.DataFrame({"a": ["x", "y"] * 10, "gap": [None] * 20, "one": ["z"] * 20})
-    with pytest.warns(DataWarning, match="set aside, for example 'gap'"):
+    with pytest.warns(DataWarning, match="set aside: 1, for example 'gap'"):
         model = LatentClass(2).fit(frame)
     assert [len(words) for words in model.categories_] == [2, 1]
     assert model.joint_.prob({"one": "z"}) == pytest.approx(1)
@@ -45,7 +45,7 @@ def test_a_column_of_gaps_is_set_aside_and_one_category_is_kept():
 
 def test_unseen_categories_are_missing_and_told():
     model = LatentClass(2).fit(pd.DataFrame({"a": ["x", "y"] * 10, "b": [1, 2] * 10}))
-    with pytest.warns(DataWarning, match="1 cells .*'new' in column 'a'"):
+    with pytest.warns(DataWarning, match="never seen stand in 1 cells.*'new' in column 'a'"):
         beliefs = model.predict_proba(pd.DataFrame({"a": ["new"], "b": [1]}))
     np.testing.assert_allclose(beliefs, model.predict_proba(pd.DataFrame({"a": [None], "b": [1]})))
 

@@ -26,13 +26,16 @@ SHOWN = 8
 @click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
 @click.option("--select", type=click.Choice(["heldout", "bic"]), default="heldout", show_default=True)
 @click.option("--smoothing", type=float, help="Pseudo-rows per class; 0: maximum likelihood.")
+@click.option("--compare", "most", type=int, metavar="F", help="Also fit 1 … F classes: comparison.csv.")
+@click.option("--bootstrap", "draws", type=int, metavar="N", help="Intervals from N resampled tables: intervals.csv.")
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @output_options("tacit-table")
 def table(
     table_file: str, components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
-    select: str, smoothing: float | None, engine: str, threads: int | None, strict: bool,
+    select: str, smoothing: float | None, most: int | None, draws: int | None, engine: str, threads: int | None,
+    strict: bool,
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Hidden classes and the joint distribution of a table of categories, gaps allowed.
@@ -66,6 +69,14 @@ def table(
     found = {"class": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
     results.table("classes", {rows.id_name: rows.ids, **found}, main=True)
     results.table("profiles", profile_columns(model))
+    if most:
+        with talk.doing(f"comparing 1 to {most} classes"):
+            comparison = model.compare(rows.data, range(1, most + 1), sample_weight=weight)
+        results.table("comparison", dict(zip(comparison.column_names, comparison.columns, strict=True)))
+    if draws:
+        with talk.doing(f"resampling {draws} tables"):
+            profiles = model.bootstrap(n_draws=draws).profiles
+        results.table("intervals", dict(zip(profiles.column_names, profiles.columns, strict=True)))
     results.model("LatentClass", *model_state(model))
     command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"n_columns": len(model.categories_), "weights": model.weights_.tolist()}

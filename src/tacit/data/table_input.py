@@ -102,7 +102,7 @@ def _learn(array: Any, name: str | int, bins: int | None) -> tuple[NDArray[np.in
         if bins is None:
             raise DataError(
                 f"column {name!r} holds {len(words):,} distinct numbers, at most {MOST_NUMBERS} can be categories; "
-                f"give bins=10 to cut such columns into intervals, or leave the column out"
+                "give bins=10 (--bins 10) to cut such columns into intervals, or leave the column out"
             )
         return _learn_bins(words.astype(np.float64), codes, name, bins)
     if len(words) > MOST_CATEGORIES:
@@ -160,7 +160,7 @@ def _apply(
         kept.append((codes, known))
     if unseen:
         warnings.warn(
-            f"{unseen:,} cells hold a category that the model has never seen, for example {example[:200]}; "
+            f"categories that the model has never seen stand in {unseen:,} cells, for example {example[:200]}; "
             "they are treated as missing",
             DataWarning,
             stacklevel=4,
@@ -228,7 +228,7 @@ def _check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
 def _tell_empty(names: list[str | int]) -> None:
     if names:
         warnings.warn(
-            f"{len(names)} columns hold no value at all and are set aside, for example {names[0]!r}",
+            f"columns without a single value are set aside: {len(names)}, for example {names[0]!r}",
             DataWarning,
             stacklevel=5,
         )
