@@ -107,7 +107,7 @@ def run(system: str, name: str) -> dict:
     codes = load(name)
     fit = FIT[system]
     fit(codes[:500], 1)  # imports and first calls are not what is measured
-    slow = system != "tacit" and len(codes) * (1 + 20 * bool((codes < 0).any())) > 100_000
+    slow = system != "tacit" and len(codes) * (1 + 20 * bool((codes < 0).any())) > 1_000_000
     few, more = (1, 2) if slow else (5, 25)
     begin = time.process_time()
     fit(codes, few)

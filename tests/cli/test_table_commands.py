@@ -122,7 +122,7 @@ def test_unseen_categories_and_empty_columns_are_told(survey, tmp_path, capsys):
     gaps = tmp_path / "gaps.csv"
     gaps.write_text("a,b,c\n" + "x,,u\ny,,v\n" * 20)
     assert main(["table", str(gaps), "--components", "1", "--out", str(tmp_path / "g")]) == 0
-    assert "set aside, for example 'b'" in capsys.readouterr().err
+    assert "set aside: 1, for example 'b'" in capsys.readouterr().err
 
 
 def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path, capsys):
