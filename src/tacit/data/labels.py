@@ -22,6 +22,8 @@ Abstain = Sequence[Any]
 Gold = tuple[Any, Any]
 """Known answers: a column of tasks and a column of labels."""
 NO_GOLD = -1
+RULED_OUT = -1e9
+"""Log-probability of a class that a known answer excludes: no evidence can outweigh it."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,6 @@ class Labels:
         """The table row of every label: worker · K + label."""
         return self.workers * np.int32(self.n_classes) + self.given
 
-    @property
-    def n_pinned(self) -> int:
-        return 0 if self.gold is None else self.n_classes
-
     def cells(self, begin: int, end: int) -> RaggedCells:
         """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
         low, high = self.offsets[begin], self.offsets[end]
@@ -84,6 +82,16 @@ class Labels:
 
     def weights(self, begin: int, end: int) -> None:
         return None
+
+    def spread(self, log_table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log-table that `cells` point into: a known answer's cell rules out every other class."""
+        if self.gold is None:
+            return log_table
+        return np.vstack([log_table, np.where(np.eye(self.n_classes) > 0, 0.0, RULED_OUT)])
+
+    def gather(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums over the workers' cells alone."""
+        return sums[: self.n_workers * self.n_classes]
 
     def subset(self, keep: NDArray[np.bool_]) -> Labels:
         """The same tasks and workers with only the labels in `keep`."""

@@ -15,9 +15,6 @@ from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, Cells
 
 PART_ROWS = BLOCK_ROWS * PART_BLOCKS
 
-RULED_OUT = -1e9
-"""Log-probability of a class that a known answer excludes: no evidence can outweigh it."""
-
 Sink = Callable[[int, Floats, Floats], None]
 """Takes the index of the first row of a part, its posterior and its log-likelihood."""
 
@@ -25,16 +22,15 @@ Sink = Callable[[int, Floats, Floats], None]
 class CodedRows(Protocol):
     """What an engine needs of a data type: its size, its cells in a range of rows, their weights.
 
-    A row whose class is known carries one more cell, C + class, where C is the size of the table: `n_pinned`
-    is the number of classes when such rows exist, else 0.
+    `cells` may point into another table than the parameters': `spread` makes that one, `gather` takes its sums back.
     """
 
     @property
     def n_rows(self) -> int: ...
-    @property
-    def n_pinned(self) -> int: ...
     def cells(self, begin: int, end: int) -> Cells: ...
     def weights(self, begin: int, end: int) -> Floats | None: ...
+    def spread(self, log_table: Floats) -> Floats: ...
+    def gather(self, sums: Floats) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,8 @@ class MemoryEngine:
 
     def sums(self, params: Mixture) -> Sums:
         """Blocks are added in order into their part, parts in order: the same bits on every engine."""
-        log_weights, log_table = params.log_weights(), self._log_table(params)
-        log_likelihood, totals, table = 0.0, np.zeros(params.n_classes), np.zeros_like(params.table)
+        log_weights, log_table = params.log_weights(), self.rows_.spread(params.log_table())
+        log_likelihood, totals, table = 0.0, np.zeros(params.n_classes), np.zeros_like(log_table)
         for begin in range(0, self.n_rows, PART_ROWS):
             end = min(begin + PART_ROWS, self.n_rows)
             part = kernels.mixture_sums(
@@ -82,19 +78,12 @@ class MemoryEngine:
             )
             log_likelihood += part[0]
             totals += part[1]
-            table += part[2][: len(table)]
-        return Sums(log_likelihood, totals, table)
-
-    def _log_table(self, params: Mixture) -> Floats:
-        """The log-table, with one row per class that rules out every other class when answers are known."""
-        log_table = params.log_table()
-        if not self.rows_.n_pinned:
-            return log_table
-        return np.vstack([log_table, np.where(np.eye(params.n_classes) > 0, 0.0, RULED_OUT)])
+            table += part[2]
+        return Sums(log_likelihood, totals, self.rows_.gather(table))
 
     def rows(self, params: Mixture, sink: Sink) -> None:
         """Hands the posterior (rows, F) and log-likelihood (rows,) of each part to `sink`, in order."""
-        log_weights, log_table = params.log_weights(), self._log_table(params)
+        log_weights, log_table = params.log_weights(), self.rows_.spread(params.log_table())
         for begin in range(0, self.n_rows, PART_ROWS):
             cells = self.rows_.cells(begin, min(begin + PART_ROWS, self.n_rows))
             sink(begin, *kernels.mixture_rows(cells, log_weights, log_table, threads=self.threads))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tacit.data.labels import Labels
 from tacit.data.table import Table
 from tacit.errors import DataError
-from tacit.kernels import pair_counts
+from tacit.kernels import DenseCodes, pair_counts
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -108,7 +108,7 @@ def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCount
 def count_table_pairs(table: Table, *, threads: int = 1) -> PairCounts:
     """All pairs of a dense table in one pass; rows with weights count as often as their weight says."""
     if table.row_weight is None:
-        upper = pair_counts(table.cells(0, table.n_rows), threads=threads)
+        upper = pair_counts(DenseCodes(np.ascontiguousarray(table.codes), table.first), threads=threads)
         return PairCounts(sp.csr_array(np.triu(upper) + np.triu(upper, 1).T), table.first)
     rows, columns = np.nonzero(table.present)
     at = table.first[:-1][columns] + table.codes[rows, columns]

@@ -1,0 +1,56 @@
+"""Packed columns: the same cells, the same sums, whatever is packed with what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.data.packing import pack_columns, plan_groups
+from tacit.data.table import Column, Table
+from tacit.engine.memory import MemoryEngine, posterior_of
+from tacit.factor.table_pool import random_start
+
+SIZES = {"binary": [2] * 23, "mixed": [2, 3, 10, 2, 7, 4, 1, 2, 2, 5], "wide": [2, 300, 2, 3, 2, 2]}
+
+
+def made(sizes: list[int], gaps: float, seed: int = 0, n_rows: int = 4_000) -> Table:
+    rng = np.random.default_rng(seed)
+    dtype = np.uint16 if max(sizes) > 254 else np.uint8
+    codes = np.stack([rng.integers(size, size=n_rows) for size in sizes], axis=1).astype(dtype)
+    codes[rng.random(codes.shape) < gaps] = np.iinfo(dtype).max
+    columns = tuple(Column(str(n), np.arange(size)) for n, size in enumerate(sizes))
+    return Table(codes, columns, rng.random(n_rows))
+
+
+@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize("gaps", [0.0, 0.2, 1.0])
+def test_packing_changes_no_sum(kind: str, gaps: float) -> None:
+    table = made(SIZES[kind], gaps)
+    assert table.packing is not None
+    assert table.packing.codes.shape[1] < table.n_columns
+    plain = made(SIZES[kind], gaps)
+    plain.__dict__["packing"] = None
+    mixture = random_start(table, 5, np.random.default_rng(1))
+    packed, unpacked = MemoryEngine(table, 1).sums(mixture), MemoryEngine(plain, 1).sums(mixture)
+    assert packed.log_likelihood == pytest.approx(unpacked.log_likelihood, rel=1e-12)
+    assert np.allclose(packed.totals, unpacked.totals, rtol=1e-10)
+    assert np.allclose(packed.table, unpacked.table, rtol=1e-10, atol=1e-10)
+    for mine, theirs in zip(*(posterior_of(MemoryEngine(t, 2), mixture) for t in (table, plain)), strict=True):
+        assert np.allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_a_state_stands_for_the_cells_of_its_rows() -> None:
+    table = made(SIZES["mixed"], 0.3, n_rows=500)
+    packing = pack_columns(table.codes, table.first)
+    assert packing is not None
+    for row, packed in zip(table.codes[:50], packing.codes[:50], strict=True):
+        cells = {int(table.first[n]) + int(code) for n, code in enumerate(row) if code < np.diff(table.first)[n]}
+        spread = packing.spread[packing.first[:-1] + packed]
+        assert set(spread.tocoo().coords[1].tolist()) == cells
+
+
+def test_few_rows_are_not_packed_far() -> None:
+    states = np.full(40, 2, np.intp)
+    assert len(plan_groups(5, states)) == 40
+    assert len(plan_groups(1_000_000, states)) == 5
+    assert sum(group.stop - group.start for group in plan_groups(700, states)) == 40
