@@ -23,6 +23,7 @@ from sklearn.base import clone
 from tacit.models import load
 from tacit.models.base import LatentModel
 
+
 @dataclass(frozen=True)
 class Labelled:
     """Data for models that learn from a label: rows, and one label each."""

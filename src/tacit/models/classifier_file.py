@@ -1,4 +1,4 @@
-"""What the model file of a latent class classifier holds: the classes of all labels side by side, and whose they are."""
+"""What the model file of a classifier holds: the latent classes of all labels side by side, and whose they are."""
 
 from __future__ import annotations
 

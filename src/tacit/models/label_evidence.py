@@ -132,8 +132,8 @@ def examine_classifier(
         named = ", ".join(f"{label!r} ({n:g})" for label, n in rare[:5]) + (", …" if len(rare) > 5 else "")
         examiner.doubt(
             "caution",
-            f"{len(rare)} of {len(labels)} labels have fewer than {FEW_ROWS} rows, so little is known of them: {named}; "
-            "bring more of their rows or join labels.",
+            f"{len(rare)} of {len(labels)} labels have fewer than {FEW_ROWS} rows, so little is known of them: "
+            f"{named}; bring more of their rows or join labels.",
         )
     if figures is None:
         examiner.doubt("caution", "There were too few rows to leave some out, so nothing shows that the labels follow.")
