@@ -49,19 +49,17 @@ def read_column(described: dict[str, Any]) -> Column:
     wanted, dtype = KINDS[described["kind"]]
     if not values or not all(type(value) is wanted for value in values):
         raise ValueError(f"column {name!r} has categories that are not {described['kind']}")
-    if len(set(values)) < len(values):
-        raise ValueError(f"column {name!r} has a category twice")
+    if len(set(values)) < len(values) or (wanted is float and not np.isfinite(values).all()):
+        raise ValueError(f"column {name!r} has a category twice, or one that is not finite")
     categories: Names = np.array(values, dtype)
-    if dtype is np.float64 and not np.isfinite(categories).all():
-        raise ValueError(f"column {name!r} has a category that is not a finite number")
     edges, centres = described.get("edges"), described.get("centres")
     if edges is None and centres is None:
         return Column(name, categories)
     inner, means = np.array(edges, np.float64), np.array(centres, np.float64)
     if inner.shape != (len(values) - 1,) or means.shape != (len(values),):
         raise ValueError(f"column {name!r} has {inner.size} bin edges for {len(values)} intervals")
-    if not (np.isfinite(inner).all() and np.isfinite(means).all() and (np.diff(inner) > 0).all()):
-        raise ValueError(f"column {name!r} has bin edges that do not rise or are not finite")
+    if not np.isfinite([*inner, *means]).all() or (np.diff(inner) <= 0).any():
+        raise ValueError(f"column {name!r} has bin edges that do not rise, or are not finite")
     return Column(name, categories, inner, means)
 
 
@@ -77,14 +75,12 @@ def read_columns(described: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
 
 
 def check_numbers(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Every array has the shape its names ask for and holds finite numbers, none negative."""
+    """Every array has the shape its names ask for and holds numbers, none negative; the reader saw they are finite."""
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise ValueError(f"{name} has shape {arrays[name].shape}, its names ask for {shape}")
-        if arrays[name].dtype != np.float64 or not np.isfinite(arrays[name]).all():
-            raise ValueError(f"{name} holds something that is not a finite number")
-        if (arrays[name] < 0).any():
-            raise ValueError(f"{name} holds a negative number")
+        if arrays[name].dtype != np.float64 or (arrays[name] < 0).any():
+            raise ValueError(f"{name} holds a negative number, or numbers of another type")
 
 
 def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
@@ -104,8 +100,8 @@ def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
 def read_path(arrays: Arrays) -> NDArray[np.float64]:
     """The objective after every iteration."""
     path = arrays["objective_path"]
-    if path.ndim != 1 or not path.size or path.dtype != np.float64 or not np.isfinite(path).all():
-        raise ValueError("objective_path is not a list of finite numbers")
+    if path.ndim != 1 or not path.size or path.dtype != np.float64:
+        raise ValueError("objective_path is not a list of numbers")
     return path
 
 
@@ -132,10 +128,9 @@ def fit_story(model: Any) -> dict[str, Any]:
 def restore_story(model: Any, metadata: dict[str, Any], columns: Sequence[Column]) -> None:
     """Give `model` what `fit_story` told."""
     model.n_iter_, model.converged_ = typed(metadata, "n_iter", int), typed(metadata, "converged", bool)
-    numbers = [typed(metadata, name, float) for name in ("log_likelihood", "objective")]
-    if model.n_iter_ < 0 or not np.isfinite(numbers).all():
-        raise ValueError("n_iter, log_likelihood or objective is no possible number")
-    model.log_likelihood_, model.objective_ = numbers
+    if model.n_iter_ < 0:
+        raise ValueError(f"n_iter is {model.n_iter_}")
+    model.log_likelihood_, model.objective_ = (typed(metadata, name, float) for name in ("log_likelihood", "objective"))
     model.n_features_in_ = typed(metadata, "n_features_in", int)
     features = metadata["feature_names_in"]
     if features is not None:
@@ -156,10 +151,11 @@ def restore_story(model: Any, metadata: dict[str, Any], columns: Sequence[Column
 
 
 def typed(metadata: dict[str, Any], name: str, wanted: type) -> Any:
-    """An entry of that very type."""
-    if type(metadata[name]) is not wanted:
+    """An entry of that very type, finite if it is a number."""
+    value = metadata[name]
+    if type(value) is not wanted or (wanted is float and not np.isfinite(value)):
         raise ValueError(f"{name} is not {wanted.__name__}")
-    return metadata[name]
+    return value
 
 
 def _words(values: Any, name: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import narwhals as nw
@@ -59,13 +60,27 @@ def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
         return pa.array(words.tolist())
     values: list[Any] = words.tolist()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        values = [value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
-                  for value in values]  # fmt: skip
+        values = _spelled(words, pc.unique(array).to_pylist())
     elif pa.types.is_integer(kind) and words.dtype.kind == "f":
         values = [round(value) for value in values]
     elif words.dtype.kind == "O":  # numbers met a model of words: all become words
         array, kind = array.cast(pa.string()), pa.string()
     return pc.replace_with_mask(array, pa.array(gaps), pa.array(values).cast(kind))
+
+
+def _spelled(words: NDArray[Any], seen: Iterable[Any]) -> list[str]:
+    """Categories as text; numbers as the column itself spells them, where it does (`1.50`)."""
+    spelling: dict[float, str] = {}
+    if words.dtype.kind in "iuf":
+        for word in sorted(word for word in seen if isinstance(word, str)):
+            with suppress(ValueError):
+                spelling.setdefault(float(word), word)
+    return [
+        value
+        if isinstance(value, str)
+        else spelling.get(value, f"{value:g}" if isinstance(value, float) else str(value))
+        for value in words.tolist()
+    ]
 
 
 def _with_columns(X: Any, frame: Any, filled: Mapping[Any, Any]) -> Any:
@@ -92,5 +107,8 @@ def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], mixture: Mix
         cells = matrix[:, int(known.name)]
         gaps = np.isnan(cells) if cells.dtype.kind == "f" else np.array([v is None or v != v for v in cells], bool)
         if gaps.any():
-            out[gaps, int(known.name)] = _best(known, column_beliefs(mixture, posterior[gaps], n))
+            words = _best(known, column_beliefs(mixture, posterior[gaps], n))
+            seen = set(cells[~gaps].tolist())
+            text = any(isinstance(value, str) for value in seen)
+            out[gaps, int(known.name)] = _spelled(words, seen) if text else words
     return out
