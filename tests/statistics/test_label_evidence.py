@@ -102,6 +102,16 @@ def test_weights_are_copies_and_zero_is_absent():
     assert one.report_.reasons == other.report_.reasons
 
 
+def test_order_of_rows_and_columns_does_not_matter():
+    rng = np.random.default_rng(6)
+    X, y = told(rng, 120, 0.7)
+    rows, columns = rng.permutation(120), rng.permutation(5)
+    one = LatentClassClassifier(n_jobs=1).fit(X, y)
+    other = LatentClassClassifier(n_jobs=1).fit(X.iloc[rows, columns], y[rows])
+    assert one.n_components_ == other.n_components_
+    np.testing.assert_allclose(other.predict_proba(X.iloc[:, columns]), one.predict_proba(X), atol=1e-8)
+
+
 BAD = {
     "1 of 4 labels are missing, the first in row 2": ["a", None, "b", "b"],
     "1 of 4 labels are missing, the first in row 4": [1.0, 2.0, 1.0, np.nan],

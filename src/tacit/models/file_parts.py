@@ -153,7 +153,7 @@ def restore_story(model: Any, metadata: dict[str, Any], columns: Sequence[Column
 def typed(metadata: dict[str, Any], name: str, wanted: type) -> Any:
     """An entry of that very type, finite if it is a number."""
     value = metadata[name]
-    if type(value) is not wanted or (wanted is float and not np.isfinite(value)):
+    if type(value) is not wanted or (isinstance(value, float) and not np.isfinite(value)):
         raise ValueError(f"{name} is not {wanted.__name__}")
     return value
 
