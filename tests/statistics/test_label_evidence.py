@@ -10,6 +10,7 @@ from tacit import LatentClassClassifier
 from tacit.data.table import Column, Table
 from tacit.errors import DataError
 from tacit.models.label_classes import fold_weights
+from tacit.models.label_evidence import examine_classifier
 from tacit.reproduce.table import find_data
 
 
@@ -155,3 +156,25 @@ def test_untouched_on_real_tables(name):
     assert np.mean(right) >= BARS[name]
     assert model.report_.verdict == "trusted"
     assert abs(model.report_.quantities["left_out"]["accuracy"] - np.mean(right)) < 0.05
+
+
+def test_a_category_never_met_does_not_rule_a_label_out():
+    """With smoothing a label's first meeting with a category is a surprise, not a proof; without it is one."""
+    X = pd.DataFrame({"a": ["x"] * 20 + ["y"] * 20, "b": ["u", "v"] * 20, "c": ["p"] * 20 + ["q"] * 20})
+    y = np.repeat(["l", "r"], 20)
+    strange = pd.DataFrame({"a": ["x"], "b": ["u"], "c": ["q"]})
+    belief = LatentClassClassifier(1).fit(X, y).predict_proba(strange)[0]
+    np.testing.assert_allclose(belief, [0.5, 0.5], atol=1e-6)
+    alone = LatentClassClassifier(1).fit(X, y)._mixture
+    plain = LatentClassClassifier(1, smoothing=0).fit(X, y)._mixture
+    assert alone.table.min() > 0.01
+    assert plain.table.min() < 1e-9
+
+
+def test_calls_may_be_better_than_probabilities():
+    """Labels in groups that no column tells apart: the group is found, within it confidence is misplaced."""
+    figures = {"gain": -0.2, "gain_error": 0.1, "accuracy": 0.12, "frequent_accuracy": 0.02, "accuracy_error": 0.01}
+    figures |= {"claimed_accuracy": 0.12, "claim_error": 0.01}
+    found = examine_classifier(figures, ["a", "b"], np.array([50.0, 50.0]), converged=True)
+    assert found.verdict == "caution"
+    assert "use the labels, not the probabilities" in found.reasons[0]

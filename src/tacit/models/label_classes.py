@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 from tacit.data.sampling import row_hashes
 from tacit.data.table import Column, Table, group_rows
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Floats, Mixture, normalise_tables
 from tacit.errors import DataError
+from tacit.factor.row_starts import marginal_table
 from tacit.refine.em import Refined
+
+LABEL_SMOOTHING = 0.5
+"""Part of a pseudo-row per label shaped like all rows; chosen among 0, 0.25, 0.5, 1 on three halvings of six tables,
+scored on the very halves they left. The log-likelihood of new labels rises where rows are few (Zoo −0.96 to −0.14 nats,
+Splice −0.19 to −0.15) and falls a little on Car (−0.144 to −0.149) and King-Rook (−0.150 to −0.153); accuracy moves by
+0.2 points or less, but on Zoo, where half the table is 51 rows, it fell from 94.8 % to 93.5 %."""
 
 Owners = NDArray[np.intp]
 Fit = Refined[Mixture, Sums]
@@ -49,13 +56,29 @@ def label_counts(table: Table) -> Floats:
     return np.asarray(np.bincount(labels_of(table), weights_of(table), minlength=table.columns[-1].size), np.float64)
 
 
-def stack(fits: Sequence[Fit], labels: Owners, counts: Floats) -> tuple[Mixture, Owners]:
-    """The classes of some labels side by side, and which label each belongs to."""
-    shares = counts[labels] / counts[labels].sum()
+def stack(fits: Sequence[Fit], labels: Owners, seen: Table, smoothing: float) -> tuple[Mixture, Owners]:
+    """The classes of some labels side by side, and which label each belongs to.
+
+    A label's own prior is shaped like its own rows, so a category it never met would rule it out. Part of a pseudo-row
+    shaped like the rows of all labels, `LABEL_SMOOTHING` times `smoothing` of it, keeps it possible.
+    """
+    counts, first = label_counts(seen)[labels], fits[0].params.first
+    shares = counts / counts.sum()
     weights = [fit.params.weights * share for fit, share in zip(fits, shares, strict=True)]
-    table = np.ascontiguousarray(np.hstack([fit.params.table for fit in fits]))
+    pinch = LABEL_SMOOTHING * smoothing * marginal_table(without_label(seen))[:, None]
+    tables = [fit.params.table * count + pinch for fit, count in zip(fits, counts, strict=True)]
     owners = np.repeat(labels, [fit.params.n_classes for fit in fits])
-    return Mixture(np.concatenate(weights), table, fits[0].params.first), owners
+    return Mixture(np.concatenate(weights), normalise_tables(np.hstack(tables), first), first), owners
+
+
+def joint_log_likelihood(mixture: Mixture, owners: Owners, table: Table, n_jobs: int | None) -> float:
+    """log P(columns, label) of all rows, in nats."""
+    total = 0.0
+    for label in np.unique(owners):
+        own = Mixture(mixture.weights[owners == label], mixture.table[:, owners == label], mixture.first)
+        rows = without_label(table.take(labels_of(table) == label))
+        total += float(weights_of(rows) @ posterior_of(MemoryEngine(rows, n_jobs), own)[1])
+    return total
 
 
 def label_beliefs(mixture: Mixture, owners: Owners, table: Table, n_labels: int, n_jobs: int | None) -> Floats:

@@ -69,7 +69,8 @@ class LeftOut:
             "accuracy": self._mean(self.right),
             "frequent_accuracy": self._mean(self.frequent),
             "claimed_accuracy": self._mean(self.claimed),
-            "accuracy_error": self._error(self.claimed - self.right),
+            "claim_error": self._error(self.claimed - self.right),
+            "accuracy_error": self._error(self.right.astype(float) - self.frequent),
         }
 
     def _mean(self, values: NDArray[Any]) -> float:
@@ -145,13 +146,19 @@ def examine_classifier(
 
 def _judge(examiner: Examiner, figures: dict[str, float]) -> None:
     if figures["gain"] <= SURE * figures["gain_error"]:
-        examiner.doubt(
-            "caution",
+        found = (
             f"Labels of rows left out gain {figures['gain']:.3f} ± {figures['gain_error']:.3f} nats a row over giving "
-            "every label its share, no more than chance: the columns tell too little about the label.",
+            "every label its share, no more than chance"
         )
+        better = figures["accuracy"] - figures["frequent_accuracy"] > SURE * figures["accuracy_error"]
+        told = (
+            "though more are called right than the most frequent label has: use the labels, not the probabilities"
+            if better
+            else "so the columns tell too little about the label"
+        )
+        examiner.doubt("caution", f"{found}, {told}.")
     boast = figures["claimed_accuracy"] - figures["accuracy"]
-    if boast > BOAST + SURE * figures["accuracy_error"]:
+    if boast > BOAST + SURE * figures["claim_error"]:
         examiner.doubt(
             "caution",
             f"On rows left out it claims to be right with {figures['claimed_accuracy']:.0%} and is in "
