@@ -13,6 +13,7 @@ import inspect
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,24 @@ from sklearn.base import clone
 from tacit.models import load
 from tacit.models.base import LatentModel
 
+
+@dataclass(frozen=True)
+class Labelled:
+    """Data for models that learn from a label: rows, and one label each."""
+
+    rows: Any
+    labels: Any
+
+
 COMMON = ("max_iter", "tol", "random_state", "n_jobs", "verbose", "engine")
 FITTED = ("n_iter_", "converged_", "log_likelihood_", "objective_", "report_")
 
 
 def check_model(model: LatentModel, data: Any) -> None:
-    """Run every check on a fresh clone fitted to `data`; the first broken promise raises AssertionError."""
+    """Run every check on a fresh clone fitted to `data` (`Labelled`, where the model learns from a label).
+
+    The first broken promise raises AssertionError.
+    """
     for check in CHECKS:
         check(clone(model), data)
 
@@ -49,14 +62,14 @@ def check_common_parameters(model: LatentModel, data: Any) -> None:
 
 def check_fit_returns_self_and_sets_everything(model: LatentModel, data: Any) -> None:
     before = copy.deepcopy(model.get_params(deep=False))
-    assert model.fit(data) is model, "fit must return self"
+    assert _fit(model, data) is model, "fit must return self"
     missing = [name for name in FITTED if not hasattr(model, name)]
     assert not missing, f"fit did not set {missing}"
     assert model.get_params(deep=False) == before, "fit changed a parameter"
 
 
 def check_numbers_are_finite(model: LatentModel, data: Any) -> None:
-    model.fit(data)
+    _fit(model, data)
     for name in ("log_likelihood_", "objective_"):
         assert np.isfinite(getattr(model, name)), f"{name} is not finite"
     for name, value in vars(model).items():
@@ -65,7 +78,7 @@ def check_numbers_are_finite(model: LatentModel, data: Any) -> None:
 
 
 def check_report_speaks(model: LatentModel, data: Any) -> None:
-    report = model.fit(data).report_
+    report = _fit(model, data).report_
     assert report.verdict in ("trusted", "caution", "not identifiable")
     assert all(reason.strip() for reason in report.reasons)
     assert report.verdict == "trusted" or report.reasons, "a doubt needs a reason"
@@ -74,18 +87,18 @@ def check_report_speaks(model: LatentModel, data: Any) -> None:
 
 
 def check_same_bits_again_and_on_threads(model: LatentModel, data: Any) -> None:
-    one, two = clone(model).set_params(n_jobs=1).fit(data), clone(model).set_params(n_jobs=2).fit(data)
+    one, two = (_fit(clone(model).set_params(n_jobs=n), data) for n in (1, 2))
     for (name, left), right in zip(_arrays(one), (value for _, value in _arrays(two)), strict=True):
         assert np.array_equal(left, right), f"{name} depends on the number of threads"
 
 
 def check_objective_never_falls(model: LatentModel, data: Any) -> None:
-    path = model.fit(data).objective_path_
+    path = _fit(model, data).objective_path_
     assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all(), "EM decreased its objective"
 
 
 def check_start_alone(model: LatentModel, data: Any) -> None:
-    assert model.set_params(max_iter=0).fit(data).n_iter_ == 0, "max_iter=0 must give the start alone"
+    assert _fit(model.set_params(max_iter=0), data).n_iter_ == 0, "max_iter=0 must give the start alone"
 
 
 def check_all_iterations(model: LatentModel, data: Any) -> None:
@@ -94,21 +107,21 @@ def check_all_iterations(model: LatentModel, data: Any) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted.fit(data)
+        _fit(fitted, data)
     assert fitted.n_iter_ == 3, "tol=0 must run all of max_iter"
     assert not fitted.converged_, "a fit that met its limit has not converged"
 
 
 def check_pickle(model: LatentModel, data: Any) -> None:
-    model.fit(data)
+    _fit(model, data)
     again = pickle.loads(pickle.dumps(model))
     for (name, left), right in zip(_arrays(model), (value for _, value in _arrays(again)), strict=True):
         assert np.array_equal(left, right), f"{name} changed in a pickle"
-    assert np.array_equal(again.predict(data), model.predict(data)), "a pickled model predicts something else"
+    _check_same_answers(model, again, data, "in a pickle")
 
 
 def check_model_file(model: LatentModel, data: Any) -> None:
-    model.fit(data)
+    _fit(model, data)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("once.tacit", "twice.tacit")]
         model.save(paths[0])
@@ -116,19 +129,39 @@ def check_model_file(model: LatentModel, data: Any) -> None:
         again.save(paths[1])
         assert paths[0].read_bytes() == paths[1].read_bytes(), "a loaded model saves as something else"
     assert type(again) is type(model)
-    assert np.array_equal(again.predict(data), model.predict(data)), "a loaded model predicts something else"
-    assert np.array_equal(again.predict_proba(data), model.predict_proba(data)), "probabilities changed in the file"
+    _check_same_answers(model, again, data, "in the file")
 
 
 def check_probabilities(model: LatentModel, data: Any) -> None:
-    model.fit(data)
-    beliefs = model.predict_proba(data)
+    _fit(model, data)
+    rows = _rows(data)
+    beliefs = model.predict_proba(rows)
     assert ((beliefs >= 0) & (beliefs <= 1)).all()
     np.testing.assert_allclose(beliefs.sum(axis=1), 1.0, atol=1e-12)
     classes = getattr(model, "classes_", np.arange(beliefs.shape[1]))  # hidden classes have numbers for names
-    assert np.array_equal(classes[beliefs.argmax(axis=1)], model.predict(data)), "predict is not the argmax"
+    assert np.array_equal(classes[beliefs.argmax(axis=1)], model.predict(rows)), "predict is not the argmax"
     if hasattr(model, "probabilities_"):
         np.testing.assert_allclose(beliefs, model.probabilities_, atol=1e-9)
+
+
+def _fit(model: LatentModel, data: Any) -> Any:
+    return model.fit(data.rows, data.labels) if isinstance(data, Labelled) else model.fit(data)
+
+
+def _rows(data: Any) -> Any:
+    return data.rows if isinstance(data, Labelled) else data
+
+
+def _check_same_answers(model: Any, again: Any, data: Any, where: str) -> None:
+    for name in ("predict", "predict_proba", "transform"):
+        if hasattr(model, name):
+            left, right = (np.asarray(getattr(one, name)(_rows(data))) for one in (model, again))
+            assert _equal(left, right), f"{name} changed {where}"
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Equal cell by cell, gaps included."""
+    return left.shape == right.shape and bool(np.all((left == right) | ((left != left) & (right != right))))
 
 
 def _arrays(model: LatentModel) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
+from tacit import LatentClassClassifier, LatentClassImputer
 from tacit.cli.main import main
+from tacit.io.read import read_columns
 from tacit.io.write import write_columns
 
 
@@ -76,6 +78,32 @@ def test_a_saved_model_is_used(survey, tmp_path, capsys):
     said = capsys.readouterr().err.splitlines()
     assert "did you mean" in said[0]
     assert said[2].index("^") == said[1].index("agee")
+
+
+def test_a_saved_classifier_predicts_its_label(survey, tmp_path, capsys):
+    rows = read_columns(survey)
+    told = np.array(["yes" if age > 30 else "no" for age in map(float, rows["age"].to_pylist())])
+    model = tmp_path / "m.tacit"
+    LatentClassClassifier(1).fit(rows.select([f"q{n}" for n in range(5)]), told).save(model)
+    arguments = ["predict", str(survey), "--model", str(model)]
+    assert main([*arguments, "--id", "person", "--out", str(tmp_path / "p")]) == 0
+    assert "200 rows: their label predicted" in capsys.readouterr().err
+    written = pc.read_csv(tmp_path / "p" / "predictions.csv")
+    assert written.column_names == ["person", "value", "probability"]
+    assert np.mean(np.array(written["value"].to_pylist()) == told) > 0.95
+    assert min(written["probability"].to_pylist()) >= 0.5
+    assert main([*arguments, "--target", "q0", "--out", str(tmp_path / "t")]) == 3
+    assert "predicts its own label; leave --target out" in capsys.readouterr().err
+    assert main(["impute", str(survey), "--model", str(model), "--out", str(tmp_path / "i")]) == 3
+    assert "holds a LatentClassClassifier, not a table's model" in capsys.readouterr().err
+
+
+def test_a_saved_imputer_serves_the_table_commands(survey, tmp_path):
+    model = tmp_path / "m.tacit"
+    LatentClassImputer(2).fit(read_columns(survey).select([f"q{n}" for n in range(5)])).save(model)
+    assert main(["impute", str(survey), "--model", str(model), "--out", str(tmp_path / "i"), "--quiet"]) == 0
+    filled = pc.read_csv(tmp_path / "i" / "imputed.csv")
+    assert all(word in ("no", "yes") for n in range(5) for word in filled[f"q{n}"].to_pylist())
 
 
 BAD = {

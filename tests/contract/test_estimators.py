@@ -17,9 +17,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tacit
 import tacit.models
-from tacit.models import REGISTRY, DawidSkene, LatentClass
+from tacit.models import REGISTRY, DawidSkene, LatentClass, LatentClassClassifier, LatentClassImputer
 from tacit.simulate import crowd
-from tacit.testing import CHECKS
+from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -34,13 +34,20 @@ def answers():
     return frame.mask(rng.random(frame.shape) < 0.1)
 
 
+def labelled_answers():
+    frame = answers()
+    return Labelled(frame.drop(columns="word"), frame["word"].fillna("none").to_numpy())
+
+
 CASES = {
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),
+    "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
+    "LatentClassImputer": (LatentClassImputer(3), answers),
 }
 
 
-@parametrize_with_checks([DawidSkene(), LatentClass()])
+@parametrize_with_checks([DawidSkene(), LatentClass(), LatentClassClassifier(), LatentClassImputer()])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

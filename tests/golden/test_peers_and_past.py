@@ -13,6 +13,7 @@ import tacit
 from tacit.data.labels import assemble
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import stack_confusions
+from tacit.models import REGISTRY
 from tacit.simulate import crowd
 
 HERE = Path(__file__).parent
@@ -49,6 +50,6 @@ def test_models_of_every_version_load_and_predict_the_same(path):
         assert model.workers_.num_rows == 6
 
 
-@pytest.mark.parametrize("name", ["DawidSkene", "LatentClass"])
+@pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_this_version_has_a_stored_model(name):
     assert any(path.name == f"{name}-{tacit.__version__}.tacit" for path in STORED)

@@ -10,6 +10,7 @@ from tacit.cli.common import Results, Talk, chosen_columns, column_options, outp
 
 if TYPE_CHECKING:
     from tacit.models.latent_class import LatentClass
+    from tacit.models.latent_class_classifier import LatentClassClassifier
 
 
 @click.command()
@@ -33,12 +34,12 @@ def predict(
     from tacit.cli.labels import read_label_file
     from tacit.data.label_input import read_labels
     from tacit.errors import DataError
-    from tacit.models import DawidSkene, LatentClass, load
+    from tacit.models import DawidSkene, LatentClass, LatentClassClassifier, load
 
     talk = Talk(quiet)
     with talk.doing("reading"):
         model = load(model_file)
-    if isinstance(model, LatentClass):
+    if isinstance(model, LatentClass | LatentClassClassifier):
         return predict_rows(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
     if not isinstance(model, DawidSkene):
         raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
@@ -60,24 +61,31 @@ def predict(
 
 
 def predict_rows(
-    model: LatentClass, data_file: str, model_file: str, target: str | None, id_: str | None,
+    model: LatentClass | LatentClassClassifier, data_file: str, model_file: str, target: str | None, id_: str | None,
     talk: Talk, results: Results, json_: bool,
 ) -> int:  # fmt: skip
-    """The class of every row, or the most probable value of one column given the others."""
+    """The class or label of every row, or the most probable value of one column given the others."""
     from tacit.cli.rows import read_rows, under
+    from tacit.errors import DataError
+    from tacit.models import LatentClass
 
     if target is not None:
+        if not isinstance(model, LatentClass):
+            raise DataError(f"{model_file} holds a classifier, which predicts its own label; leave --target out")
         model.joint_.index(target)
     rows = read_rows(data_file, id_)
+    names = getattr(model, "classes_", None)  # hidden classes have numbers for names
     with talk.heeding_warnings():
         data = under(model, rows.all, target)
-        if target is None:
-            beliefs = model.predict_proba(data)
-            values, chance = beliefs.argmax(axis=1), beliefs.max(axis=1)
-        else:
+        if isinstance(model, LatentClass) and target is not None:
             values, chance = model.predict_column(data, target)
+        else:
+            beliefs = model.predict_proba(data)
+            best, chance = beliefs.argmax(axis=1), beliefs.max(axis=1)
+            values = best if names is None else names[best]
     results.table("predictions", {rows.id_name: rows.ids, "value": values, "probability": chance}, main=True)
     results.summary({"command": "predict", "model": model_file, "n_rows": data.num_rows, "target": target}, json_)
     wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
-    talk.say(f"{data.num_rows:,} rows: {'their class' if target is None else target} predicted{wrote}")
+    what = target or ("their class" if names is None else "their label")
+    talk.say(f"{data.num_rows:,} rows: {what} predicted{wrote}")
     return 0

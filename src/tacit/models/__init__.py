@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from tacit.models.dawid_skene import DawidSkene
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
+    from tacit.models.latent_class_imputer import LatentClassImputer
 
 REGISTRY = {
     "DawidSkene": "tacit.models.dawid_skene",
     "LatentClass": "tacit.models.latent_class",
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
+    "LatentClassImputer": "tacit.models.latent_class_imputer",
 }
 """Estimators and their modules, imported when asked for: scikit-learn takes its time."""
 
-__all__ = ["REGISTRY", "DawidSkene", "LatentClass", "LatentClassClassifier", "load"]
+__all__ = ["REGISTRY", "DawidSkene", "LatentClass", "LatentClassClassifier", "LatentClassImputer", "load"]
 
 
 def __getattr__(name: str) -> Any:

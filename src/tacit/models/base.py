@@ -39,12 +39,12 @@ class LatentModel(BaseEstimator, ABC):
 
     @classmethod
     def _from_file(cls, file: ModelFile, source: str) -> Self:
-        parameters = file.metadata.get("parameters", {})
         known = set(cls._get_param_names())
-        model = cls(**{name: _tupled(value) for name, value in parameters.items() if name in known})
         try:
+            parameters = file.metadata.get("parameters", {})
+            model = cls(**{name: _tupled(value) for name, value in parameters.items() if name in known})
             model._restore(file.arrays, file.metadata)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise ModelFileError(f"{source} holds an inconsistent {file.name} model ({error}); fit it again") from error
         return model
 

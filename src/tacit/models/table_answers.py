@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -77,8 +77,7 @@ def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
         return pa.array(words.tolist())
     values: list[Any] = words.tolist()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        spelled = _spellings(array)
-        values = [value if isinstance(value, str) else spelled.get(float(value), f"{value:g}") for value in values]
+        values = _spelled(words, pc.unique(array).to_pylist())
     elif pa.types.is_integer(kind) and words.dtype.kind == "f":
         values = [round(value) for value in values]
     elif words.dtype.kind == "O":  # numbers met a model of words: all become words
@@ -86,13 +85,19 @@ def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
     return pc.replace_with_mask(array, pa.array(gaps), pa.array(values).cast(kind))
 
 
-def _spellings(array: Any) -> dict[float, str]:
-    """How a column of text writes its numbers: a gap is filled in the user's own hand, `2.0` where others say 2.0."""
-    found: dict[float, str] = {}
-    for word in sorted(pc.unique(array).drop_null().to_pylist(), reverse=True):
-        with suppress(ValueError):
-            found[float(word)] = word
-    return found
+def _spelled(words: NDArray[Any], seen: Iterable[Any]) -> list[str]:
+    """Categories as text; numbers as the column itself spells them, where it does (`1.50`)."""
+    spelling: dict[float, str] = {}
+    if words.dtype.kind in "iuf":
+        for word in sorted(word for word in seen if isinstance(word, str)):
+            with suppress(ValueError):
+                spelling.setdefault(float(word), word)
+    return [
+        value
+        if isinstance(value, str)
+        else spelling.get(value, f"{value:g}" if isinstance(value, float) else str(value))
+        for value in words.tolist()
+    ]
 
 
 def _with_columns(X: Any, frame: Any, filled: Mapping[Any, Any]) -> Any:
@@ -123,5 +128,8 @@ def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], mixture: Mix
     for n, known in enumerate(columns):
         gaps = _matrix_gaps(matrix, known)
         if gaps.any():
-            out[gaps, int(known.name)] = _best(known, column_beliefs(mixture, posterior[gaps], n))
+            words = _best(known, column_beliefs(mixture, posterior[gaps], n))
+            seen = set(matrix[~gaps, int(known.name)].tolist())
+            text = any(isinstance(value, str) for value in seen)
+            out[gaps, int(known.name)] = _spelled(words, seen) if text else words
     return out

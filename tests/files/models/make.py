@@ -1,6 +1,6 @@
 """Stores one model per version with its predictions: every later version must load it and predict the same.
 
-    python tests/files/models/make.py      # adds what this version lacks; a stored file is never written again
+python tests/files/models/make.py      # adds what this version lacks; a stored file is never written again
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from tacit.simulate import crowd
 HERE = Path(__file__).parent
 
 
-def labels() -> tuple[Any, pd.DataFrame]:
+Made = tuple[Any, pd.DataFrame, Any]  # a model, its data, and the labels it learns from (or None)
+
+
+def labels() -> Made:
     made = crowd(n_tasks=40, n_workers=6, n_classes=3, labels_per_task=4, random_state=0)
     frame = made.labels.to_pandas().replace({"label": {0: "ant", 1: "bee", 2: "crow"}})
-    return tacit.DawidSkene(), frame
+    return tacit.DawidSkene(), frame, None
 
 
-def table() -> tuple[Any, pd.DataFrame]:
+def table() -> Made:
     """Every type of category, gaps, and a column that wants bins."""
     rng = np.random.default_rng(0)
     hidden = rng.integers(0, 2, 120)
@@ -44,10 +47,25 @@ def table() -> tuple[Any, pd.DataFrame]:
     ).astype({"word": object})
     frame.loc[::7, "word"] = None
     frame.loc[::11, "age"] = np.nan
-    return tacit.LatentClass(2, bins=6), frame
+    return tacit.LatentClass(2, bins=6), frame, None
 
 
-MODELS: dict[str, Callable[[], tuple[Any, pd.DataFrame]]] = {"DawidSkene": labels, "LatentClass": table}
+def imputer() -> Made:
+    return tacit.LatentClassImputer(2, bins=6), table()[1], None
+
+
+def classifier() -> Made:
+    """The same table, its words the label; a gap there is a word too."""
+    frame = table()[1]
+    return tacit.LatentClassClassifier(2, bins=6), frame.drop(columns="word"), frame["word"].fillna("none")
+
+
+MODELS: dict[str, Callable[[], Made]] = {
+    "DawidSkene": labels,
+    "LatentClass": table,
+    "LatentClassClassifier": classifier,
+    "LatentClassImputer": imputer,
+}
 
 
 def main() -> None:
@@ -55,8 +73,8 @@ def main() -> None:
         stem = HERE / f"{name}-{tacit.__version__}"
         if Path(f"{stem}.tacit").exists():
             continue
-        model, frame = make()
-        model.fit(frame).save(f"{stem}.tacit")
+        model, frame, target = make()
+        model.fit(frame, target).save(f"{stem}.tacit")
         rows = json.loads(frame.to_json(orient="columns"))
         expected = {
             "labels": {column: list(cells.values()) for column, cells in rows.items()},

@@ -1,0 +1,176 @@
+"""Parts that the files of table models share: columns with typed categories, the mixture, the story of the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.names import Names
+from tacit.data.table import Column
+from tacit.diagnose.report import FitReport, Verdict
+from tacit.engine.mixture import Mixture
+
+Arrays = dict[str, NDArray[Any]]
+
+KINDS: dict[str, tuple[type, Any]] = {
+    "text": (str, object),
+    "integer": (int, np.int64),
+    "decimal": (float, np.float64),
+    "boolean": (bool, np.bool_),
+}
+"""Types of categories: as JSON holds them, and as arrays."""
+ROUNDING = 1e-6
+"""How far from one the probabilities of a stored distribution may sum."""
+
+
+# ---------------------------------------------------------------- columns
+
+
+def describe_column(column: Column) -> dict[str, Any]:
+    """A column as JSON holds it."""
+    kind = {"i": "integer", "u": "integer", "f": "decimal", "b": "boolean"}.get(column.categories.dtype.kind, "text")
+    name = column.name if isinstance(column.name, str) else int(column.name)
+    described: dict[str, Any] = {"name": name, "kind": kind, "categories": column.categories.tolist()}
+    if column.edges is not None:
+        described |= {"edges": column.edges.tolist()}
+    if column.centres is not None:
+        described |= {"centres": column.centres.tolist()}
+    return described
+
+
+def read_column(described: dict[str, Any]) -> Column:
+    """The column that `describe_column` described."""
+    name, values = described["name"], described["categories"]
+    if type(name) not in (str, int):
+        raise ValueError("a column has a name that is neither text nor a number")
+    wanted, dtype = KINDS[described["kind"]]
+    if not values or not all(type(value) is wanted for value in values):
+        raise ValueError(f"column {name!r} has categories that are not {described['kind']}")
+    if len(set(values)) < len(values) or (wanted is float and not np.isfinite(values).all()):
+        raise ValueError(f"column {name!r} has a category twice, or one that is not finite")
+    categories: Names = np.array(values, dtype)
+    edges, centres = described.get("edges"), described.get("centres")
+    if edges is None and centres is None:
+        return Column(name, categories)
+    inner, means = np.array(edges, np.float64), np.array(centres, np.float64)
+    if inner.shape != (len(values) - 1,) or means.shape != (len(values),):
+        raise ValueError(f"column {name!r} has {inner.size} bin edges for {len(values)} intervals")
+    if not np.isfinite([*inner, *means]).all() or (np.diff(inner) <= 0).any():
+        raise ValueError(f"column {name!r} has bin edges that do not rise, or are not finite")
+    return Column(name, categories, inner, means)
+
+
+def read_columns(described: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
+    """All columns, no name twice."""
+    columns = tuple(read_column(one) for one in described)
+    if not columns or len({column.name for column in columns}) < len(columns):
+        raise ValueError("it has no columns, or a column's name twice")
+    return columns
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def check_numbers(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Every array has the shape its names ask for and holds numbers, none negative; the reader saw they are finite."""
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, its names ask for {shape}")
+        if arrays[name].dtype != np.float64 or (arrays[name] < 0).any():
+            raise ValueError(f"{name} holds a negative number, or numbers of another type")
+
+
+def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
+    """Class weights and tables, each a distribution."""
+    first = np.concatenate([[0], np.cumsum([column.size for column in columns])]).astype(np.int32)
+    n_classes = len(arrays["weights"])
+    if not n_classes:
+        raise ValueError("weights holds nothing")
+    check_numbers(arrays, {"weights": (n_classes,), "table": (int(first[-1]), n_classes)})
+    weights, table = arrays["weights"], arrays["table"]
+    sums = np.append(np.add.reduceat(table, first[:-1], axis=0).reshape(-1), weights.sum())
+    if (np.abs(sums - 1) > ROUNDING).any():
+        raise ValueError("weights or table hold probabilities that do not sum to one")
+    return Mixture(weights, table, first)
+
+
+def read_path(arrays: Arrays) -> NDArray[np.float64]:
+    """The objective after every iteration."""
+    path = arrays["objective_path"]
+    if path.ndim != 1 or not path.size or path.dtype != np.float64:
+        raise ValueError("objective_path is not a list of numbers")
+    return path
+
+
+# ------------------------------------------------------ the story of a fit
+
+
+def fit_story(model: Any) -> dict[str, Any]:
+    """What a fitted model tells about its fit: numbers, input, verdict."""
+    report, features = model.report_, getattr(model, "feature_names_in_", None)
+    return {
+        "n_iter": int(model.n_iter_),
+        "converged": bool(model.converged_),
+        "log_likelihood": float(model.log_likelihood_),
+        "objective": float(model.objective_),
+        "n_features_in": int(model.n_features_in_),
+        "feature_names_in": None if features is None else [str(name) for name in features],
+        "selection": plain(model.selection_),
+        "verdict": report.verdict,
+        "reasons": list(report.reasons),
+        "notes": list(report.notes),
+    }
+
+
+def restore_story(model: Any, metadata: dict[str, Any], columns: Sequence[Column]) -> None:
+    """Give `model` what `fit_story` told."""
+    model.n_iter_, model.converged_ = typed(metadata, "n_iter", int), typed(metadata, "converged", bool)
+    if model.n_iter_ < 0:
+        raise ValueError(f"n_iter is {model.n_iter_}")
+    model.log_likelihood_, model.objective_ = (typed(metadata, name, float) for name in ("log_likelihood", "objective"))
+    model.n_features_in_ = typed(metadata, "n_features_in", int)
+    features = metadata["feature_names_in"]
+    if features is not None:
+        _words(features, "feature_names_in")
+        if len(features) != model.n_features_in_ or not {column.name for column in columns} <= set(features):
+            raise ValueError("feature_names_in does not match n_features_in or the columns")
+        model.feature_names_in_ = np.array(features, object)
+    elif len(columns) > model.n_features_in_:
+        raise ValueError(f"it has {len(columns)} columns of {model.n_features_in_} features")
+    model.selection_ = None if metadata["selection"] is None else typed(metadata, "selection", dict)
+    verdict, reasons, notes = (metadata[name] for name in ("verdict", "reasons", "notes"))
+    _words(reasons, "reasons")
+    _words(notes, "notes")
+    if verdict not in get_args(Verdict):
+        raise ValueError(f"{verdict!r} is no verdict")
+    quantities = {} if model.selection_ is None else {"selection": model.selection_}
+    model.report_ = FitReport(verdict, reasons, quantities, notes, {})
+
+
+def typed(metadata: dict[str, Any], name: str, wanted: type) -> Any:
+    """An entry of that very type, finite if it is a number."""
+    value = metadata[name]
+    if type(value) is not wanted or (isinstance(value, float) and not np.isfinite(value)):
+        raise ValueError(f"{name} is not {wanted.__name__}")
+    return value
+
+
+def _words(values: Any, name: str) -> None:
+    if type(values) is not list or not all(type(value) is str for value in values):
+        raise ValueError(f"{name} is not a list of texts")
+
+
+def plain(value: Any) -> Any:
+    """Numbers, text, lists and mappings as JSON holds them; a number that is not finite becomes None."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
