@@ -9,11 +9,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import as_frame, backend_of, build_frame
-from tacit.data.table import Column, Table, group_rows
+from tacit.data.table import Table, group_rows
 from tacit.data.table_input import read_table
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.tables import examine_table
@@ -32,18 +31,15 @@ from tacit.factor.table_pool import (
     random_start,
     searched_spa,
 )
-from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
-from tacit.models.joint import JointPMF
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_evidence import TableEvidence
-from tacit.models.table_file import restore_table, table_state
 from tacit.moments.pairs import count_table_pairs
 from tacit.refine.em import Refined, em
 from tacit.refine.merge_down import merged_starts
 from tacit.refine.select import choose_components
 from tacit.refine.starts import Entrant, halve
-from tacit.refine.table_prior import SMOOTHING, shaped_prior, table_steps
+from tacit.refine.table_prior import shaped_prior, table_steps
 from tacit.refine.tables import maximise_tables
 
 SAMPLE_ROWS = 20_000
@@ -54,7 +50,7 @@ PARTIAL_PASSES = 3
 """Passes over new rows: they see what they changed."""
 
 
-class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
+class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEvidence):
     r"""Latent class model of a categorical table, gaps allowed: classify, impute, ask, sample.
 
     Given the hidden class :math:`f`, columns are independent:
@@ -136,7 +132,7 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 self._check_number(table)
             notes: list[str] = []
             n_components = self.n_components
-            self.selection_: dict[str, Any] | None = None
+            self.selection_ = None
             if isinstance(self.init, LatentClass):
                 n_components = self._number_of(self.init)
             if n_components is None:
@@ -195,29 +191,7 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
             f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
         )
 
-    def _keep(self, table: Table, refined: Refined[Mixture, Sums]) -> None:
-        for name in ("report_",):
-            self.__dict__.pop(name, None)
-        order = np.argsort(-refined.params.weights, kind="stable")
-        self._mixture = refined.params.permuted(order)
-        self._sums = Sums(refined.sums.log_likelihood, refined.sums.totals[order], refined.sums.table[:, order])
-        self._table, self._marginals = table, marginal_table(table)
-        self._columns: tuple[Column, ...] = table.columns
-        self.n_components_ = self._n_features_out = self._mixture.n_classes
-        self.weights_ = self._mixture.weights
-        self.profiles_ = self._mixture.profiles()
-        self.categories_ = [column.categories for column in table.columns]
-        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
-        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
-        self.objective_path_ = np.array(refined.path)
-
     # ------------------------------------------------------------ results
-
-    @property
-    def joint_(self) -> JointPMF:
-        """The joint distribution, to be asked."""
-        check_is_fitted(self)
-        return JointPMF(self._mixture, self._columns)
 
     @cached_property
     def report_(self) -> FitReport:
@@ -234,41 +208,11 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
             examination.quantities["selection"] = self.selection_
         return make_report(examination, self._notes, self._clock)
 
-    def n_parameters(self) -> int:
-        """Free parameters: class weights and, per column, categories − 1 for each class."""
-        cells = sum(column.size - 1 for column in self._columns)
-        return self.n_components_ * (1 + cells) - 1
-
-    def aic(self, X: Any) -> float:
-        """Akaike's criterion on data X (smaller is better)."""
-        return -2 * float(self.score_samples(X).sum()) + 2 * self.n_parameters()
-
-    def bic(self, X: Any) -> float:
-        """Schwarz's criterion on data X (smaller is better)."""
-        scores = self.score_samples(X)
-        return -2 * float(scores.sum()) + float(np.log(len(scores))) * self.n_parameters()
-
     # ---------------------------------------------------------------- use
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Class probabilities (n, F) of rows, gaps allowed; a row's answer does not depend on its company."""
-        return self._posterior(X)[0]
 
     def transform(self, X: Any) -> Floats:
         """The same as `predict_proba`: class memberships as features."""
         return self._posterior(X)[0]
-
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """The most probable class of every row."""
-        return np.asarray(self.predict_proba(X).argmax(axis=1))
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log-likelihood (n,) of every row, in nats."""
-        return self._posterior(X)[1]
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of a row, in nats."""
-        return float(self.score_samples(X).mean())
 
     def impute(self, X: Any) -> Any:
         """X with every gap filled by its most probable category, in the caller's kind of frame; the rest untouched."""
@@ -298,11 +242,6 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
         posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)
         return column_beliefs(self._mixture, posterior, n)
 
-    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
-        """Rows drawn from the model."""
-        drawn = self.joint_.sample(n, random_state)
-        return build_frame(dict(zip(drawn.column_names, drawn.columns, strict=True)), self._backend)
-
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows: their statistics join those of all rows before, whose own are not recomputed.
 
@@ -327,11 +266,6 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self._mixture, self.weights_, self.profiles_ = mixture, mixture.weights, mixture.profiles()
         self.log_likelihood_ = self._sums.log_likelihood
         return self
-
-    def _posterior(self, X: Any) -> tuple[Floats, Floats]:
-        check_is_fitted(self)
-        table = self._read(X, None, reset=False)
-        return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
 
     def _under(self, table: Table) -> Mixture:
         """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
@@ -383,31 +317,3 @@ class LatentClass(TableEvidence, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 "far fewer to learn anything"
             )
 
-    def _pseudo_rows(self) -> float:
-        return SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
-
-    def _seed(self) -> int:
-        return seed_of(self.random_state)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_table"):  # the report travels, so that the coded data need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_table", "_clock"):
-            state.pop(name, None)
-        return state
-
-    # --------------------------------------------------------- model file
-
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return table_state(self)
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_table(self, arrays, metadata)

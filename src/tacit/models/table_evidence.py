@@ -8,20 +8,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
-from tacit.data.table import Column, Table, group_rows
+from tacit.data.table import Table, group_rows
 from tacit.diagnose.bootstrap import RatioTest, bootstrap_mixture, ratio_test
 from tacit.diagnose.fit_indices import compare, fit_indices
 from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import Sums
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
-from tacit.models.base import seed_of
+from tacit.models.table_model import TableModel
+from tacit.refine.em import Refined
 
 
 @dataclass(frozen=True)
@@ -37,21 +39,12 @@ class Intervals:
     n_draws: int
 
 
-class TableEvidence:
+class TableEvidence(TableModel):
     """The methods, for an estimator that holds a mixture, its columns and perhaps its rows."""
 
-    _mixture: Mixture
-    _columns: tuple[Column, ...]
-    _backend: str
-    n_jobs: int | None
-    random_state: Any
-
     @abstractmethod
-    def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table: ...
-    @abstractmethod
-    def _pseudo_rows(self) -> float: ...
-    @abstractmethod
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self: ...
+    def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums]]:
+        """A start's name and the fit at a number of classes."""
 
     def fit_indices(self, X: Any = None, sample_weight: Any = None) -> dict[str, float]:
         """Log-likelihood, parameters, AIC, AIC3, BIC, SABIC, CAIC (smaller is better) and entropy R²."""
@@ -67,7 +60,7 @@ class TableEvidence:
         >>> LatentClass().compare(rows, [1, 2])["n_components"].to_pylist()
         [1, 2]
         """
-        model: Any = clone(self)
+        model = clone(self)
         with one_blas_thread():
             table = model._read(X, sample_weight)
             most = int(table.total_weight)
@@ -82,7 +75,7 @@ class TableEvidence:
         with one_blas_thread():
             found = bootstrap_mixture(
                 self._rows(X, sample_weight), self._mixture, n_draws=n_draws, level=level,
-                smoothing=self._pseudo_rows(), random_state=seed_of(self.random_state), n_jobs=self.n_jobs,
+                smoothing=self._pseudo_rows(), random_state=self._seed(), n_jobs=self.n_jobs,
             )  # fmt: skip
         F, sizes = self._mixture.n_classes, [column.size for column in self._columns]
         weights = {
@@ -106,7 +99,7 @@ class TableEvidence:
         with one_blas_thread():
             return ratio_test(
                 self._rows(X, sample_weight), self._mixture, n_draws=n_draws, alpha=alpha,
-                smoothing=self._pseudo_rows(), random_state=seed_of(self.random_state), n_jobs=self.n_jobs,
+                smoothing=self._pseudo_rows(), random_state=self._seed(), n_jobs=self.n_jobs,
             )  # fmt: skip
 
     def _rows(self, X: Any, sample_weight: Any) -> Table:

@@ -1,4 +1,4 @@
-"""What the model file of a latent class model holds: the mixture, its statistics, and the columns."""
+"""What the model file of a latent class or cluster model holds: the mixture, its statistics, and the columns."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tacit.models.file_parts import (
 )
 
 if TYPE_CHECKING:
-    from tacit.models.latent_class import LatentClass
+    from tacit.models.table_model import TableModel
 
 
-def table_state(model: LatentClass) -> tuple[Arrays, dict[str, Any]]:
+def table_state(model: TableModel) -> tuple[Arrays, dict[str, Any]]:
     """Arrays and metadata of a fitted model."""
     arrays = {
         "weights": model._mixture.weights,
@@ -33,7 +33,7 @@ def table_state(model: LatentClass) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {"columns": [describe_column(column) for column in model._columns], **fit_story(model)}
 
 
-def restore_table(model: LatentClass, arrays: Arrays, metadata: dict[str, Any]) -> None:
+def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
     """Make `model` what `table_state` described; what does not fit together raises ValueError."""
     columns = read_columns(metadata["columns"])
     mixture = read_mixture(arrays, columns)

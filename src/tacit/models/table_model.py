@@ -1,0 +1,134 @@
+"""What latent classes and clusters do alike: a fitted mixture over a table's columns, its answers and its file."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from tacit.data.frames import build_frame
+from tacit.data.table import Column, Table
+from tacit.engine.memory import MemoryEngine, Sums, posterior_of
+from tacit.engine.mixture import Floats, Mixture
+from tacit.factor.row_starts import marginal_table
+from tacit.models.base import LatentModel, seed_of
+from tacit.models.clock import StageClock
+from tacit.models.joint import JointPMF
+from tacit.models.table_file import restore_table, table_state
+from tacit.refine.em import Refined
+from tacit.refine.table_prior import SMOOTHING
+
+
+class TableModel(LatentModel):
+    """Base of the estimators whose parameters are one `Mixture`. A subclass reads its input and fits."""
+
+    smoothing: float | Literal["auto"]
+    random_state: Any
+    n_jobs: int | None
+    selection_: dict[str, Any] | None
+    _backend: str
+    _clock: StageClock
+    _notes: list[str]
+
+    @abstractmethod
+    def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
+        """The coded table; with ``reset=False`` under the columns of the fit."""
+
+    def _keep(self, table: Table, refined: Refined[Mixture, Sums]) -> None:
+        """Hold the fit, heaviest class first; what was made from an earlier one is forgotten."""
+        self.__dict__.pop("report_", None)
+        order = np.argsort(-refined.params.weights, kind="stable")
+        self._mixture = refined.params.permuted(order)
+        self._sums = Sums(refined.sums.log_likelihood, refined.sums.totals[order], refined.sums.table[:, order])
+        self._table, self._marginals = table, marginal_table(table)
+        self._columns: tuple[Column, ...] = table.columns
+        self.n_components_ = self._n_features_out = self._mixture.n_classes
+        self.weights_ = self._mixture.weights
+        self.profiles_ = self._mixture.profiles()
+        self.categories_ = [column.categories for column in table.columns]
+        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
+        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
+        self.objective_path_ = np.array(refined.path)
+
+    # ------------------------------------------------------------ results
+
+    @property
+    def joint_(self) -> JointPMF:
+        """The joint distribution, to be asked."""
+        check_is_fitted(self)
+        return JointPMF(self._mixture, self._columns)
+
+    def n_parameters(self) -> int:
+        """Free parameters: class weights and, per column, categories − 1 for each class."""
+        cells = sum(column.size - 1 for column in self._columns)
+        return self.n_components_ * (1 + cells) - 1
+
+    def aic(self, X: Any) -> float:
+        """Akaike's criterion on data X (smaller is better)."""
+        return -2 * float(self.score_samples(X).sum()) + 2 * self.n_parameters()
+
+    def bic(self, X: Any) -> float:
+        """Schwarz's criterion on data X (smaller is better)."""
+        scores = self.score_samples(X)
+        return -2 * float(scores.sum()) + float(np.log(len(scores))) * self.n_parameters()
+
+    # ---------------------------------------------------------------- use
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities (n, F) of rows, gaps allowed; a row's answer does not depend on its company."""
+        return self._posterior(X)[0]
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """The most probable class of every row."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log-likelihood (n,) of every row, in nats."""
+        return self._posterior(X)[1]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of a row, in nats."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
+        """Rows drawn from the model."""
+        drawn = self.joint_.sample(n, random_state)
+        return build_frame(dict(zip(drawn.column_names, drawn.columns, strict=True)), self._backend)
+
+    def _posterior(self, X: Any) -> tuple[Floats, Floats]:
+        check_is_fitted(self)
+        table = self._read(X, None, reset=False)
+        return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
+
+    def _pseudo_rows(self) -> float:
+        return SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
+
+    def _seed(self) -> int:
+        return seed_of(self.random_state)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "_table"):  # the report travels, so that the coded data need not
+            self.report_  # noqa: B018
+        state = dict(super().__getstate__())
+        for name in ("_table", "_clock"):
+            state.pop(name, None)
+        return state
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return table_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_table(self, arrays, metadata)
