@@ -9,7 +9,7 @@ many intervals of equal counts. A column without a single observed value is set 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,9 @@ from tacit.data.frames import as_frame, column
 from tacit.data.names import Names, encode, match, to_arrow
 from tacit.data.table import Codes, Column, Floats, Table, group_rows
 from tacit.errors import DataError, DataWarning
+
+CodeColumns = Callable[[list[str | int], list[Any]], Iterable[tuple[NDArray[np.int32], Column]]]
+"""Codes (-1: missing) and words of all columns, one after another, from their names and arrays."""
 
 MOST_NUMBERS = 50
 """Distinct numbers a column may hold as categories: more is a measurement, and wants bins."""
@@ -41,21 +44,28 @@ def read_table(
     group: bool = True,
 ) -> Table:
     """A coded table; `columns` are those of a fitted model, under which new data is read."""
+
+    def code(names: list[str | int], arrays: list[Any]) -> Iterable[tuple[NDArray[np.int32], Column]]:
+        if columns is not None:
+            return _apply(names, arrays, columns)
+        return (_learn(array, name, bins) for name, array in zip(names, arrays, strict=True))
+
+    return code_table(data, code, sample_weight, group)
+
+
+def code_table(data: Any, code: CodeColumns, sample_weight: Any, group: bool) -> Table:
+    """A table from whatever holds one, its columns coded by `code`; columns without a value are set aside."""
     names, arrays = _columns_of(data)
     weight = _check_weight(sample_weight, len(arrays[0]))
     if weight is not None and not weight.all():  # a row without weight is an absent row: not even its words count
         arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
         weight = weight[weight > 0]
-    if columns is None:
-        coded = [_narrow(*_learn(array, name, bins)) for name, array in zip(names, arrays, strict=True)]
-        kept = [(codes, words) for codes, words in coded if words.size]
-        _tell_empty([name for name, (_, words) in zip(names, coded, strict=True) if not words.size])
-        if not kept:
-            raise DataError(f"none of the {len(names)} columns holds a value; every cell is missing")
-    else:
-        kept = [_narrow(*pair) for pair in _apply(names, arrays, columns)]
-    codes = _side_by_side([column_codes for column_codes, _ in kept])
-    table = Table(codes, tuple(words for _, words in kept), weight)
+    coded = [_narrow(*pair) for pair in code(names, arrays)]
+    kept = [(codes, words) for codes, words in coded if words.size]
+    _tell_empty([words.name for _, words in coded if not words.size])
+    if not kept:
+        raise DataError(f"none of the {len(names)} columns holds a value; every cell is missing")
+    table = Table(_side_by_side([codes for codes, _ in kept]), tuple(words for _, words in kept), weight)
     return group_rows(table) if group else table
 
 
@@ -141,17 +151,24 @@ def _spelled_numbers(array: Any) -> Any:
     return array.cast(pa.float64()) if len(words) and plain else array
 
 
-def _apply(
+def pick_known(
     names: list[str | int], arrays: list[Any], columns: Sequence[Column]
-) -> list[tuple[NDArray[np.int32], Column]]:
+) -> list[tuple[Any, Column]]:
+    """The arrays of a model's columns, in its order; one that is not there is refused."""
     at = {name: index for index, name in enumerate(names)}
     lacking = [known.name for known in columns if known.name not in at]
     if lacking:
         raise DataError(f"the model knows a column {lacking[0]!r} that is not among {names[:8]}; add it, gaps allowed")
+    return [(arrays[at[known.name]], known) for known in columns]
+
+
+def _apply(
+    names: list[str | int], arrays: list[Any], columns: Sequence[Column]
+) -> list[tuple[NDArray[np.int32], Column]]:
     kept: list[tuple[NDArray[np.int32], Column]] = []
     unseen, example = 0, ""
-    for known in columns:
-        array = to_arrow(arrays[at[known.name]], f"{known.name!r}")
+    for given, known in pick_known(names, arrays, columns):
+        array = to_arrow(given, f"{known.name!r}")
         codes = _match(array, known)
         strange = (codes < 0) & ~_missing(array)
         if strange.any():

@@ -1,0 +1,76 @@
+"""Whatever holds yes/no data → `Table` of two-category columns: 0 and 1, true and false, yes and no, with gaps.
+
+A column may use any of these spellings (any case); numbers are cut at a threshold when one is given. A column that is
+always 0 or always 1 is kept: it belongs to every cluster alike. Category 1 is what frequencies count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tacit.data.names import encode, to_arrow
+from tacit.data.table import Column, Table
+from tacit.data.table_input import code_table, pick_known
+from tacit.errors import DataError
+
+WORDS = {"0": 0, "0.0": 0, "false": 0, "f": 0, "no": 0, "n": 0, "1": 1, "1.0": 1, "true": 1, "t": 1, "yes": 1, "y": 1}
+"""Spellings of no and yes, in lower case."""
+
+
+def read_binary(
+    data: Any,
+    *,
+    binarize: float | None = None,
+    sample_weight: Any = None,
+    columns: Sequence[Column] | None = None,
+    group: bool = True,
+) -> Table:
+    """A coded table of yes/no columns; `columns` are those of a fitted model, under which new data is read."""
+
+    def code(names: list[str | int], arrays: list[Any]) -> Iterator[tuple[NDArray[np.int32], Column]]:
+        if columns is not None:
+            for array, known in pick_known(names, arrays, columns):
+                yield _yes_no(array, known.name, binarize), known
+            return
+        for array, name in zip(arrays, names, strict=True):
+            codes = _yes_no(array, name, binarize)
+            yield codes, Column(name, np.arange(2 if (codes >= 0).any() else 0))
+
+    return code_table(data, code, sample_weight, group)
+
+
+def _yes_no(values: Any, name: str | int, binarize: float | None) -> NDArray[np.int32]:
+    """Codes 0, 1 and -1 for a gap; anything else is refused with its row."""
+    array = to_arrow(values, f"{name!r}")
+    if isinstance(array.type, pa.DictionaryType):
+        array = array.cast(array.type.value_type)
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    if binarize is not None:
+        return _cut(array, name, binarize)
+    codes, words = encode(array, f"{name!r}")
+    meaning = np.array([*(WORDS.get(str(word).strip().lower(), 2) for word in words.tolist()), -1], np.int32)
+    found = meaning[codes]
+    if (found > 1).any():
+        row = int((found > 1).argmax())
+        raise DataError(
+            f"column {name!r} holds {words[codes[row]]!r} in row {row + 1}, and clusters are made of 0/1, true/false "
+            "or yes/no; give binarize= (--binarize) to cut numbers at a threshold, or use LatentClass for categories"
+        )
+    return found
+
+
+def _cut(array: Any, name: str | int, threshold: float) -> NDArray[np.int32]:
+    try:
+        numbers = array.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"column {name!r} holds words, which cannot be cut at {threshold:g}; leave it out") from None
+    gaps = pc.is_null(numbers, nan_is_null=True).to_numpy(zero_copy_only=False)
+    above = pc.fill_null(pc.greater(numbers, threshold), False).to_numpy(zero_copy_only=False)
+    return np.where(gaps, -1, above).astype(np.int32)
