@@ -71,7 +71,7 @@ def chosen_columns(table: Table) -> Ints:
     words = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
     kept: list[int] = []
     left = MOST_CELLS
-    for n in np.argsort(scramble(words, SEED), kind="stable"):
+    for n in np.lexsort((scramble(words, SEED), sizes > MOST_CELLS // 3)):  # a very wide column crowds out others
         if sizes[n] <= left:
             kept.append(int(n))
             left -= int(sizes[n])
@@ -131,7 +131,10 @@ def dependence_chances(counts: Floats, first: Blocks) -> Floats:
     of the sum over its partners and of the largest partner, each doubled for looking twice."""
     found = np.stack(pearson_blocks(counts, first))
     total = upper_tail(*found.sum(axis=2))
-    single = upper_tail(*found).min(axis=1, initial=1.0) * max(len(first) - 2, 1)
+    far = found[0] > found[1] + 2 * np.sqrt(found[2])  # no other pair can be the one that stands out
+    alone = np.ones(far.shape)
+    alone[far] = upper_tail(*found[:, far])
+    single = alone.min(axis=1, initial=1.0) * max(len(first) - 2, 1)
     return np.asarray(np.minimum(2 * np.minimum(total, single), 1.0))
 
 
@@ -142,9 +145,11 @@ def upper_tail(value: Floats, mean: Floats, variance: Floats) -> Floats:
     return np.where(live, gamma.sf(value, mean**2 / variance, scale=variance / mean), 1.0)
 
 
-def residual_dependence(counts: Floats, mixture: Mixture) -> tuple[Floats, Floats]:
-    """Corrected Cramér's V (N, N) between the counts of every pair and what the mixture expects of them, and the
-    chance of so much if the mixture were right (χ² with (R − 1)(C − 1) degrees, its mean and variance)."""
+def residual_dependence(counts: Floats, mixture: Mixture, level: float = 1.0) -> Floats:
+    """Corrected Cramér's V (N, N) between the counts of every pair and what the mixture expects of them.
+
+    Zero where chance gives as much more often than `level` if the mixture is right (χ², (R − 1)(C − 1) degrees).
+    """
     first = mixture.first
     sizes = np.diff(first)
     n = block_sums(counts, first)
@@ -157,8 +162,10 @@ def residual_dependence(counts: Floats, mixture: Mixture) -> tuple[Floats, Float
     least = np.minimum.outer(sizes, sizes) - 1
     live = (n >= 1) & (least >= 1) & ~np.eye(len(sizes), dtype=bool)
     excess = np.maximum(statistic - degrees, 0.0) / np.where(live, n * least, 1.0)
-    chance = upper_tail(statistic, np.where(live, degrees, 0.0), 2 * degrees)
-    return np.where(live, np.sqrt(excess), 0.0), np.where(live, chance, 1.0)
+    values = np.where(live, np.sqrt(excess), 0.0)
+    some = values > 0
+    values[some] *= upper_tail(statistic[some], degrees[some], 2 * degrees[some]) <= level
+    return np.asarray(values)
 
 
 def parts_that_meet(meetings: Floats, least: float) -> Ints:

@@ -62,10 +62,18 @@ def examine_table(
     with one_blas_thread():
         needed = _examine_sizes(examiner, table, mixture)
         evidence = count_evidence(table)
-        informative = _examine_columns(examiner, table, mixture, evidence)
-        _examine_meetings(examiner, mixture, evidence, informative)
-        _examine_count(examiner, mixture, np.diff(evidence.first)[informative])
-        _examine_residuals(examiner, table, mixture, evidence)
+        examiner.quantities |= {"pairs_columns": len(evidence.columns), "pairs_rows": evidence.n_rows}
+        if len(evidence.columns) >= min(3, table.n_columns):
+            informative = _examine_columns(examiner, table, mixture, evidence)
+            _examine_meetings(examiner, mixture, evidence, informative)
+            _examine_count(examiner, mixture, np.diff(evidence.first)[informative])
+            _examine_residuals(examiner, table, mixture, evidence)
+        elif mixture.n_classes > 1:
+            examiner.doubt(
+                "caution",
+                f"The columns have too many categories ({int(table.first[-1])}) for their pairs to be looked at; merge "
+                "rare categories.",
+            )
         if mixture.n_classes > 1:
             _examine_classes(examiner, table, mixture)
             _examine_halves(examiner, table, mixture, refit, needed)
@@ -130,8 +138,6 @@ def _examine_columns(
     chance = dependence_chances(evidence.counts, evidence.first)
     informative = chance < CHANCE / max(len(chance), 1)
     examiner.quantities |= {
-        "pairs_columns": len(evidence.columns),
-        "pairs_rows": evidence.n_rows,
         "uninformative_columns": [table.columns[n].name for n in evidence.columns[~informative]],
         "dependence_p_values": chance.tolist(),
     }
@@ -181,9 +187,9 @@ def _examine_count(examiner: Examiner, mixture: Mixture, sizes: NDArray[np.int32
 
 def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evidence: PairEvidence) -> None:
     """Columns that depend on one another although the class is known: by much, and not by chance."""
-    values, chance = residual_dependence(evidence.counts, _restricted(mixture, evidence))
-    pairs = max(len(values) * (len(values) - 1) / 2, 1)
-    values = np.where(chance < CHANCE / pairs, values, 0.0)
+    N = len(evidence.columns)
+    level = CHANCE / max(N * (N - 1) / 2, 1)
+    values = residual_dependence(evidence.counts, _restricted(mixture, evidence), level)
     worst = float(values.max(initial=0.0))
     examiner.quantities["residual_dependence"] = worst
     if worst > DEPENDENT:
