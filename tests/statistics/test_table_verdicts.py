@@ -98,7 +98,7 @@ def test_wide_and_long_tables_are_judged_on_a_part_and_say_so():
     tables = profiles(rng, 2, [2] * 900)
     wide = draw(rng, [0.5, 0.5], tables, 600)
     found = examine(Case(wide, 2)).quantities
-    assert found["pairs_columns"] == 750
+    assert found["pairs_columns"] == 500
     codes = np.zeros((400, 4), np.uint16)
     codes[:] = rng.integers(0, 900, codes.shape)
     huge = Table(codes, tuple(Column(n, np.arange(900)) for n in range(4)))

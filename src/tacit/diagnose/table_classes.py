@@ -14,9 +14,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.sampling import row_hashes
-from tacit.data.table import Table, group_rows
-from tacit.diagnose.table_pairs import some_rows
+from tacit.data.table import Table
+from tacit.diagnose.table_pairs import some_rows, two_halves
 from tacit.diagnose.table_theorems import divergences
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
@@ -91,7 +90,7 @@ def least_gain(table: Table, mixture: Mixture) -> Gain:
     rows = max(GAIN_WORK // per_row, 1_000)
     if table.n_rows <= rows:
         return _gain(table, mixture, MERGE_PASSES)
-    few = group_rows(some_rows(table, rows))
+    few = some_rows(table, rows)
     steps = table_steps(few, mixture.n_classes, SMOOTHING, 1)
     own = em(steps, mixture, max_iter=MERGE_PASSES, tol=1e-7, accelerate=True).params  # both sides fit the same rows
     found = _gain(few, own, MERGE_PASSES)
@@ -146,30 +145,29 @@ class Halves:
 
 def compare_halves(table: Table, n_classes: int, enough: float, refit: Refit | None = None) -> Halves:
     """Fit two halves of the rows, chosen by hash, each from its own starts; more starts when they disagree."""
-    most = 2 * min(HALF_ROWS, max(HALF_WORK // max(table.n_columns * n_classes, 1), 500))
-    rows = some_rows(table, most)
-    in_left = row_hashes(rows, 1) < np.uint64(2**63)
-    if in_left.all() or not in_left.any():
-        return Halves(0.0, rows.total_weight)
-    halves = [group_rows(rows.take(np.flatnonzero(side))) for side in (in_left, ~in_left)]
+    most = min(HALF_ROWS, max(HALF_WORK // max(table.n_columns * n_classes, 1), 500))
+    left, right = (some_rows(half, most) for half in two_halves(table))
+    n_rows = left.total_weight + right.total_weight
+    if not left.n_rows or not right.n_rows:
+        return Halves(0.0, n_rows)
     fits = [refit] if refit is not None else [_few_starts, _all_starts]
     agreement = 0.0
     for fit in fits:
-        agreement = shared_classes(rows, *[fit(half, n_classes) for half in halves])
+        models = fit(left, n_classes), fit(right, n_classes)
+        crossed = crossed_classes(left, *models) + crossed_classes(right, *models)
+        agreement = float(crossed[np.arange(n_classes), match_classes(crossed)].sum() / crossed.sum())
         if agreement >= enough:
             break
-    return Halves(agreement, rows.total_weight)
+    return Halves(agreement, n_rows)
 
 
-def shared_classes(table: Table, left: Mixture, right: Mixture) -> float:
-    """Share of the rows that two models put in the same class, classes matched."""
+def crossed_classes(table: Table, left: Mixture, right: Mixture) -> Floats:
+    """Rows (F, F) that one model puts in class f and the other in class g."""
     engine = MemoryEngine(table, 1)
-    weight = np.ones(table.n_rows) if table.row_weight is None else table.row_weight
     at = [posterior_of(engine, mixture)[0].argmax(axis=1) for mixture in (left, right)]
     crossed = np.zeros((left.n_classes, right.n_classes))
-    np.add.at(crossed, (at[0], at[1]), weight)
-    order = match_classes(crossed)
-    return float(crossed[np.arange(len(order)), order].sum() / weight.sum())
+    np.add.at(crossed, (at[0], at[1]), 1.0 if table.row_weight is None else table.row_weight)
+    return crossed
 
 
 def _few_starts(table: Table, n_classes: int) -> Mixture:

@@ -18,13 +18,18 @@ from scipy.stats import gamma
 from tacit.data.sampling import row_hashes, scramble
 from tacit.data.table import Table
 from tacit.engine.mixture import Floats, Mixture
+from tacit.factor.row_starts import one_hot_rows, row_weights
 from tacit.kernels import BLOCK_ROWS
 from tacit.moments.pairs import count_table_pairs
 
-MOST_CELLS = 1_500
-"""Categories whose pairs are counted: a matrix of them is 18 MB, and a handful live at once."""
-PAIR_WORK = 1_000_000_000
-"""Rows · pairs of columns counted: about a second."""
+MOST_CELLS = 1_000
+"""Categories whose pairs are counted: a matrix of them is 8 MB, and a handful live at once."""
+PAIR_WORK = 500_000_000
+"""Rows · pairs of columns counted: about half a second."""
+WEIGHTED_WORK = 20_000_000_000
+"""Rows · categories² counted when rows have uneven weights: a few seconds of dense products."""
+WRITTEN_OUT = 20
+"""Rows per pattern up to which patterns are written out as so many equal rows, for the exact counter."""
 SEED = 0
 """Of the hash by which rows and columns are chosen."""
 
@@ -60,7 +65,23 @@ def count_evidence(table: Table) -> PairEvidence:
     )
     pairs = max(len(columns) * (len(columns) - 1) // 2, 1)
     rows = some_rows(narrow, PAIR_WORK // pairs)
-    return PairEvidence(count_table_pairs(rows).dense(), rows.first, columns, rows.total_weight)
+    if rows.row_weight is None or (is_whole(rows) and rows.total_weight <= WRITTEN_OUT * rows.n_rows):
+        written = rows if rows.row_weight is None else rows.take(np.repeat(np.arange(rows.n_rows), row_copies(rows)))
+        counts = count_table_pairs(replace(written, row_weight=None)).dense()
+    else:
+        most = max(WEIGHTED_WORK // int(rows.first[-1]) ** 2, 1)
+        rows = rows if rows.n_rows <= most else some_rows(rows, most)
+        counts = _weighted_pairs(rows)
+    return PairEvidence(counts, rows.first, columns, rows.total_weight)
+
+
+def _weighted_pairs(table: Table) -> Floats:
+    """Pair counts (C, C) of rows with weights, by dense products of blocks of rows."""
+    counts = np.zeros((int(table.first[-1]),) * 2)
+    for begin in range(0, table.n_rows, 4_096):
+        block = one_hot_rows(table, begin, begin + 4_096)
+        counts += block.T @ (block * row_weights(table, begin, begin + 4_096)[:, None])
+    return counts
 
 
 def chosen_columns(table: Table) -> Ints:
@@ -79,20 +100,52 @@ def chosen_columns(table: Table) -> Ints:
 
 
 def some_rows(table: Table, most: int) -> Table:
-    """The user's rows one by one, at most `most` of them chosen by hash; rows of uneven weight keep it."""
-    whole = table.row_weight is not None and np.array_equal(table.row_weight, np.round(table.row_weight))
-    rows = np.arange(table.n_rows)
-    if whole and table.row_weight is not None:
-        rows = np.repeat(rows, table.row_weight.astype(np.int64))
-    if len(rows) > most:
-        rows = np.sort(rows[np.argsort(_hashes(table, rows), kind="stable")[:most]])
-    taken = table.take(rows)
-    return replace(taken, row_weight=None) if whole else taken
+    """About `most` of the user's rows, chosen by hash; patterns keep the share of their rows that was chosen."""
+    copies = row_copies(table)
+    if copies.sum() <= most:
+        return table
+    order = np.argsort(_hashes(table), kind="stable")
+    if copies.max() == 1:
+        return table.take(np.sort(order[:most]))
+    kept = np.empty(len(copies), np.int64)
+    kept[order] = np.random.default_rng(SEED).binomial(copies[order], most / copies.sum())
+    return _with_share(table, kept / np.maximum(copies, 1))
 
 
-def _hashes(table: Table, rows: Ints) -> NDArray[np.uint64]:
+def two_halves(table: Table) -> tuple[Table, Table]:
+    """The user's rows shared out to two halves by hash."""
+    copies = row_copies(table)
+    order = np.argsort(_hashes(table), kind="stable")
+    left = np.empty(len(copies), np.int64)
+    left[order] = np.random.default_rng(SEED + 1).binomial(copies[order], 0.5)
+    share = left / np.maximum(copies, 1)
+    return _with_share(table, share), _with_share(table, 1 - share)
+
+
+def row_copies(table: Table) -> NDArray[np.int64]:
+    """How many of the user's rows each pattern stands for: its weight when all are whole, else as it was grouped."""
+    if is_whole(table) and table.row_weight is not None:
+        return table.row_weight.astype(np.int64)
+    if table.pattern_of is not None:
+        return np.bincount(table.pattern_of, minlength=table.n_rows)
+    return np.ones(table.n_rows, np.int64)
+
+
+def is_whole(table: Table) -> bool:
+    """Do weights say how often a row was met?"""
+    return table.row_weight is not None and np.array_equal(table.row_weight, np.round(table.row_weight))
+
+
+def _with_share(table: Table, share: Floats) -> Table:
+    """The table with each pattern's weight cut to a share, those without any left out."""
+    keep = np.flatnonzero(share > 0)
+    weight = share if table.row_weight is None else np.round(table.row_weight * share, 9)  # whole weights stay whole
+    return replace(table.take(keep), row_weight=np.ascontiguousarray(weight[keep]))
+
+
+def _hashes(table: Table) -> NDArray[np.uint64]:
     """Hashes of rows, block by block, so that memory stays flat."""
-    parts = [rows[begin : begin + BLOCK_ROWS] for begin in range(0, len(rows), BLOCK_ROWS)]
+    parts = [np.arange(begin, min(begin + BLOCK_ROWS, table.n_rows)) for begin in range(0, table.n_rows, BLOCK_ROWS)]
     return np.concatenate([row_hashes(replace(table.take(part), row_weight=None), SEED) for part in parts])
 
 

@@ -36,12 +36,15 @@ LARGEST_LOG = 700.0
 WORST_CONDITION = 1e15
 """Condition number of a singular matrix, as far as double precision can tell."""
 
+LEAST_OBSERVED = 1e-12
+"""Share of cells observed in a table of gaps: keeps what divides by it finite."""
+
 Quantities = dict[str, float | None]
 
 
 def noise_bound(n_rows: float, observed: float) -> Quantities:
     """Proposition 1: φ bounds ‖X_jk − X̂_jk‖_F, given that p ≥ √(8/S · log(2/δ))."""
-    S, p = max(n_rows, 1.0), max(observed, 1e-300)
+    S, p = max(n_rows, 1.0), max(observed, LEAST_OBSERVED)
     return {
         "phi": float(np.sqrt(2) * (1 + np.sqrt(np.log(2 / DELTA))) / (p * np.sqrt(S))),
         "least_observed": float(np.sqrt(8 / S * np.log(2 / DELTA))),
@@ -113,7 +116,7 @@ def divergences(mixture: Mixture) -> Floats:
 def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, float | list[float] | None]:
     """D̄₁, D̄₂, D̄, ρ₁, ρ₂, δ₁, δ₂, the N, S and D̄ asked for, and the errors promised for this S, p, λ."""
     F, N, I = mixture.n_classes, mixture.n_columns, int(np.diff(mixture.first).max())
-    S, p, weights = max(n_rows, 1.0), observed, mixture.weights
+    S, p, weights = max(n_rows, 1.0), max(observed, LEAST_OBSERVED), mixture.weights
     log_term = float(np.log(12 * N * F * I / DELTA))
     rho_1, rho_2 = float(mixture.table.min()), float(weights.min())
     per_class = S * p * np.maximum(weights, 1e-300)
