@@ -13,7 +13,15 @@ from tacit.diagnose import fit_indices as indices
 from tacit.diagnose import table_theorems as theorems
 from tacit.diagnose.bootstrap import draw_table, wilson
 from tacit.diagnose.table_classes import class_gaps, gain_by_chance, kruskal_count
-from tacit.diagnose.table_pairs import parts_that_meet, pearson_blocks, residual_dependence
+from tacit.diagnose.table_pairs import (
+    count_evidence,
+    is_whole,
+    parts_that_meet,
+    pearson_blocks,
+    residual_dependence,
+    some_rows,
+    two_halves,
+)
 from tacit.engine.mixture import Mixture
 from tacit.factor.table_pool import pair_frequencies
 from tacit.moments.pairs import count_table_pairs
@@ -214,3 +222,47 @@ def test_parts_gaps_and_chance_by_hand():
 def test_wilson_by_hand():
     low, high = wilson(np.array([0.0]), np.array([16.0]), 2.0)
     assert (low[0], high[0]) == pytest.approx((0.0, 0.2))
+
+
+@pytest.mark.parametrize("weight", [None, np.full(16, 1000.0), np.linspace(0.5, 3.7, 16)])
+def test_halves_add_up_to_the_table(weight):
+    """Rows of a heavy pattern go to both halves; a row of uneven weight goes to one."""
+    codes = np.array([[a, b, c, d] for a in (0, 1) for b in (0, 1) for c in (0, 1) for d in (0, 1)], np.uint8)
+    table = Table(codes, tuple(Column(n, np.arange(2)) for n in range(4)), row_weight=weight)
+    left, right = two_halves(table)
+    assert left.total_weight + right.total_weight == pytest.approx(table.total_weight)
+    if weight is not None and weight[0] == 1000:
+        assert left.n_rows == right.n_rows == 16
+        assert abs(left.total_weight - 8000) < 300
+        assert is_whole(left)
+    else:
+        assert left.n_rows + right.n_rows == 16
+
+
+def test_a_sample_of_patterns_is_a_sample_of_their_rows():
+    codes = np.array([[0, 0], [0, 1], [1, 1]], np.uint8)
+    columns = tuple(Column(n, np.arange(2)) for n in range(2))
+    table = Table(codes, columns, row_weight=np.array([10_000.0, 30_000.0, 60_000.0]))
+    some = some_rows(table, 10_000)
+    np.testing.assert_allclose(some.row_weight, [1000, 3000, 6000], atol=300)
+    assert is_whole(some)
+    assert some_rows(table, 100_000) is table
+    ungrouped = Table(np.repeat(codes, [10, 30, 60], axis=0), columns)
+    assert some_rows(ungrouped, 37).n_rows == 37
+
+
+@pytest.mark.parametrize("weight", [np.array([3.0, 1, 2, 5]), np.array([0.5, 1, 2.25, 5]), np.array([900.0, 1, 2, 5])])
+def test_evidence_counts_weights(weight):
+    """Whole weights are written out for the exact counter, others and heavy ones counted by products."""
+    codes = np.array([[0, 0, 1], [0, 1, 255], [1, 1, 0], [1, 0, 1]], np.uint8)
+    table = Table(codes, tuple(Column(n, np.arange(2)) for n in range(3)), row_weight=weight)
+    found = count_evidence(table)
+    literal = np.zeros((6, 6))
+    for row, w in zip(codes, weight, strict=True):
+        cells = [2 * n + code for n, code in enumerate(row) if code < 2]
+        for a in cells:
+            for b in cells:
+                literal[a, b] += w
+    np.testing.assert_allclose(found.counts, literal)
+    assert found.n_rows == weight.sum()
+    assert found.meetings[0, 2] == weight.sum() - weight[1]
