@@ -25,15 +25,15 @@ from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import match_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
 from tacit.refine.em import em
-from tacit.refine.starts import Entrant, race
+from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import table_steps
 
 TOLERANCE = 1e-8
 """Gain per cell at which a refit stands still: looser ones would leave replicates at their start, too close."""
 POOLED = 0.5
 """Weight of the class and column's pooled spread beside a category's own."""
-SHORT_RUN = 20
-"""Passes each start of the ratio test gets before the best goes on."""
+ROUNDS = (5, 5, 10)
+"""Passes after which the better half of the ratio test's starts stays."""
 FRESH_STARTS = 3
 """Starts from random rows, beside one split of every class."""
 
@@ -188,7 +188,7 @@ def _ratio(table: Table, null: Mixture, limits: _Limits, rng: np.random.Generato
     starts = [split_class(few.params, f, table, rng) for f in range(F)]
     starts += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(FRESH_STARTS)]
     entrants = [Entrant(str(number), steps, start) for number, start in enumerate(starts)]
-    many = race(entrants, short_iter=SHORT_RUN, max_iter=limits.max_iter, tol=limits.tol, accelerate=True).refined
+    many = halve(entrants, rounds=ROUNDS, max_iter=limits.max_iter, tol=limits.tol, accelerate=True).refined
     return max(2 * (many.log_likelihood - few.log_likelihood), 0.0), many.params
 
 

@@ -221,8 +221,9 @@ def _examine_classes(examiner: Examiner, table: Table, mixture: Mixture) -> None
     if not gain.shown:
         examiner.doubt(
             "caution",
-            f"Two classes can be merged for {gain.nats:.1f} nats on {gain.n_rows:.0f} rows, and {gain.by_chance:.1f} "
-            f"are gained by chance alone: the data do not show {mixture.n_classes} classes; ask for fewer.",
+            f"Two classes can be merged for {max(gain.nats, 0.0):.1f} nats on {gain.n_rows:.0f} rows, and "
+            f"{gain.by_chance:.1f} are gained by chance alone: the data do not show {mixture.n_classes} classes; ask "
+            "for fewer.",
         )
 
 
