@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from tacit.data.table import Column, Table
 from tacit.diagnose import fit_indices as indices
 from tacit.diagnose import table_theorems as theorems
-from tacit.diagnose.bootstrap import draw_table, wilson
+from tacit.diagnose.bootstrap import draw_table, reach_bounds, wilson
 from tacit.diagnose.table_classes import class_gaps, gain_by_chance, kruskal_count
 from tacit.diagnose.table_pairs import (
     count_evidence,
@@ -222,6 +222,13 @@ def test_parts_gaps_and_chance_by_hand():
 def test_wilson_by_hand():
     low, high = wilson(np.array([0.0]), np.array([16.0]), 2.0)
     assert (low[0], high[0]) == pytest.approx((0.0, 0.2))
+
+
+def test_intervals_reach_a_bound_within_z_errors():
+    p, se = np.array([0.02, 0.03, 0.5, 0.98]), np.array([0.01, 0.01, 0.1, 0.015])
+    low, high = reach_bounds(p, se, (p - 0.001, p + 0.001), 2.0)
+    np.testing.assert_allclose(low, [0, 0.029, 0.499, 0.979])
+    np.testing.assert_allclose(high, [0.021, 0.031, 0.501, 1])
 
 
 @pytest.mark.parametrize("weight", [None, np.full(16, 1000.0), np.linspace(0.5, 3.7, 16)])

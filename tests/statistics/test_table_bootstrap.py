@@ -1,7 +1,7 @@
 """Bootstrap intervals cover 93–97 %, and the ratio test rejects a true number of classes once in twenty times.
 
-`python tests/statistics/test_table_bootstrap.py coverage 200` and `… ratio 200` print the full figures (minutes);
-CI looks at fewer tables.
+`python tests/statistics/test_table_bootstrap.py coverage 220 [first seed]` and `… ratio 200` print the full figures
+(minutes); CI looks at fewer tables.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ class World:
     table: Table
 
 
-def world(rng, F, n, N, gaps=0.0, sizes=(2, 3, 4)):
+def world(rng, F, n, sizes, gaps=0.0):
     """A table of profiles uniform on the simplex, with its fit at the true number of classes."""
-    chosen = rng.choice(sizes, N)
-    first = np.concatenate([[0], np.cumsum(chosen)]).astype(np.int32)
-    tables = np.concatenate([rng.dirichlet(np.ones(s), size=F).T for s in chosen])
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    tables = np.concatenate([rng.dirichlet(np.ones(s), size=F).T for s in sizes])
     truth = Mixture(rng.dirichlet(np.full(F, 10.0)), tables, first)
-    codes = np.zeros((n, N), np.uint8)
+    codes = np.zeros((n, len(sizes)), np.uint8)
     codes[rng.random(codes.shape) < gaps] = 255
-    columns = tuple(Column(f"c{i}", np.arange(s)) for i, s in enumerate(chosen))
+    columns = tuple(Column(f"c{i}", np.arange(s)) for i, s in enumerate(sizes))
     table = draw_table(Table(codes, columns), truth, rng)
     fitted = em(table_steps(table, F, 0.0, 1), truth, max_iter=2000, tol=1e-9, accelerate=True).params
     return World(truth, align_classes(fitted, truth), table)
@@ -50,7 +49,8 @@ def varied(seed):
     """F 2–4, 7–12 columns of 2–4 categories, 500–4000 rows, up to 30 % gaps."""
     rng = np.random.default_rng([seed, 7])
     F, N = int(rng.integers(2, 5)), int(rng.integers(7, 13))
-    return world(rng, F, int(rng.choice([500, 1000, 2000, 4000])), N, float(rng.choice([0, 0.1, 0.3])))
+    n, gaps = int(rng.choice([500, 1000, 2000, 4000])), float(rng.choice([0, 0.1, 0.3]))
+    return world(rng, F, n, rng.integers(2, 5, N), gaps)
 
 
 def covered(seeds, n_draws=100):
@@ -67,7 +67,7 @@ def covered(seeds, n_draws=100):
 
 
 def test_errors_have_the_right_size():
-    made = world(np.random.default_rng(0), 2, 1000, 8)
+    made = world(np.random.default_rng(0), 2, 1000, [2, 3, 2, 4, 3, 2, 3, 2])
     found = bootstrap_mixture(made.table, made.fitted, n_draws=40)
     assert found.table_se.shape == made.fitted.table.shape
     assert 0.005 < np.median(found.table_se) < 0.05
@@ -90,13 +90,14 @@ def test_intervals_cover():
 def null(seed):
     """A table with as many classes as its fit has."""
     rng = np.random.default_rng([seed, 8])
-    return world(rng, int(rng.integers(1, 4)), int(rng.choice([200, 400, 800])), 7, float(rng.choice([0, 0.2])))
+    F, n, gaps = int(rng.integers(1, 4)), int(rng.choice([200, 400, 800])), float(rng.choice([0, 0.2]))
+    return world(rng, F, n, rng.choice((2, 3, 4), 7), gaps)
 
 
 def too_few(seed, n, N):
     """A table of three classes, fitted with two."""
     rng = np.random.default_rng([seed, 9])
-    made = world(rng, 3, n, N)
+    made = world(rng, 3, n, rng.choice((2, 3, 4), N))
     start = made.truth.permuted(np.array([0, 1]))
     start = Mixture(start.weights / start.weights.sum(), start.table, start.first)
     steps = table_steps(made.table, 2, 0.0, 1)
@@ -104,8 +105,8 @@ def too_few(seed, n, N):
 
 
 def rejected(tests):
-    """Share of p-values at or below 5 %, and the draws they took."""
-    found = [ratio_test(table, fitted, random_state=seed) for seed, (fitted, table) in tests]
+    """Share of p-values at or below 5 %, and the draws they took; 39 give the same size as 99 for less."""
+    found = [ratio_test(table, fitted, n_draws=39, random_state=seed) for seed, (fitted, table) in tests]
     return float(np.mean([one.p_value <= 0.05 for one in found])), float(np.mean([one.n_draws for one in found]))
 
 
@@ -121,24 +122,24 @@ def test_the_ratio_test_finds_a_class():
     assert ratio_test(table, fitted, n_draws=19).p_value == pytest.approx(0.05)
 
 
-def print_coverage(number):
-    cells, weights, truths = covered(range(number))
+def print_coverage(number, begin):
+    cells, weights, truths = covered(range(begin, begin + number))
     print(f"profiles {cells.mean():.3f} of {len(cells)} cells, weights {weights.mean():.3f} of {len(weights)}")
     for low, high in pairwise(REGIONS):
         inside = (truths >= low) & ((truths < high) | (high == 1))
         print(f"    true probability {low:.2f}–{high:.2f}: {cells[inside].mean():.3f} of {inside.sum()}")
 
 
-def print_ratio(number):
-    made = ((seed, null(seed)) for seed in range(number))
+def print_ratio(number, begin):
+    made = ((seed, null(seed)) for seed in range(begin, begin + number))
     print("size {:.3f}, mean draws {:.0f}".format(*rejected((seed, (one.fitted, one.table)) for seed, one in made)))
     for n, N in ((60, 6), (120, 6), (240, 6)):
-        few = ((seed, too_few(seed, n, N)) for seed in range(max(number // 10, 1)))
+        few = ((seed, too_few(seed, n, N)) for seed in range(begin, begin + max(number // 10, 1)))
         print(f"{n} rows, {N} columns, 3 classes against 2:", "power {:.2f}, mean draws {:.0f}".format(*rejected(few)))
 
 
 if __name__ == "__main__":
-    clock = time.perf_counter()
+    clock, begin = time.perf_counter(), int(sys.argv[3]) if len(sys.argv) > 3 else 0
     with one_blas_thread():
-        {"coverage": print_coverage, "ratio": print_ratio}[sys.argv[1]](int(sys.argv[2]))
+        {"coverage": print_coverage, "ratio": print_ratio}[sys.argv[1]](int(sys.argv[2]), begin)
     print(f"{time.perf_counter() - clock:.0f} s")

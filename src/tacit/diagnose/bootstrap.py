@@ -6,7 +6,9 @@ costs; EM starts from the fitted parameters and classes are matched by optimal a
 Intervals: percentiles under-cover near 0 and 1, where the estimate cannot move outwards, and an estimate of exactly
 0 has no spread at all. So an interval here is Wilson's score interval at an effective number of rows,
 n_eff = p(1 − p) / se². The bootstrap gives the standard errors; ratios are pooled within a class and column, so that
-a category never seen in a class borrows the effective rows of its neighbours.
+a category never seen in a class borrows the effective rows of its neighbours. Rows of other classes leak into a
+category that a class never shows, which no binomial knows of: an interval whose estimate lies within z standard
+errors of 0 or 1 reaches it. Coverage by region is in docs/models/table_verdicts.md.
 
 The likelihood-ratio test of F against F + 1 classes (McLachlan 1987) simulates tables from the fitted F classes with
 the gaps of the data, and treats the data and every simulated table by the same starts: only then is its size right.
@@ -93,7 +95,7 @@ def bootstrap_mixture(
     z = float(norm.ppf((1 + level) / 2))
     spread = np.maximum(np.square(weights_se), 1e-300)
     weights_low, weights_high = wilson(mixture.weights, mixture.weights * (1 - mixture.weights) / spread, z)
-    table_low, table_high = wilson(mixture.table, rows, z)
+    table_low, table_high = reach_bounds(mixture.table, table_se, wilson(mixture.table, rows, z), z)
     return Bootstrap(
         mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high, weights, tables
     )
@@ -130,6 +132,12 @@ def wilson(p: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
     centre = (p + z**2 / (2 * n)) / scale
     half = z / scale * np.sqrt(p * (1 - p) / n + z**2 / (4 * np.square(n)))
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def reach_bounds(p: Floats, se: Floats, interval: tuple[Floats, Floats], z: float) -> tuple[Floats, Floats]:
+    """The interval, drawn out to 0 or 1 where z standard errors reach it."""
+    low, high = interval
+    return np.where(p - z * se <= 0, 0.0, low), np.where(p + z * se >= 1, 1.0, high)
 
 
 # ------------------------------------------------------- likelihood-ratio test
