@@ -93,17 +93,22 @@ def test_the_order_of_rows_does_not_matter():
         assert left[name] == pytest.approx(right[name], rel=1e-6), name
 
 
-def test_wide_and_long_tables_are_judged_on_a_part_and_say_so():
+def test_wide_tables_are_judged_on_a_part_and_say_so():
     rng = np.random.default_rng(0)
     tables = profiles(rng, 2, [2] * 900)
     wide = draw(rng, [0.5, 0.5], tables, 600)
     found = examine(Case(wide, 2)).quantities
     assert found["pairs_columns"] == 500
-    codes = np.zeros((400, 4), np.uint16)
-    codes[:] = rng.integers(0, 900, codes.shape)
-    huge = Table(codes, tuple(Column(n, np.arange(900)) for n in range(4)))
-    report = examine(Case(huge, 2))
-    assert any("too many categories" in reason for reason in report.reasons)
+
+
+@pytest.mark.parametrize("size", [900, 1200])
+def test_columns_too_wide_for_pairs_are_named(size):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, size, (400, 4)).astype(np.uint16)
+    columns = tuple(Column(n, np.arange(size)) for n in range(4))
+    for weight in (None, np.full(400, 1.5)):
+        report = examine(Case(Table(codes, columns, row_weight=weight), 2))
+        assert any("too many categories" in reason for reason in report.reasons)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,9 @@ def count_evidence(table: Table) -> PairEvidence:
     narrow = replace(
         table, codes=np.ascontiguousarray(table.codes[:, columns]), columns=tuple(table.columns[n] for n in columns)
     )
+    if len(columns) < min(3, table.n_columns):  # nothing can be concluded, and there may be nothing to count
+        size = int(narrow.first[-1])
+        return PairEvidence(np.zeros((size, size)), narrow.first, columns, 0.0)
     pairs = max(len(columns) * (len(columns) - 1) // 2, 1)
     rows = some_rows(narrow, PAIR_WORK // pairs)
     if rows.row_weight is None or (is_whole(rows) and rows.total_weight <= WRITTEN_OUT * rows.n_rows):
