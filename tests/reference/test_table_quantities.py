@@ -6,29 +6,42 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from tacit.data.table import Column, Table
 from tacit.diagnose import fit_indices as indices
 from tacit.diagnose import table_theorems as theorems
-from tacit.diagnose.bootstrap import draw_table, wilson
-from tacit.diagnose.tables import kruskal_count, pearson
+from tacit.diagnose.bootstrap import draw_table, reach_bounds, wilson
+from tacit.diagnose.table_classes import class_gaps, gain_by_chance, kruskal_count
+from tacit.diagnose.table_pairs import (
+    count_evidence,
+    is_whole,
+    parts_that_meet,
+    pearson_blocks,
+    residual_dependence,
+    some_rows,
+    two_halves,
+)
 from tacit.engine.mixture import Mixture
 from tacit.factor.table_pool import pair_frequencies
 from tacit.moments.pairs import count_table_pairs
 
 
-@pytest.fixture(params=[2, 3, 4])
-def world(request):
-    F = request.param
-    rng = np.random.default_rng(F)
-    sizes = [2, 4, 3, 5, 3]
+def drawn(F, sizes, seed=0):
+    """A mixture, and 400 rows of it with a tenth of the cells missing."""
+    rng = np.random.default_rng([F, seed])
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     tables = np.concatenate([rng.dirichlet(np.full(s, 3.0), size=F).T for s in sizes])
     mixture = Mixture(rng.dirichlet(np.full(F, 5.0)), tables, first)
     codes = np.zeros((400, len(sizes)), np.uint8)
     codes[rng.random(codes.shape) < 0.1] = 255
     table = Table(codes, tuple(Column(n, np.arange(s)) for n, s in enumerate(sizes)))
-    return draw_table(table, mixture, rng), mixture
+    return mixture, draw_table(table, mixture, rng)
+
+
+@pytest.fixture(params=[2, 3, 4])
+def world(request):
+    return drawn(request.param, [2, 4, 3, 5, 3])[::-1]
 
 
 def test_theorem_2(world):
@@ -65,33 +78,61 @@ def test_theorem_2(world):
         np.testing.assert_allclose(found[name], value, rtol=1e-10, err_msg=name)
 
 
-def test_theorem_1(world):
-    table, m = world
-    N, F, S, p = m.n_columns, m.n_classes, 400.0, 0.9
-    X = pair_frequencies(count_table_pairs(table))
+@pytest.mark.parametrize(("F", "sizes", "left"), [(2, [2, 4, 3], [1]), (5, [3, 2, 4, 3, 2, 3], [0, 2])])
+def test_theorem_1(F, sizes, left):
+    """Proposition 1, Theorem 1 and its proof: (3), (4), (17), (19), (20), Definition 1 up to ε."""
+    m, table = drawn(F, sizes)
+    N, S, p, delta, I, M = len(sizes), 400.0, 0.9, 0.05, max(sizes), len(left)
+    first, A, lam = m.first, m.profiles(), m.weights
+    counts = count_table_pairs(table).dense()
     eta = min(
-        sum(X[r, c] for r in range(m.first[i], m.first[i + 1]))
-        for i in range(N) for j in range(N) if i != j for c in range(m.first[j], m.first[j + 1])
+        sum(counts[first[i] : first[i + 1], c]) / counts[first[i] : first[i + 1], first[j] : first[j + 1]].sum()
+        for i in range(N) for j in range(N) if i != j for c in range(first[j], first[j + 1])
     )  # fmt: skip
-    W = m.table[m.first[3] : m.first[4]]  # the widest column has five categories: enough for these F
-    rest = [c for c in range(m.first[-1]) if not m.first[3] <= c < m.first[4]]
+    W = np.array([A[n][:, i] for n in sorted(left) for i in range(sizes[n])])
     s = np.linalg.svd(W, compute_uv=False)
-    kappa = s[0] / s[-1]
-    eps = min(1 / (2 * sqrt(F - 1)), 0.25) / (2 * kappa * (1 + 80 * kappa**2))
-    H = [m.table[c] * m.weights / (m.table[c] @ m.weights) for c in rest]
+    kappa = s[0] / s[F - 1]
+    eps = M * min(1 / (2 * sqrt(F - 1)), 1 / 4) / (2 * kappa * (1 + 80 * kappa**2))
+    H = [[lam[f] * A[n][f, i] for f in range(F)] for n in range(N) if n not in left for i in range(sizes[n])]
+    H = [np.array(row) / sum(row) for row in H]
     achieved = max(min(float(np.linalg.norm(h - np.eye(F)[f])) for h in H) for f in range(F))
-    sure = 1 + sqrt(log(2 / 0.05))
-    phi = sqrt(2) * sure / (p * sqrt(S))
+    phi = sqrt(2) * (1 + sqrt(log(2 / delta))) / (p * sqrt(S))
+    mean_I = sum(sizes) / N
     expected = {
-        "eta": eta, "kappa": kappa, "epsilon_allowed": eps, "epsilon_achieved": achieved,
-        "asked_rows": 32 * 5 * sure**2 / (s[0] * eta * eps * p) ** 2,
-        "asked_columns_constant_1": 1 + eps ** (-2 * (F - 1)) / (F * 17 / 5) * log(F / 0.05),
-        "promised_error": sqrt(F) * (s[0] * achieved + 2 * sqrt(5) * phi / eta) * (1 + 80 * kappa**2),
+        "columns_left": M, "eta": eta, "kappa": kappa, "sigma_max": s[0],
+        "epsilon_allowed": eps, "epsilon_achieved": achieved,
+        "least_observed": sqrt(8 / S * log(4 / delta)),
+        "asked_rows": 32 * M**2 * I * (1 + sqrt(log(2 / delta))) ** 2 / (s[0] ** 2 * eta**2 * eps**2 * p**2),
+        "asked_columns_constant_1": M + eps ** (-2 * (F - 1)) / (mean_I * F) * log(F / delta),
+        "promised_error": sqrt(F) * (s[0] * achieved + 2 * M * sqrt(I) * phi / eta) * (1 + 80 * kappa**2),
     }  # fmt: skip
-    found = theorems.theorem_1(m, X, S, p)
+    found = theorems.theorem_1(m, pair_frequencies(counts, first), S, p)
+    assert found.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-9, err_msg=name)
-    assert theorems.noise_bound(S, p)["phi"] == pytest.approx(phi, rel=1e-12)
+        np.testing.assert_allclose(found[name], value, rtol=1e-8, err_msg=name)
+    bound = theorems.noise_bound(S, p)
+    assert bound == pytest.approx({"phi": phi, "least_observed": sqrt(8 / S * log(2 / delta)), "observed": p})
+
+
+def test_theorem_2_cannot_be_in_force():
+    """D̄ ≤ ½ log(1/ρ₁) lies below what the theorem asks of it, however far apart the classes are."""
+    for rho in (0.5, 0.3, 0.1, 1e-2, 1e-6, 1e-12):
+        table = np.array([[1 - rho, rho], [rho, 1 - rho]] * 50)
+        found = theorems.theorem_2(Mixture(np.array([0.5, 0.5]), table, np.arange(0, 101, 2, dtype=np.int32)), 1e12, 1)
+        assert found["D"] <= 0.5 * log(1 / rho) < found["asked_D"]
+        assert found["in_force"] == 0
+
+
+def test_start_in_basin():
+    m, _ = drawn(3, [3, 4, 3])
+    shifted = m.table.copy()
+    shifted[0, 1] += 0.03
+    shifted[1, 1] -= 0.03
+    start = Mixture(m.weights + np.array([0.02, -0.02, 0.0]), shifted, m.first).permuted(np.array([2, 0, 1]))
+    found = theorems.start_in_basin(start, m, {"delta_1": 0.04, "delta_2": 0.01})
+    assert found == pytest.approx({"profile_error": 0.03, "weight_error": 0.02, "inside": 0.0})
+    assert theorems.start_in_basin(start, m, {"delta_1": 0.04, "delta_2": 0.03})["inside"] == 1
+    assert theorems.start_in_basin(start, m, {"delta_1": None, "delta_2": 0.03})["inside"] is None
 
 
 def test_fit_indices_by_hand():
@@ -121,6 +162,22 @@ def test_kruskal_count():
     assert kruskal_count(np.array([2] * 5, np.int32), 4) == 10
 
 
+def pearson(block):
+    """Pearson's statistic of one pair, and Dawson's mean and variance over permutations, term by term."""
+    block = block[block.sum(axis=1) > 0][:, block.sum(axis=0) > 0]
+    n, (R, C) = float(block.sum()), block.shape
+    if n < 4 or min(R, C) < 2:
+        return 0.0, 0.0, 0.0
+    rows, columns = block.sum(axis=1), block.sum(axis=0)
+    statistic = sum(
+        (block[a, b] - rows[a] * columns[b] / n) ** 2 / (rows[a] * columns[b] / n) for a in range(R) for b in range(C)
+    )
+    v = [(k - 1) * (n - k) / (n - 1) for k in (R, C)]
+    w = [(n * sum(1 / m) - k**2) / (n - 2) for m, k in ((rows, R), (columns, C))]
+    variance = 2 * n / (n - 3) * (v[0] - w[0]) * (v[1] - w[1]) + n**2 / (n - 1) * w[0] * w[1]
+    return statistic, n * (R - 1) * (C - 1) / (n - 1), variance
+
+
 def test_pearson_moments_are_those_of_permutations():
     rng = np.random.default_rng(0)
     x, y = rng.choice(3, 40, p=[0.8, 0.1, 0.1]), rng.choice(3, 40, p=[0.6, 0.3, 0.1])
@@ -130,6 +187,89 @@ def test_pearson_moments_are_those_of_permutations():
     assert np.var(draws) == pytest.approx(variance, rel=0.15)
 
 
+def blocks_of(matrix, first):
+    N = len(first) - 1
+    pairs = [(i, j) for i in range(N) for j in range(N) if i != j]
+    return [(i, j, matrix[first[i] : first[i + 1], first[j] : first[j + 1]]) for i, j in pairs]
+
+
+def test_all_pairs_at_once_are_every_pair_alone(world):
+    table, m = world
+    counts = count_table_pairs(table).dense()
+    counts[table.first[1]] = counts[:, table.first[1]] = 0.0  # a category no row shows
+    found, V = pearson_blocks(counts, table.first), residual_dependence(counts, m)
+    sure = residual_dependence(counts, m, 1e-3)
+    joint = (m.table * m.weights) @ m.table.T
+    for (i, j, block), (_, _, share) in zip(blocks_of(counts, m.first), blocks_of(joint, m.first), strict=True):
+        np.testing.assert_allclose([part[i, j] for part in found], pearson(block), rtol=1e-9, atol=1e-9)
+        n, degrees, least = block.sum(), (block.shape[0] - 1) * (block.shape[1] - 1), min(block.shape) - 1
+        off = (np.square(block - n * share) / np.maximum(n * share, 0.5)).sum()
+        assert V[i, j] == pytest.approx(sqrt(max(off - degrees, 0) / n / least), rel=1e-9)
+        assert sure[i, j] == (V[i, j] if chi2.sf(off, degrees) <= 1e-3 else 0)
+    assert all(part.diagonal().sum() == 0 for part in found)
+
+
+def test_parts_gaps_and_chance_by_hand():
+    meetings = np.array([[9, 9, 0, 0], [9, 9, 3, 0], [0, 3, 9, 9], [0, 0, 9, 9.0]])
+    assert parts_that_meet(meetings, 1).tolist() == [0, 0, 0, 0]
+    assert parts_that_meet(meetings, 5).tolist() == [0, 0, 1, 1]
+    table = np.array([[0.5, 0.5, 0.1], [0.5, 0.5, 0.9], [0.3, 0.1, 0.3], [0.7, 0.9, 0.7]])
+    first = np.array([0, 2, 4], np.int32)
+    np.testing.assert_allclose(class_gaps(Mixture(np.full(3, 1 / 3), table, first)), [0.2, 0.4, 0.4])
+    assert gain_by_chance(np.array([9, 9, 9, 1.0]), first, 2) == pytest.approx(2.5 + 3 * 2.5 ** (1 / 3))
+
+
 def test_wilson_by_hand():
     low, high = wilson(np.array([0.0]), np.array([16.0]), 2.0)
     assert (low[0], high[0]) == pytest.approx((0.0, 0.2))
+
+
+def test_intervals_reach_a_bound_within_z_errors():
+    p, se = np.array([0.02, 0.03, 0.5, 0.98]), np.array([0.01, 0.01, 0.1, 0.015])
+    low, high = reach_bounds(p, se, (p - 0.001, p + 0.001), 2.0)
+    np.testing.assert_allclose(low, [0, 0.029, 0.499, 0.979])
+    np.testing.assert_allclose(high, [0.021, 0.031, 0.501, 1])
+
+
+@pytest.mark.parametrize("weight", [None, np.full(16, 1000.0), np.linspace(0.5, 3.7, 16)])
+def test_halves_add_up_to_the_table(weight):
+    """Rows of a heavy pattern go to both halves; a row of uneven weight goes to one."""
+    codes = np.array([[a, b, c, d] for a in (0, 1) for b in (0, 1) for c in (0, 1) for d in (0, 1)], np.uint8)
+    table = Table(codes, tuple(Column(n, np.arange(2)) for n in range(4)), row_weight=weight)
+    left, right = two_halves(table)
+    assert left.total_weight + right.total_weight == pytest.approx(table.total_weight)
+    if weight is not None and weight[0] == 1000:
+        assert left.n_rows == right.n_rows == 16
+        assert abs(left.total_weight - 8000) < 300
+        assert is_whole(left)
+    else:
+        assert left.n_rows + right.n_rows == 16
+
+
+def test_a_sample_of_patterns_is_a_sample_of_their_rows():
+    codes = np.array([[0, 0], [0, 1], [1, 1]], np.uint8)
+    columns = tuple(Column(n, np.arange(2)) for n in range(2))
+    table = Table(codes, columns, row_weight=np.array([10_000.0, 30_000.0, 60_000.0]))
+    some = some_rows(table, 10_000)
+    np.testing.assert_allclose(some.row_weight, [1000, 3000, 6000], atol=300)
+    assert is_whole(some)
+    assert some_rows(table, 100_000) is table
+    ungrouped = Table(np.repeat(codes, [10, 30, 60], axis=0), columns)
+    assert some_rows(ungrouped, 37).n_rows == 37
+
+
+@pytest.mark.parametrize("weight", [np.array([3.0, 1, 2, 5]), np.array([0.5, 1, 2.25, 5]), np.array([900.0, 1, 2, 5])])
+def test_evidence_counts_weights(weight):
+    """Whole weights are written out for the exact counter, others and heavy ones counted by products."""
+    codes = np.array([[0, 0, 1], [0, 1, 255], [1, 1, 0], [1, 0, 1]], np.uint8)
+    table = Table(codes, tuple(Column(n, np.arange(2)) for n in range(3)), row_weight=weight)
+    found = count_evidence(table)
+    literal = np.zeros((6, 6))
+    for row, w in zip(codes, weight, strict=True):
+        cells = [2 * n + code for n, code in enumerate(row) if code < 2]
+        for a in cells:
+            for b in cells:
+                literal[a, b] += w
+    np.testing.assert_allclose(found.counts, literal)
+    assert found.n_rows == weight.sum()
+    assert found.meetings[0, 2] == weight.sum() - weight[1]

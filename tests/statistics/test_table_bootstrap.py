@@ -1,67 +1,145 @@
-"""Bootstrap intervals of profiles cover 93–97 %, and the ratio test rejects a true number of classes rarely."""
+"""Bootstrap intervals cover 93–97 %, and the ratio test rejects a true number of classes once in twenty times.
+
+`python tests/statistics/test_table_bootstrap.py coverage 220 [first seed]` and `… ratio 200` print the full figures
+(minutes); CI looks at fewer tables.
+"""
 
 from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from tacit.data.table import Column, Table
 from tacit.diagnose.bootstrap import align_classes, bootstrap_mixture, draw_table, ratio_test
+from tacit.engine.blas import one_blas_thread
 from tacit.engine.mixture import Mixture
 from tacit.refine.em import em
 from tacit.refine.table_prior import table_steps
 
+REGIONS = (0.0, 0.02, 0.1, 0.3, 0.7, 0.9, 0.98, 1.0)
+"""True probabilities are looked at by region: intervals fail first near 0 and 1."""
 
-def world(seed, F, n, N):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(2, 4, N)
+
+@dataclass(frozen=True)
+class World:
+    truth: Mixture
+    fitted: Mixture  # maximum likelihood, from the truth: what an interval is about is noise, not a bad start
+    table: Table
+
+
+def world(rng, F, n, sizes, gaps=0.0):
+    """A table of profiles uniform on the simplex, with its fit at the true number of classes."""
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     tables = np.concatenate([rng.dirichlet(np.ones(s), size=F).T for s in sizes])
-    mixture = Mixture(rng.dirichlet(np.full(F, 10.0)), tables, first)
+    truth = Mixture(rng.dirichlet(np.full(F, 10.0)), tables, first)
+    codes = np.zeros((n, len(sizes)), np.uint8)
+    codes[rng.random(codes.shape) < gaps] = 255
     columns = tuple(Column(f"c{i}", np.arange(s)) for i, s in enumerate(sizes))
-    table = draw_table(Table(np.zeros((n, N), np.uint8), columns), mixture, rng)
-    fitted = em(table_steps(table, F, 0.0, 1), mixture, max_iter=1000, tol=1e-9, accelerate=True).params
-    return mixture, align_classes(fitted, mixture), table
+    table = draw_table(Table(codes, columns), truth, rng)
+    fitted = em(table_steps(table, F, 0.0, 1), truth, max_iter=2000, tol=1e-9, accelerate=True).params
+    return World(truth, align_classes(fitted, truth), table)
 
 
-def coverage(n_tables):
-    inside = []
-    for seed in range(n_tables):
-        truth, fitted, table = world(seed, 2, 1000, 8)
-        found = bootstrap_mixture(table, fitted, n_draws=60, random_state=seed)
-        inside.append(((found.table_low <= truth.table) & (truth.table <= found.table_high)).ravel())
-    return float(np.concatenate(inside).mean())
+def varied(seed):
+    """F 2–4, 7–12 columns of 2–4 categories, 500–4000 rows, up to 30 % gaps."""
+    rng = np.random.default_rng([seed, 7])
+    F, N = int(rng.integers(2, 5)), int(rng.integers(7, 13))
+    n, gaps = int(rng.choice([500, 1000, 2000, 4000])), float(rng.choice([0, 0.1, 0.3]))
+    return world(rng, F, n, rng.integers(2, 5, N), gaps)
+
+
+def covered(seeds, n_draws=100):
+    """Whether each profile cell, and each class weight, lies in its interval; and the true profile cells."""
+    cells, weights, truths = [], [], []
+    for seed in seeds:
+        made = varied(seed)
+        truth = made.truth
+        found = bootstrap_mixture(made.table, made.fitted, n_draws=n_draws, random_state=seed)
+        cells.append(((found.table_low <= truth.table) & (truth.table <= found.table_high)).ravel())
+        weights.append((found.weights_low <= truth.weights) & (truth.weights <= found.weights_high))
+        truths.append(truth.table.ravel())
+    return np.concatenate(cells), np.concatenate(weights), np.concatenate(truths)
 
 
 def test_errors_have_the_right_size():
-    _, fitted, table = world(0, 2, 1000, 8)
-    found = bootstrap_mixture(table, fitted, n_draws=40)
-    assert found.table_se.shape == fitted.table.shape
+    made = world(np.random.default_rng(0), 2, 1000, [2, 3, 2, 4, 3, 2, 3, 2])
+    found = bootstrap_mixture(made.table, made.fitted, n_draws=40)
+    assert found.table_se.shape == made.fitted.table.shape
     assert 0.005 < np.median(found.table_se) < 0.05
-    assert (found.table_low <= fitted.table + 1e-12).all()
-    assert (found.table_high >= fitted.table - 1e-12).all()
-
-
-def test_the_ratio_test_stops_early_and_finds_a_class():
-    found = []
-    for seed in range(1, 5):  # one in twenty true nulls is rejected (seed 1 is), so no single table may decide
-        _, fitted, table = world(seed, 2, 500, 7)
-        found.append(ratio_test(table, fitted, n_draws=19, alpha=0.2))
-    assert sum(test.p_value > 0.05 for test in found) >= 3
-    assert min(test.n_draws for test in found) < 19
-    _, wide, table = world(2, 3, 800, 7)
-    assert ratio_test(table, wide.permuted(np.array([0, 1])), n_draws=19).p_value == pytest.approx(0.05)
+    assert (found.table_low <= made.fitted.table + 1e-12).all()
+    assert (found.table_high >= made.fitted.table - 1e-12).all()
+    assert (found.weights_low < made.fitted.weights).all()
+    assert (found.weights_high > made.fitted.weights).all()
 
 
 @pytest.mark.slow
 def test_intervals_cover():
-    assert 0.93 <= coverage(40) <= 0.97
+    cells, weights, _ = covered(range(8), n_draws=50)
+    assert 0.92 <= cells.mean() <= 0.98  # eight tables: the full figure is 93–97 %
+    assert weights.mean() >= 0.85
 
 
-@pytest.mark.slow
-def test_size_of_the_ratio_test():
-    p_values = []
-    for seed in range(100, 130):
-        _, fitted, table = world(seed, 2, 400, 6)
-        p_values.append(ratio_test(table, fitted, random_state=seed).p_value)
-    assert np.mean(np.array(p_values) <= 0.05) <= 0.17
+# -------------------------------------------------------------- the ratio test
+
+
+def null(seed):
+    """A table with as many classes as its fit has."""
+    rng = np.random.default_rng([seed, 8])
+    F, n, gaps = int(rng.integers(1, 4)), int(rng.choice([200, 400, 800])), float(rng.choice([0, 0.2]))
+    return world(rng, F, n, rng.choice((2, 3, 4), 7), gaps)
+
+
+def too_few(seed, n, N):
+    """A table of three classes, fitted with two."""
+    rng = np.random.default_rng([seed, 9])
+    made = world(rng, 3, n, rng.choice((2, 3, 4), N))
+    start = made.truth.permuted(np.array([0, 1]))
+    start = Mixture(start.weights / start.weights.sum(), start.table, start.first)
+    steps = table_steps(made.table, 2, 0.0, 1)
+    return em(steps, start, max_iter=1000, tol=1e-8, accelerate=True).params, made.table
+
+
+def rejected(tests):
+    """Share of p-values at or below 5 %, and the draws they took; 39 give the same size as 99 for less."""
+    found = [ratio_test(table, fitted, n_draws=39, random_state=seed) for seed, (fitted, table) in tests]
+    return float(np.mean([one.p_value <= 0.05 for one in found])), float(np.mean([one.n_draws for one in found]))
+
+
+def test_the_ratio_test_stops_early_on_a_true_number_of_classes():
+    made = [null(seed) for seed in range(6)]
+    found = [ratio_test(one.table, one.fitted, random_state=seed) for seed, one in enumerate(made)]
+    assert sum(test.p_value > 0.05 for test in found) >= 5
+    assert np.median([test.n_draws for test in found]) <= 25
+
+
+def test_the_ratio_test_finds_a_class():
+    fitted, table = too_few(0, 800, 7)
+    assert ratio_test(table, fitted, n_draws=19).p_value == pytest.approx(0.05)
+
+
+def print_coverage(number, begin):
+    cells, weights, truths = covered(range(begin, begin + number))
+    print(f"profiles {cells.mean():.3f} of {len(cells)} cells, weights {weights.mean():.3f} of {len(weights)}")
+    for low, high in pairwise(REGIONS):
+        inside = (truths >= low) & ((truths < high) | (high == 1))
+        print(f"    true probability {low:.2f}–{high:.2f}: {cells[inside].mean():.3f} of {inside.sum()}")
+
+
+def print_ratio(number, begin):
+    made = ((seed, null(seed)) for seed in range(begin, begin + number))
+    print("size {:.3f}, mean draws {:.0f}".format(*rejected((seed, (one.fitted, one.table)) for seed, one in made)))
+    for n, N in ((60, 6), (120, 6), (240, 6)):
+        few = ((seed, too_few(seed, n, N)) for seed in range(begin, begin + max(number // 10, 1)))
+        print(f"{n} rows, {N} columns, 3 classes against 2:", "power {:.2f}, mean draws {:.0f}".format(*rejected(few)))
+
+
+if __name__ == "__main__":
+    clock, begin = time.perf_counter(), int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    with one_blas_thread():
+        {"coverage": print_coverage, "ratio": print_ratio}[sys.argv[1]](int(sys.argv[2]), begin)
+    print(f"{time.perf_counter() - clock:.0f} s")

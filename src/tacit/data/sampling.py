@@ -55,8 +55,11 @@ def row_hashes(table: Table, seed: int) -> Words:
     """One hash per row of a table from the names of its cells: neither order of columns nor codes matter."""
     words = [f"{column.name}={category}" for column in table.columns for category in column.categories.tolist()]
     keys = scramble(np.array([zlib.crc32(word.encode()) for word in words], np.uint64), seed)
-    at = table.first[:-1] + np.where(table.present, table.codes, 0)
-    content = np.where(table.present, keys[at], np.uint64(0)).sum(axis=1, dtype=np.uint64)  # wraps around, exactly
+    content = np.zeros(table.n_rows, np.uint64)
+    for n in range(table.n_columns):  # one column at a time: no array of rows × columns
+        of_code = np.zeros(np.iinfo(table.codes.dtype).max + 1, np.uint64)
+        of_code[: table.columns[n].size] = keys[table.first[n] : table.first[n + 1]]
+        content += of_code[table.codes[:, n]]  # wraps around, exactly
     return _numbered_apart(content, seed)
 
 

@@ -6,7 +6,9 @@ costs; EM starts from the fitted parameters and classes are matched by optimal a
 Intervals: percentiles under-cover near 0 and 1, where the estimate cannot move outwards, and an estimate of exactly
 0 has no spread at all. So an interval here is Wilson's score interval at an effective number of rows,
 n_eff = p(1 − p) / se². The bootstrap gives the standard errors; ratios are pooled within a class and column, so that
-a category never seen in a class borrows the effective rows of its neighbours.
+a category never seen in a class borrows the effective rows of its neighbours. Rows of other classes leak into a
+category that a class never shows, which no binomial knows of: an interval whose estimate lies within z standard
+errors of 0 or 1 reaches it. Coverage by region is in docs/models/table_verdicts.md.
 
 The likelihood-ratio test of F against F + 1 classes (McLachlan 1987) simulates tables from the fitted F classes with
 the gaps of the data, and treats the data and every simulated table by the same starts: only then is its size right.
@@ -25,15 +27,15 @@ from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import match_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
 from tacit.refine.em import em
-from tacit.refine.starts import Entrant, race
+from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import table_steps
 
 TOLERANCE = 1e-8
 """Gain per cell at which a refit stands still: looser ones would leave replicates at their start, too close."""
 POOLED = 0.5
 """Weight of the class and column's pooled spread beside a category's own."""
-SHORT_RUN = 20
-"""Passes each start of the ratio test gets before the best goes on."""
+ROUNDS = (5, 5, 10)
+"""Passes after which the better half of the ratio test's starts stays."""
 FRESH_STARTS = 3
 """Starts from random rows, beside one split of every class."""
 
@@ -93,7 +95,7 @@ def bootstrap_mixture(
     z = float(norm.ppf((1 + level) / 2))
     spread = np.maximum(np.square(weights_se), 1e-300)
     weights_low, weights_high = wilson(mixture.weights, mixture.weights * (1 - mixture.weights) / spread, z)
-    table_low, table_high = wilson(mixture.table, rows, z)
+    table_low, table_high = reach_bounds(mixture.table, table_se, wilson(mixture.table, rows, z), z)
     return Bootstrap(
         mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high, weights, tables
     )
@@ -130,6 +132,12 @@ def wilson(p: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
     centre = (p + z**2 / (2 * n)) / scale
     half = z / scale * np.sqrt(p * (1 - p) / n + z**2 / (4 * np.square(n)))
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def reach_bounds(p: Floats, se: Floats, interval: tuple[Floats, Floats], z: float) -> tuple[Floats, Floats]:
+    """The interval, drawn out to 0 or 1 where z standard errors reach it."""
+    low, high = interval
+    return np.where(p - z * se <= 0, 0.0, low), np.where(p + z * se >= 1, 1.0, high)
 
 
 # ------------------------------------------------------- likelihood-ratio test
@@ -188,7 +196,7 @@ def _ratio(table: Table, null: Mixture, limits: _Limits, rng: np.random.Generato
     starts = [split_class(few.params, f, table, rng) for f in range(F)]
     starts += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(FRESH_STARTS)]
     entrants = [Entrant(str(number), steps, start) for number, start in enumerate(starts)]
-    many = race(entrants, short_iter=SHORT_RUN, max_iter=limits.max_iter, tol=limits.tol, accelerate=True).refined
+    many = halve(entrants, rounds=ROUNDS, max_iter=limits.max_iter, tol=limits.tol, accelerate=True).refined
     return max(2 * (many.log_likelihood - few.log_likelihood), 0.0), many.params
 
 

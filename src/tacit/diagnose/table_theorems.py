@@ -16,6 +16,7 @@ Symbols   paper     here        shape    meaning
           H         right       (K, F)   stacked factors of S₂ times D(λ), rows scaled to sum one
           X̂         frequencies (C, C)   pair frequencies
           S p       n_rows, observed     rows, and the share of cells observed
+          Â⁰ λ̂⁰     start                where EM began
           η ε φ κ D̄₁ D̄₂ D̄ ρ₁ ρ₂ δ₁ δ₂   as in the paper
 """
 
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from tacit.diagnose.scatter import nearest_to_axes
 from tacit.engine.mixture import Floats, Mixture
+from tacit.factor.assign import match_classes
 
 DELTA = 0.05
 """δ of Theorem 1 and Proposition 1, μ of Theorem 2: a promise may fail once in twenty times."""
@@ -34,12 +36,15 @@ LARGEST_LOG = 700.0
 WORST_CONDITION = 1e15
 """Condition number of a singular matrix, as far as double precision can tell."""
 
+LEAST_OBSERVED = 1e-12
+"""Share of cells observed in a table of gaps: keeps what divides by it finite."""
+
 Quantities = dict[str, float | None]
 
 
 def noise_bound(n_rows: float, observed: float) -> Quantities:
     """Proposition 1: φ bounds ‖X_jk − X̂_jk‖_F, given that p ≥ √(8/S · log(2/δ))."""
-    S, p = max(n_rows, 1.0), max(observed, 1e-300)
+    S, p = max(n_rows, 1.0), max(observed, LEAST_OBSERVED)
     return {
         "phi": float(np.sqrt(2) * (1 + np.sqrt(np.log(2 / DELTA))) / (p * np.sqrt(S))),
         "least_observed": float(np.sqrt(8 / S * np.log(2 / DELTA))),
@@ -89,6 +94,7 @@ def theorem_1(mixture: Mixture, frequencies: Floats, n_rows: float, observed: fl
     log_cells = -2 * (F - 1) * np.log(allowed) + np.log(np.log(F / DELTA) / F)  # (20), constant one
     return {
         "columns_left": M,
+        "least_observed": float(np.sqrt(8 / max(n_rows, 1.0) * np.log(4 / DELTA))),
         "eta": eta,
         "kappa": kappa,
         "sigma_max": top,
@@ -110,7 +116,7 @@ def divergences(mixture: Mixture) -> Floats:
 def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, float | list[float] | None]:
     """D̄₁, D̄₂, D̄, ρ₁, ρ₂, δ₁, δ₂, the N, S and D̄ asked for, and the errors promised for this S, p, λ."""
     F, N, I = mixture.n_classes, mixture.n_columns, int(np.diff(mixture.first).max())
-    S, p, weights = max(n_rows, 1.0), observed, mixture.weights
+    S, p, weights = max(n_rows, 1.0), max(observed, LEAST_OBSERVED), mixture.weights
     log_term = float(np.log(12 * N * F * I / DELTA))
     rho_1, rho_2 = float(mixture.table.min()), float(weights.min())
     per_class = S * p * np.maximum(weights, 1e-300)
@@ -154,6 +160,23 @@ def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, flo
         "asked_D": asked_D,
         "in_force": float(in_force),
     }
+
+
+def start_in_basin(start: Mixture, mixture: Mixture, basin: dict[str, float | list[float] | None]) -> Quantities:
+    """Assumption 2: is every entry of the start within δ₁ of the profiles and δ₂ of the weights, classes matched?
+
+    Without the D̄ that Theorem 2 asks for δ₁ and δ₂ may exceed 1, and then being inside says nothing.
+    """
+    if start.n_classes != mixture.n_classes:
+        return {"profile_error": None, "weight_error": None, "inside": 0.0}
+    near = start.permuted(match_classes(np.sqrt(mixture.table).T @ np.sqrt(start.table)))
+    profile_error = float(np.abs(near.table - mixture.table).max())
+    weight_error = float(np.abs(near.weights - mixture.weights).max())
+    delta_1, delta_2 = basin["delta_1"], basin["delta_2"]
+    inside = None
+    if isinstance(delta_1, float) and isinstance(delta_2, float):
+        inside = float(profile_error <= delta_1 and weight_error <= delta_2)
+    return {"profile_error": profile_error, "weight_error": weight_error, "inside": inside}
 
 
 _PAIR_QUANTITIES = ("D_1", "D_2", "D", "delta_1", "delta_2", "asked_columns", "asked_rows", "asked_D", "in_force")

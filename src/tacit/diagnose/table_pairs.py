@@ -1,0 +1,229 @@
+"""Pairs of columns: which depend on one another, which still do inside the classes, which never meet in a row.
+
+Tests of dependence compare Pearson's statistic with its exact mean and variance over permutations (Dawson 1954), so
+rare categories do no harm. All pairs are judged at once from one (C, C) matrix of counts; wide tables give only some
+of their columns to it, long ones some of their rows, both chosen by hash.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import gamma
+
+from tacit.data.sampling import row_hashes, scramble
+from tacit.data.table import Table
+from tacit.engine.mixture import Floats, Mixture
+from tacit.factor.row_starts import one_hot_rows, row_weights
+from tacit.kernels import BLOCK_ROWS
+from tacit.moments.pairs import count_table_pairs
+
+MOST_CELLS = 1_000
+"""Categories whose pairs are counted: a matrix of them is 8 MB, and a handful live at once."""
+PAIR_WORK = 500_000_000
+"""Rows · pairs of columns counted: about half a second."""
+WEIGHTED_WORK = 20_000_000_000
+"""Rows · categories² counted when rows have uneven weights: a few seconds of dense products."""
+WRITTEN_OUT = 20
+"""Rows per pattern up to which patterns are written out as so many equal rows, for the exact counter."""
+SEED = 0
+"""Of the hash by which rows and columns are chosen."""
+
+Ints = NDArray[np.intp]
+Blocks = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class PairEvidence:
+    """Counts (C, C) of cells occurring together, of some columns and rows of a table or of all."""
+
+    counts: Floats
+    first: Blocks
+    columns: Ints  # which columns of the table
+    n_rows: float
+
+    @property
+    def meetings(self) -> Floats:
+        """In how many rows two columns are both observed (N, N)."""
+        return block_sums(self.counts, self.first)
+
+
+def block_sums(values: Floats, first: Blocks) -> Floats:
+    """Sums of a (C, C) matrix over the blocks of every two columns (N, N)."""
+    return np.asarray(np.add.reduceat(np.add.reduceat(values, first[:-1], axis=0), first[:-1], axis=1))
+
+
+def count_evidence(table: Table) -> PairEvidence:
+    """Pair counts within bounds of memory and time."""
+    columns = chosen_columns(table)
+    narrow = replace(
+        table, codes=np.ascontiguousarray(table.codes[:, columns]), columns=tuple(table.columns[n] for n in columns)
+    )
+    if len(columns) < min(3, table.n_columns):  # nothing can be concluded, and there may be nothing to count
+        size = int(narrow.first[-1])
+        return PairEvidence(np.zeros((size, size)), narrow.first, columns, 0.0)
+    pairs = max(len(columns) * (len(columns) - 1) // 2, 1)
+    rows = some_rows(narrow, PAIR_WORK // pairs)
+    if rows.row_weight is None or (is_whole(rows) and rows.total_weight <= WRITTEN_OUT * rows.n_rows):
+        written = rows if rows.row_weight is None else rows.take(np.repeat(np.arange(rows.n_rows), row_copies(rows)))
+        counts = count_table_pairs(replace(written, row_weight=None)).dense()
+    else:
+        most = max(WEIGHTED_WORK // int(rows.first[-1]) ** 2, 1)
+        rows = rows if rows.n_rows <= most else some_rows(rows, most)
+        counts = _weighted_pairs(rows)
+    return PairEvidence(counts, rows.first, columns, rows.total_weight)
+
+
+def _weighted_pairs(table: Table) -> Floats:
+    """Pair counts (C, C) of rows with weights, by dense products of blocks of rows."""
+    counts = np.zeros((int(table.first[-1]),) * 2)
+    for begin in range(0, table.n_rows, 4_096):
+        block = one_hot_rows(table, begin, begin + 4_096)
+        counts += block.T @ (block * row_weights(table, begin, begin + 4_096)[:, None])
+    return counts
+
+
+def chosen_columns(table: Table) -> Ints:
+    """All columns when their categories fit, else those that fit in the order of the hash of their names."""
+    sizes = np.diff(table.first)
+    if sizes.sum() <= MOST_CELLS:
+        return np.arange(table.n_columns)
+    words = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
+    kept: list[int] = []
+    left = MOST_CELLS
+    for n in np.lexsort((scramble(words, SEED), sizes > MOST_CELLS // 3)):  # a very wide column crowds out others
+        if sizes[n] <= left:
+            kept.append(int(n))
+            left -= int(sizes[n])
+    return np.array(sorted(kept), np.intp)
+
+
+def some_rows(table: Table, most: int) -> Table:
+    """About `most` of the user's rows, chosen by hash; patterns keep the share of their rows that was chosen."""
+    copies = row_copies(table)
+    if copies.sum() <= most:
+        return table
+    order = np.argsort(_hashes(table), kind="stable")
+    if copies.max() == 1:
+        return table.take(np.sort(order[:most]))
+    kept = np.empty(len(copies), np.int64)
+    kept[order] = np.random.default_rng(SEED).binomial(copies[order], most / copies.sum())
+    return _with_share(table, kept / np.maximum(copies, 1))
+
+
+def two_halves(table: Table) -> tuple[Table, Table]:
+    """The user's rows shared out to two halves by hash."""
+    copies = row_copies(table)
+    order = np.argsort(_hashes(table), kind="stable")
+    left = np.empty(len(copies), np.int64)
+    left[order] = np.random.default_rng(SEED + 1).binomial(copies[order], 0.5)
+    share = left / np.maximum(copies, 1)
+    return _with_share(table, share), _with_share(table, 1 - share)
+
+
+def row_copies(table: Table) -> NDArray[np.int64]:
+    """How many of the user's rows each pattern stands for: its weight when all are whole, else as it was grouped."""
+    if is_whole(table) and table.row_weight is not None:
+        return table.row_weight.astype(np.int64)
+    if table.pattern_of is not None:
+        return np.bincount(table.pattern_of, minlength=table.n_rows)
+    return np.ones(table.n_rows, np.int64)
+
+
+def is_whole(table: Table) -> bool:
+    """Do weights say how often a row was met?"""
+    return table.row_weight is not None and np.array_equal(table.row_weight, np.round(table.row_weight))
+
+
+def _with_share(table: Table, share: Floats) -> Table:
+    """The table with each pattern's weight cut to a share, those without any left out."""
+    keep = np.flatnonzero(share > 0)
+    weight = share if table.row_weight is None else np.round(table.row_weight * share, 9)  # whole weights stay whole
+    return replace(table.take(keep), row_weight=np.ascontiguousarray(weight[keep]))
+
+
+def _hashes(table: Table) -> NDArray[np.uint64]:
+    """Hashes of rows, block by block, so that memory stays flat."""
+    parts = [np.arange(begin, min(begin + BLOCK_ROWS, table.n_rows)) for begin in range(0, table.n_rows, BLOCK_ROWS)]
+    return np.concatenate([row_hashes(replace(table.take(part), row_weight=None), SEED) for part in parts])
+
+
+# ------------------------------------------------------------------ dependence
+
+
+def pearson_blocks(counts: Floats, first: Blocks) -> tuple[Floats, Floats, Floats]:
+    """Pearson's statistic of every pair of columns, and its mean and variance over permutations, each (N, N).
+
+    Categories that a pair never shows are left out of it. With n rows, R and C categories, v = (k − 1)(n − k)/(n − 1)
+    and w = (n Σ 1/m − k²)/(n − 2), k categories with margins m: mean n (R − 1)(C − 1)/(n − 1), variance
+    2n/(n − 3) (v_R − w_R)(v_C − w_C) + n²/(n − 1) w_R w_C.
+    """
+    sizes = np.diff(first)
+    margins = np.add.reduceat(counts, first[:-1], axis=1)  # (C, N): a cell's count in the rows that show column j
+    wide = np.repeat(margins, sizes, axis=1)
+    product = wide * wide.T
+    n = block_sums(counts, first)
+    shares = np.divide(np.square(counts), product, out=np.zeros_like(counts), where=product > 0)
+    statistic = n * block_sums(shares, first) - n
+    seen = margins > 0
+    inverse = np.divide(1.0, margins, out=np.zeros_like(margins), where=seen)
+    k = np.add.reduceat(seen.astype(np.float64), first[:-1], axis=0)  # (N, N): categories of i beside column j
+    harmonic = np.add.reduceat(inverse, first[:-1], axis=0)
+    live = (n >= 4) & (k >= 2) & (k.T >= 2) & ~np.eye(len(sizes), dtype=bool)
+    m = np.where(live, n, 4.0)
+    v = (k - 1) * (m - k) / (m - 1)
+    w = (m * harmonic - k**2) / (m - 2)
+    mean = m * (k - 1) * (k.T - 1) / (m - 1)
+    variance = 2 * m / (m - 3) * (v - w) * (v - w).T + m**2 / (m - 1) * w * w.T
+    return np.where(live, statistic, 0.0), np.where(live, mean, 0.0), np.where(live, variance, 0.0)
+
+
+def dependence_chances(counts: Floats, first: Blocks) -> Floats:
+    """Per column, the chance of so much dependence on the others if there were none (N,): the smaller of the chance
+    of the sum over its partners and of the largest partner, each doubled for looking twice."""
+    found = np.stack(pearson_blocks(counts, first))
+    total = upper_tail(*found.sum(axis=2))
+    far = found[0] > found[1] + 2 * np.sqrt(found[2])  # no other pair can be the one that stands out
+    alone = np.ones(far.shape)
+    alone[far] = upper_tail(*found[:, far])
+    single = alone.min(axis=1, initial=1.0) * max(len(first) - 2, 1)
+    return np.asarray(np.minimum(2 * np.minimum(total, single), 1.0))
+
+
+def upper_tail(value: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Upper tail of the gamma distribution with this mean and variance."""
+    live = (mean > 0) & (variance > 0)
+    mean, variance = np.where(live, mean, 1.0), np.where(live, variance, 1.0)
+    return np.where(live, gamma.sf(value, mean**2 / variance, scale=variance / mean), 1.0)
+
+
+def residual_dependence(counts: Floats, mixture: Mixture, level: float = 1.0) -> Floats:
+    """Corrected Cramér's V (N, N) between the counts of every pair and what the mixture expects of them.
+
+    Zero where chance gives as much more often than `level` if the mixture is right (χ², (R − 1)(C − 1) degrees).
+    """
+    first = mixture.first
+    sizes = np.diff(first)
+    n = block_sums(counts, first)
+    expected = (mixture.table * mixture.weights) @ mixture.table.T
+    expected *= np.repeat(np.repeat(n, sizes, axis=0), sizes, axis=1)
+    off = np.square(counts - expected)
+    off /= np.maximum(expected, 0.5)  # half a row: a category the mixture never expects must not divide by zero
+    statistic = block_sums(off, first)
+    degrees = np.outer(sizes - 1, sizes - 1).astype(np.float64)
+    least = np.minimum.outer(sizes, sizes) - 1
+    live = (n >= 1) & (least >= 1) & ~np.eye(len(sizes), dtype=bool)
+    excess = np.maximum(statistic - degrees, 0.0) / np.where(live, n * least, 1.0)
+    values = np.where(live, np.sqrt(excess), 0.0)
+    some = values > 0
+    values[some] *= upper_tail(statistic[some], degrees[some], 2 * degrees[some]) <= level
+    return np.asarray(values)
+
+
+def parts_that_meet(meetings: Floats, least: float) -> Ints:
+    """Which part each column belongs to (N,): columns meet when at least so many rows show both."""
+    return np.asarray(connected_components((meetings >= least).astype(np.int8), directed=False)[1], np.intp)
