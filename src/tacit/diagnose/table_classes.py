@@ -7,9 +7,7 @@ that agreement is evidence and not an echo of the fitted classes. Long tables ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +19,10 @@ from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import match_classes
 from tacit.factor.row_starts import cell_counts
-from tacit.factor.table_pool import draw_sample, pool
+from tacit.factor.table_pool import draw_sample
 from tacit.refine.em import em
-from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import SMOOTHING, table_steps
-
-Refit = Callable[[Table, int], Mixture]
-"""Fits so many classes to a table."""
+from tacit.refine.table_starts import race_starts, table_starts
 
 GAIN_WORK = 20_000_000
 """Rows · columns · classes of a pass of the merge check: about a twentieth of a second."""
@@ -39,10 +34,8 @@ HALF_ROWS = 20_000
 """Rows of a half at most."""
 HALF_WORK = 10_000_000
 """Rows · columns · classes of a half at most."""
-FEW_STARTS = 4
-"""Starts of a half at first; when the halves disagree all starts of the pool have their try."""
-ROUNDS = (4, 4, 8)
-"""Passes after which the better half of these starts stays."""
+TRIES = 2
+"""How often halves that disagree are fitted: a start that was stuck is no reason for doubt."""
 
 
 def class_gaps(mixture: Mixture) -> Floats:
@@ -143,17 +136,16 @@ class Halves:
     n_rows: float
 
 
-def compare_halves(table: Table, n_classes: int, enough: float, refit: Refit | None = None) -> Halves:
-    """Fit two halves of the rows, chosen by hash, each from its own starts; more starts when they disagree."""
+def compare_halves(table: Table, n_classes: int, enough: float) -> Halves:
+    """Fit two halves of the rows, chosen by hash, each from its own starts; once more when they disagree."""
     most = min(HALF_ROWS, max(HALF_WORK // max(table.n_columns * n_classes, 1), 500))
     left, right = (some_rows(half, most) for half in two_halves(table))
     n_rows = left.total_weight + right.total_weight
     if not left.n_rows or not right.n_rows:
         return Halves(0.0, n_rows)
-    fits = [refit] if refit is not None else [_few_starts, _all_starts]
     agreement = 0.0
-    for fit in fits:
-        models = fit(left, n_classes), fit(right, n_classes)
+    for seed in range(TRIES):
+        models = _fit_half(left, n_classes, seed), _fit_half(right, n_classes, seed)
         crossed = crossed_classes(left, *models) + crossed_classes(right, *models)
         agreement = float(crossed[np.arange(n_classes), match_classes(crossed)].sum() / crossed.sum())
         if agreement >= enough:
@@ -170,19 +162,9 @@ def crossed_classes(table: Table, left: Mixture, right: Mixture) -> Floats:
     return crossed
 
 
-def _few_starts(table: Table, n_classes: int) -> Mixture:
-    return _from_pool(table, n_classes, FEW_STARTS)
-
-
-def _all_starts(table: Table, n_classes: int) -> Mixture:
-    return _from_pool(table, n_classes, None)
-
-
-def _from_pool(table: Table, n_classes: int, most: int | None) -> Mixture:
-    """The best of the first `most` starts of the pool."""
+def _fit_half(table: Table, n_classes: int, seed: int) -> Mixture:
+    """The best of the default starts."""
     sample = draw_sample(table, table.n_rows, 0)
-    steps = table_steps(sample.table, n_classes, SMOOTHING, 1)
-    starts = islice(pool(sample, n_classes, np.random.default_rng(0)), most)
-    entrants = [Entrant(name, steps, start) for name, start in starts]
-    found = halve(entrants, rounds=ROUNDS, max_iter=300, tol=1e-6, accelerate=True).refined
+    starts = table_starts(sample, n_classes, np.random.default_rng(seed), 1)
+    found = race_starts(sample, starts, SMOOTHING, 1, max_iter=300, tol=1e-6).refined
     return sample.mixture_as_given(found.params, table.first)

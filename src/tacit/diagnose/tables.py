@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tacit.data.table import Table
 from tacit.diagnose import table_theorems as theorems
 from tacit.diagnose.report import Examination, Examiner
-from tacit.diagnose.table_classes import Refit, class_gaps, compare_halves, kruskal_count, least_gain
+from tacit.diagnose.table_classes import class_gaps, compare_halves, kruskal_count, least_gain
 from tacit.diagnose.table_pairs import (
     PairEvidence,
     count_evidence,
@@ -51,13 +51,9 @@ AGREEMENT = 0.7
 
 
 def examine_table(
-    table: Table, mixture: Mixture, *, converged: bool, refit: Refit | None = None, start: Mixture | None = None
+    table: Table, mixture: Mixture, *, converged: bool, start: Mixture | None = None
 ) -> Examination:
-    """Diagnose a fitted table.
-
-    `refit` fits so many classes to a table, for the halves; None races a few starts of the pool. `start` is where EM
-    began, for Theorem 2; None asks about the paper's own start, CNMF-SPA.
-    """
+    """Diagnose a fitted table; `start` is where EM began, for Theorem 2 (None: the paper's own start, CNMF-SPA)."""
     examiner = Examiner()
     with one_blas_thread():
         needed = _examine_sizes(examiner, table, mixture)
@@ -76,7 +72,7 @@ def examine_table(
             )
         if mixture.n_classes > 1:
             _examine_classes(examiner, table, mixture)
-            _examine_halves(examiner, table, mixture, refit, needed)
+            _examine_halves(examiner, table, mixture, needed)
         _add_theorems(examiner, table, mixture, evidence, start)
     if not converged:
         examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
@@ -227,8 +223,8 @@ def _examine_classes(examiner: Examiner, table: Table, mixture: Mixture) -> None
         )
 
 
-def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, refit: Refit | None, needed: float) -> None:
-    halves = compare_halves(table, mixture.n_classes, AGREEMENT, refit)
+def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: float) -> None:
+    halves = compare_halves(table, mixture.n_classes, AGREEMENT)
     sampled = halves.n_rows < table.total_weight
     judged = not sampled or mixture.weights.min() * halves.n_rows / 2 >= needed  # else the sample is to blame
     examiner.quantities |= {

@@ -26,7 +26,6 @@ from tacit.factor.table_pool import (
     Sample,
     draw_sample,
     in_name_order,
-    moment_starts,
     naive_spa,
     random_start,
     searched_spa,
@@ -36,16 +35,13 @@ from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_evidence import TableEvidence
 from tacit.moments.pairs import count_table_pairs
 from tacit.refine.em import Refined, em
-from tacit.refine.merge_down import merged_starts
 from tacit.refine.select import choose_components
-from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import shaped_prior, table_steps
+from tacit.refine.table_starts import race_starts, table_starts
 from tacit.refine.tables import maximise_tables
 
 SAMPLE_ROWS = 20_000
 """Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
-ROUNDS = (6, 8)
-"""Passes of the rounds after which the better half of the starts stays."""
 PARTIAL_PASSES = 3
 """Passes over new rows: they see what they changed."""
 
@@ -153,16 +149,15 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     ) -> tuple[str, Refined[Mixture, Sums]]:
         """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
         smoothing = self._pseudo_rows()
-        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * self.tol, "accelerate": True}
+        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * self.tol}
         climb["callback"] = self._progress("EM")
         if isinstance(self.init, LatentClass):
             steps = table_steps(table, n_components, smoothing, self.n_jobs)
-            return "a fitted model", em(steps, self.init._under(table), **climb)
+            return "a fitted model", em(steps, self.init._under(table), accelerate=True, **climb)
         sample = draw_sample(table, SAMPLE_ROWS, self._seed())
         starts = self._starts(table, sample, n_components)
         if sample.whole or len(starts) > 1:
-            steps = table_steps(sample.table, n_components, smoothing, self.n_jobs)
-            raced = halve([Entrant(name, steps, start) for name, start in starts], rounds=ROUNDS, **climb)
+            raced = race_starts(sample, starts, smoothing, self.n_jobs, **climb)
             name, found = raced.name, raced.refined
             given = sample.mixture_as_given(found.params, table.first)
             if sample.whole:
@@ -170,15 +165,14 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 return name, replace(found, params=given, sums=sums)
         else:
             name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
-        return name, em(table_steps(table, n_components, smoothing, self.n_jobs), given, **climb)
+        return name, em(table_steps(table, n_components, smoothing, self.n_jobs), given, accelerate=True, **climb)
 
     def _starts(self, table: Table, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
         if n_components == 1 or self.init == "random":
             return [("random", random_start(sample.table, n_components, rng))]
         if self.init == "auto":
-            merged = merged_starts(sample, n_components, rng, self.n_jobs)
-            return [*moment_starts(sample, n_components, rng), *merged]
+            return table_starts(sample, n_components, rng, self.n_jobs)
         if self.init in ("spa", "spa-naive"):
             pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
             spa = searched_spa if self.init == "spa" else naive_spa
@@ -198,12 +192,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """Verdict, reasons and numbers; made when asked for."""
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = examine_table(
-                self._table,
-                self._mixture,
-                converged=self.converged_,
-                refit=lambda table, number: self._fit_at(table, number)[1].params,
-            )
+            examination = examine_table(self._table, self._mixture, converged=self.converged_)
         if self.selection_ is not None:
             examination.quantities["selection"] = self.selection_
         return make_report(examination, self._notes, self._clock)
