@@ -136,24 +136,25 @@ int mixture_sums(const Source &source, int64_t rows, int64_t columns, const doub
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
     const int64_t size = (tables.table_rows + 1) * width;
     try {
-        std::vector<double> buffer(size * threads);
-        std::vector<int32_t> scratch((columns + 1) * threads);
+        const int64_t stride = spaced(size), cell_stride = spaced(columns + 1);
+        std::vector<double> buffer(stride * threads);
+        std::vector<int32_t> scratch(cell_stride * threads);
         std::vector<Sums> sums(threads);
         double log_sum = 0;
         in_waves(
             blocks, threads,
             [&](int64_t block, int slot) {
-                double *mine = buffer.data() + size * slot;
+                double *mine = buffer.data() + stride * slot;
                 std::memset(mine, 0, sizeof(double) * size);
                 sums[slot] = {0, mine, mine + width};
                 const int64_t begin = block * kBlockRows;
                 const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                int32_t *cells = scratch.data() + (columns + 1) * slot;
+                int32_t *cells = scratch.data() + cell_stride * slot;
                 TACIT_BY_WIDTH(sum, source, tables, row_weight, cells, begin, end, sums[slot]);
             },
             [&](int64_t, int slot) {
                 log_sum += sums[slot].log_likelihood;
-                const double *mine = buffer.data() + size * slot;
+                const double *mine = buffer.data() + stride * slot;
                 for (int c = 0; c < width; ++c) total[c] += mine[c];
                 for (int64_t c = width; c < size; ++c) table_sum[c - width] += mine[c];
             });
@@ -171,13 +172,14 @@ int mixture_rows(const Source &source, int64_t rows, int64_t columns, const Tabl
     const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
     try {
-        std::vector<int32_t> scratch((columns + 1) * threads);
+        const int64_t cell_stride = spaced(columns + 1);
+        std::vector<int32_t> scratch(cell_stride * threads);
         in_waves(
             blocks, threads,
             [&](int64_t block, int slot) {
                 const int64_t begin = block * kBlockRows;
                 const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                int32_t *cells = scratch.data() + (columns + 1) * slot;
+                int32_t *cells = scratch.data() + cell_stride * slot;
                 TACIT_BY_WIDTH(rows, source, tables, cells, begin, end, classes, posterior, row_log_likelihood);
             },
             [](int64_t, int) {});

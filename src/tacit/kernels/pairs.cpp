@@ -12,12 +12,12 @@ int pair_counts(const Code *codes, const int32_t *first, int64_t columns, int64_
     const int64_t share = (rows + threads - 1) / threads;
     try {
         std::vector<int64_t> buffer((threads - 1) * size * size);
-        std::vector<int32_t> scratch((columns + 1) * threads);
+        std::vector<int32_t> scratch(spaced(columns + 1) * threads);
         in_waves(
             threads, threads,
             [&](int64_t part, int slot) {
                 int64_t *mine = slot ? buffer.data() + (slot - 1) * size * size : counts;
-                int32_t *at = scratch.data() + (columns + 1) * slot;
+                int32_t *at = scratch.data() + spaced(columns + 1) * slot;
                 const int64_t end = (part + 1) * share < rows ? (part + 1) * share : rows;
                 for (int64_t i = part * share; i < end; ++i) {
                     const Code *row = codes + i * columns;

@@ -10,6 +10,10 @@ namespace tacit {
 
 constexpr int64_t kBlockRows = 65536;
 
+// Room between the buffers of two threads: what shares a cache line (or a prefetched pair) is written by turns.
+constexpr int64_t kApart = 32;
+inline int64_t spaced(int64_t size) { return (size + 2 * kApart - 1) / kApart * kApart; }
+
 // `work(block, slot)` runs on any thread; `done(block, slot)` runs on the caller, block after block.
 template <class Work, class Done> void in_waves(int64_t blocks, int threads, Work work, Done done) {
     for (int64_t first = 0; first < blocks; first += threads) {
