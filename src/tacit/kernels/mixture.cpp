@@ -3,7 +3,7 @@
 //
 // sums: log-likelihood, class totals and table sums of one part (at most 16 blocks of 65,536 rows), blocks
 // added in order. rows: the posterior of every row. A row's cells come either from a dense code matrix or
-// from a ragged list; both loops are the same code.
+// from a ragged list; a row adds its cells in order in both.
 #include "lanes.hpp"
 #include "waves.hpp"
 #include <cmath>
@@ -22,7 +22,7 @@ struct Ragged {  // row i owns cells[offsets[i] .. offsets[i+1])
     const int64_t *offsets;
     const int32_t *cells;
     typedef int32_t Cell;
-    TACIT_INLINE int64_t get(int64_t i, const int32_t *&at, int32_t *) const {
+    TACIT_INLINE int64_t get(int64_t i, const int32_t *&at) const {
         at = cells + offsets[i];
         return offsets[i + 1] - offsets[i];
     }
@@ -32,18 +32,16 @@ template <class Code> struct Dense {  // a code at or above its column's size is
     const Code *codes;
     const int32_t *first;  // (columns + 1)
     int64_t columns;
-    TACIT_INLINE int64_t get(int64_t i, const int32_t *&at, int32_t *scratch) const {
-        const Code *row = codes + i * columns;
-        int64_t count = 0;
-        for (int64_t n = 0; n < columns; ++n) {
-            int32_t cell = first[n] + row[n];
-            scratch[count] = cell;
-            count += cell < first[n + 1];
-        }
-        at = scratch;
-        return count;
-    }
 };
+
+// Dense rows are walked in batches, column by column: what a column needs then stays in the first cache, however
+// large the whole table is. Every row still adds its columns in order, so the bits do not depend on the batch.
+constexpr int64_t kBatchNumbers = 4096, kFewestRows = 8;
+constexpr int64_t kRoom = kFewestRows * kWidest + 2 * kWidest;
+TACIT_INLINE int64_t batch_rows(int width) {
+    const int64_t rows = kBatchNumbers / width;
+    return rows < kFewestRows ? kFewestRows : rows;
+}
 
 struct Sums {
     double log_likelihood;
@@ -51,58 +49,161 @@ struct Sums {
     double *table_sum;  // (table_rows, width)
 };
 
-template <int W, int L, class Source>
-TACIT_INLINE void sum_block(const Source &source, const Tables &t, const double *row_weight, int32_t *scratch,
-                            int64_t begin, int64_t end, Sums &out) {
-    const int width = W ? W : t.width;
-    double log_likelihood = 0, product = 1;
+// Turns exp(score - m) of a row into its posterior; the logarithms of the normalisers are taken 64 at a time.
+struct Likelihood {
+    double sum = 0, product = 1;
     int pending = 0;
+    template <class R> TACIT_INLINE void settle(R &p, double m, const double *row_weight, int64_t i) {
+        const double z = p.sum();
+        if (row_weight) {
+            sum += row_weight[i] * (m + std::log(z));
+            p.scale(row_weight[i] / z);
+            return;
+        }
+        sum += m;
+        product *= z;  // z <= 1024, so 64 factors stay below the largest double
+        if (++pending == 64) {
+            sum += std::log(product);
+            product = 1;
+            pending = 0;
+        }
+        p.scale(1 / z);
+    }
+    TACIT_INLINE double total() const { return sum + std::log(product); }
+};
+
+template <int W, int L>
+TACIT_INLINE void sum_block(const Ragged &source, const Tables &t, const double *row_weight, double *, int64_t begin,
+                            int64_t end, Sums &out) {
+    const int width = W ? W : t.width;
+    Likelihood likelihood;
     Row<W, L> p;
     for (int64_t i = begin; i < end; ++i) {
         const int32_t *at;
-        const int64_t count = source.get(i, at, scratch);
+        const int64_t count = source.get(i, at);
         p.start(t.log_weights, width);
         for (int64_t c = 0; c < count; ++c) p.add(t.log_table + (int64_t)at[c] * width);
         const double m = p.max();
         p.exp_minus(m);
-        const double z = p.sum();
-        if (row_weight) {
-            log_likelihood += row_weight[i] * (m + std::log(z));
-            p.scale(row_weight[i] / z);
-        } else {
-            log_likelihood += m;
-            product *= z;  // z <= 1024, so 64 factors stay below the largest double
-            if (++pending == 64) {
-                log_likelihood += std::log(product);
-                product = 1;
-                pending = 0;
-            }
-            p.scale(1 / z);
-        }
+        likelihood.settle(p, m, row_weight, i);
         p.add_to(out.total);
         for (int64_t c = 0; c < count; ++c) p.add_to(out.table_sum + (int64_t)at[c] * width);
     }
-    out.log_likelihood = log_likelihood + std::log(product);
+    out.log_likelihood = likelihood.total();
 }
 
-template <int W, int L, class Source>
-TACIT_INLINE void rows_block(const Source &source, const Tables &t, int32_t *scratch, int64_t begin, int64_t end,
-                             int classes, double *posterior, double *row_log_likelihood) {
+template <int W, int L> TACIT_INLINE void add_row(double *to, const double *from, int width) {
+    typedef typename Vec<L>::u U;
+    for (int c = 0; c < (W ? W : width); c += L) *(U *)(to + c) += *(const U *)(from + c);
+}
+
+// exp(score - largest score) for a batch of rows, the largest kept. The exponentials wait for nothing of one another,
+// so the processor runs many at a time; inside one row each would wait for the last step of the one before.
+template <int W, int L> TACIT_INLINE void exp_rows(double *scores, int64_t rows, int width, double *largest) {
+    typedef typename Vec<L>::f F;
+    typedef typename Vec<L>::u U;
+    Row<W, L> p;
+    for (int64_t i = 0; i < rows; ++i) {
+        double *score = scores + i * (W ? W : width);
+        p.start(score, width);
+        largest[i] = p.max();
+        for (int c = 0; c < (W ? W : width); c += L) *(U *)(score + c) -= largest[i];
+    }
+    for (int64_t c = 0; c < rows * (W ? W : width); c += L) {
+        const F x = *(const U *)(scores + c);
+        *(U *)(scores + c) = exp_nonpositive<L>(x);
+    }
+}
+
+// The scores of rows begin..end: log-weights plus the log-table rows of their cells; a gap adds zeros.
+template <int W, int L, class Code>
+TACIT_INLINE void score_rows(const Dense<Code> &source, const Tables &t, const double *zeros, int64_t begin,
+                             int64_t end, double *scores) {
     const int width = W ? W : t.width;
+    for (int64_t i = begin; i < end; ++i)
+        std::memcpy(scores + (i - begin) * width, t.log_weights, sizeof(double) * width);
+    for (int64_t n = 0; n < source.columns; ++n) {
+        const double *rows = t.log_table + (int64_t)source.first[n] * width;
+        const int32_t size = source.first[n + 1] - source.first[n];
+        const Code *code = source.codes + begin * source.columns + n;
+        double *score = scores;
+        for (int64_t i = begin; i < end; ++i, code += source.columns, score += width)
+            add_row<W, L>(score, *code < size ? rows + (int64_t)*code * width : zeros, width);
+    }
+}
+
+template <int W, int L, class Code>
+TACIT_INLINE void sum_block(const Dense<Code> &source, const Tables &t, const double *row_weight, double *room,
+                            int64_t begin, int64_t end, Sums &out) {
+    const int width = W ? W : t.width;
+    double *zeros = room, *unseen = room + kWidest, *scores = room + 2 * kWidest, largest[kBatchNumbers / 2];
+    std::memset(zeros, 0, sizeof(double) * width);
+    Likelihood likelihood;
+    Row<W, L> p;
+    for (int64_t from = begin; from < end; from += batch_rows(width)) {
+        const int64_t to = from + batch_rows(width) < end ? from + batch_rows(width) : end;
+        score_rows<W, L>(source, t, zeros, from, to, scores);
+        exp_rows<W, L>(scores, to - from, width, largest);
+        for (int64_t i = from; i < to; ++i) {
+            double *score = scores + (i - from) * width;
+            p.start(score, width);
+            likelihood.settle(p, largest[i - from], row_weight, i);
+            p.add_to(out.total);
+            p.store(score);
+        }
+        for (int64_t n = 0; n < source.columns; ++n) {
+            double *rows = out.table_sum + (int64_t)source.first[n] * width;
+            const int32_t size = source.first[n + 1] - source.first[n];
+            const Code *code = source.codes + from * source.columns + n;
+            const double *score = scores;
+            for (int64_t i = from; i < to; ++i, code += source.columns, score += width)
+                add_row<W, L>(*code < size ? rows + (int64_t)*code * width : unseen, score, width);
+        }
+    }
+    out.log_likelihood = likelihood.total();
+}
+
+template <class R>
+TACIT_INLINE void keep_row(R &p, double m, int64_t i, int classes, double *posterior, double *row_log_likelihood) {
     double full[kWidest];
+    const double z = p.sum();
+    p.scale(1 / z);
+    p.store(full);
+    std::memcpy(posterior + i * classes, full, sizeof(double) * classes);
+    row_log_likelihood[i] = m + std::log(z);
+}
+
+template <int W, int L>
+TACIT_INLINE void rows_block(const Ragged &source, const Tables &t, double *, int64_t begin, int64_t end, int classes,
+                             double *posterior, double *row_log_likelihood) {
+    const int width = W ? W : t.width;
     Row<W, L> p;
     for (int64_t i = begin; i < end; ++i) {
         const int32_t *at;
-        const int64_t count = source.get(i, at, scratch);
+        const int64_t count = source.get(i, at);
         p.start(t.log_weights, width);
         for (int64_t c = 0; c < count; ++c) p.add(t.log_table + (int64_t)at[c] * width);
         const double m = p.max();
         p.exp_minus(m);
-        const double z = p.sum();
-        p.scale(1 / z);
-        p.store(full);
-        std::memcpy(posterior + i * classes, full, sizeof(double) * classes);
-        row_log_likelihood[i] = m + std::log(z);
+        keep_row(p, m, i, classes, posterior, row_log_likelihood);
+    }
+}
+
+template <int W, int L, class Code>
+TACIT_INLINE void rows_block(const Dense<Code> &source, const Tables &t, double *room, int64_t begin, int64_t end,
+                             int classes, double *posterior, double *row_log_likelihood) {
+    const int width = W ? W : t.width;
+    double *zeros = room, *scores = room + 2 * kWidest, largest[kBatchNumbers / 2];
+    std::memset(zeros, 0, sizeof(double) * width);
+    Row<W, L> p;
+    for (int64_t from = begin; from < end; from += batch_rows(width)) {
+        const int64_t to = from + batch_rows(width) < end ? from + batch_rows(width) : end;
+        score_rows<W, L>(source, t, zeros, from, to, scores);
+        exp_rows<W, L>(scores, to - from, width, largest);
+        for (int64_t i = from; i < to; ++i) {
+            p.start(scores + (i - from) * width, width);
+            keep_row(p, largest[i - from], i, classes, posterior, row_log_likelihood);
+        }
     }
 }
 
@@ -129,16 +230,15 @@ const bool has_avx2 = __builtin_cpu_supports("avx2");
 
 // Returns 0, or 1 when there is no memory for the threads' buffers.
 template <class Source>
-int mixture_sums(const Source &source, int64_t rows, int64_t columns, const double *row_weight, const Tables &tables,
-                 int threads, double *total, double *table_sum, double *log_likelihood) {
+int mixture_sums(const Source &source, int64_t rows, const double *row_weight, const Tables &tables, int threads,
+                 double *total, double *table_sum, double *log_likelihood) {
     const int width = tables.width;
     const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
     const int64_t size = (tables.table_rows + 1) * width;
     try {
-        const int64_t stride = spaced(size), cell_stride = spaced(columns + 1);
-        std::vector<double> buffer(stride * threads);
-        std::vector<int32_t> scratch(cell_stride * threads);
+        const int64_t stride = spaced(size), room_stride = spaced(kRoom);
+        std::vector<double> buffer(stride * threads), room(room_stride * threads);
         std::vector<Sums> sums(threads);
         double log_sum = 0;
         in_waves(
@@ -149,8 +249,7 @@ int mixture_sums(const Source &source, int64_t rows, int64_t columns, const doub
                 sums[slot] = {0, mine, mine + width};
                 const int64_t begin = block * kBlockRows;
                 const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                int32_t *cells = scratch.data() + cell_stride * slot;
-                TACIT_BY_WIDTH(sum, source, tables, row_weight, cells, begin, end, sums[slot]);
+                TACIT_BY_WIDTH(sum, source, tables, row_weight, room.data() + room_stride * slot, begin, end, sums[slot]);
             },
             [&](int64_t, int slot) {
                 log_sum += sums[slot].log_likelihood;
@@ -166,21 +265,21 @@ int mixture_sums(const Source &source, int64_t rows, int64_t columns, const doub
 }
 
 template <class Source>
-int mixture_rows(const Source &source, int64_t rows, int64_t columns, const Tables &tables, int classes, int threads,
-                 double *posterior, double *row_log_likelihood) {
+int mixture_rows(const Source &source, int64_t rows, const Tables &tables, int classes, int threads, double *posterior,
+                 double *row_log_likelihood) {
     const int width = tables.width;
     const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
     try {
-        const int64_t cell_stride = spaced(columns + 1);
-        std::vector<int32_t> scratch(cell_stride * threads);
+        const int64_t room_stride = spaced(kRoom);
+        std::vector<double> room(room_stride * threads);
         in_waves(
             blocks, threads,
             [&](int64_t block, int slot) {
                 const int64_t begin = block * kBlockRows;
                 const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                int32_t *cells = scratch.data() + cell_stride * slot;
-                TACIT_BY_WIDTH(rows, source, tables, cells, begin, end, classes, posterior, row_log_likelihood);
+                TACIT_BY_WIDTH(rows, source, tables, room.data() + room_stride * slot, begin, end, classes, posterior,
+                               row_log_likelihood);
             },
             [](int64_t, int) {});
     } catch (const std::bad_alloc &) {
@@ -192,24 +291,24 @@ int mixture_rows(const Source &source, int64_t rows, int64_t columns, const Tabl
 
 #define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
 
-#define TACIT_SOURCE_FUNCTIONS(suffix, source_parameters, source, columns)                                            \
+#define TACIT_SOURCE_FUNCTIONS(suffix, source_parameters, source)                                                     \
     TACIT_EXPORT mixture_sums_##suffix(source_parameters, int64_t rows, const double *row_weight,                     \
                                        const double *log_weights, const double *log_table, int64_t table_rows,        \
                                        int width, int threads, double *total, double *table_sum,                      \
                                        double *log_likelihood) {                                                      \
-        return mixture_sums(source, rows, columns, row_weight, Tables{log_weights, log_table, table_rows, width},     \
+        return mixture_sums(source, rows, row_weight, Tables{log_weights, log_table, table_rows, width},              \
                             threads, total, table_sum, log_likelihood);                                               \
     }                                                                                                                 \
     TACIT_EXPORT mixture_rows_##suffix(source_parameters, int64_t rows, const double *log_weights,                    \
                                        const double *log_table, int64_t table_rows, int width, int classes,           \
                                        int threads, double *posterior, double *row_log_likelihood) {                  \
-        return mixture_rows(source, rows, columns, Tables{log_weights, log_table, table_rows, width}, classes,        \
+        return mixture_rows(source, rows, Tables{log_weights, log_table, table_rows, width}, classes,                 \
                             threads, posterior, row_log_likelihood);                                                  \
     }
 #define COMMA ,
 
-TACIT_SOURCE_FUNCTIONS(ragged, const int64_t *offsets COMMA const int32_t *cells, (Ragged{offsets COMMA cells}), 0)
+TACIT_SOURCE_FUNCTIONS(ragged, const int64_t *offsets COMMA const int32_t *cells, (Ragged{offsets COMMA cells}))
 TACIT_SOURCE_FUNCTIONS(dense8, const uint8_t *codes COMMA const int32_t *first COMMA int64_t n_columns,
-                       (Dense<uint8_t>{codes COMMA first COMMA n_columns}), n_columns)
+                       (Dense<uint8_t>{codes COMMA first COMMA n_columns}))
 TACIT_SOURCE_FUNCTIONS(dense16, const uint16_t *codes COMMA const int32_t *first COMMA int64_t n_columns,
-                       (Dense<uint16_t>{codes COMMA first COMMA n_columns}), n_columns)
+                       (Dense<uint16_t>{codes COMMA first COMMA n_columns}))
