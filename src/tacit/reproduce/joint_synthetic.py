@@ -31,9 +31,9 @@ MAX_ITER, TOL = 1_000, 1e-8
 
 
 def table1(run: Run) -> Outcome:
-    sizes = SIZES[:2] if run.quick else SIZES
+    sizes = SIZES[1:2] if run.quick else SIZES
     rows: list[Row] = []
-    notes: list[str] = []
+    notes: list[str] = [f"S = {size:,} is left out of a quick run" for size in SIZES if size not in sizes]
     for size in sizes:
         run.say(f"S = {size:,}")
         made = _column(run, size)
