@@ -222,12 +222,20 @@ def test_matrix_factorisation_beats_all_averages_and_fits_better_with_every_few_
     assert fit[-1] < fit[0]
 
 
+def test_matrix_factorisation_has_both_biases():
+    rng = np.random.default_rng(7)
+    exact = 3 + rng.normal(0, 1, (60, 1)) + rng.normal(0, 1, 20)  # rank 2, so that one factor alone is not enough
+    ratings = np.where(rng.random(exact.shape) < 0.5, exact, np.nan)
+    *_, last = biased_factorisation(ratings, 1, 0.01, 10, rng)
+    assert np.abs(last - exact).max() < 0.01
+
+
 def test_averages_by_hand():
-    ratings = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan], [5.0, np.nan, 3.0]])
+    ratings = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan], [5.0, np.nan, 3.0], [np.nan, np.nan, 6.0]])
     found = averages(ratings)
-    np.testing.assert_array_equal(found["Global Average"], np.full((3, 3), 3.0))
-    np.testing.assert_array_equal(found["User Average"][:, 0], [2, 3, 4])  # nothing known: the global mean
-    np.testing.assert_array_equal(found["Movie Average"][0], [3, 3, 3])
+    np.testing.assert_allclose(found["Global Average"], 3.6)
+    np.testing.assert_allclose(found["User Average"][:, 0], [2, 3.6, 4, 6])  # nothing known: the global mean
+    np.testing.assert_allclose(found["Movie Average"][0], [3, 3.6, 4])
 
 
 def test_every_printed_classifier_has_its_row():
