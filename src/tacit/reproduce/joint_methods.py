@@ -32,8 +32,8 @@ PAPER, DENOISED, SEARCHED = "as published", "denoised", "searched"
 SPLITS = 10
 """Random splits among which the pair counts choose."""
 NARROW, WIDE_SWEEPS = 5, 100
-"""Sweeps of CTD, from one start, on tables with more columns than Table I's: three times as many moved accuracy by
-less than a trial does, either way."""
+"""Sweeps of CTD, from one start, on tables with more columns than Table I's. Three times as many moved accuracy by
+−2.1 to +2.5 points on one split of Car, by 0 to +1.2 on one of Mushroom."""
 
 Start = Callable[[Table, int, np.random.Generator], Mixture]
 
