@@ -21,7 +21,7 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, normalise_tables
 from tacit.errors import DataError
 from tacit.factor.ctd import factor_ctd
-from tacit.factor.row_starts import marginal_table, soften
+from tacit.factor.row_starts import cell_counts, marginal_table, soften
 from tacit.factor.table_pool import (
     Sample,
     draw_sample,
@@ -42,6 +42,8 @@ from tacit.refine.tables import maximise_tables
 
 SAMPLE_ROWS = 20_000
 """Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
+SETTLED = 0.1
+"""Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many."""
 PARTIAL_PASSES = 3
 """Passes over new rows: they see what they changed."""
 
@@ -66,7 +68,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     bins : int or None
         Cut numeric columns with many values into so many intervals; None refuses them.
     max_iter, tol : int, float
-        EM stops when an iteration gains less than `tol` nats per observed cell, or after `max_iter` passes.
+        EM stops when an iteration gains less than `tol` nats per observed cell and less than a tenth of a nat in
+        all, or after `max_iter` passes.
     random_state : int or None
         The one seed; None is 0.
 
@@ -149,7 +152,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     ) -> tuple[str, Refined[Mixture, Sums]]:
         """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
         smoothing = self._pseudo_rows()
-        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * self.tol}
+        enough = SETTLED / max(float(cell_counts(table).sum()), 1.0)
+        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * min(self.tol, enough)}
         climb["callback"] = self._progress("EM")
         if isinstance(self.init, LatentClass):
             steps = table_steps(table, n_components, smoothing, self.n_jobs)
