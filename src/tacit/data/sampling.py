@@ -15,6 +15,9 @@ from tacit.data.table import Table
 
 Words = NDArray[np.uint64]
 
+HASHED_CELLS = 4_000_000
+"""Cells hashed at once: a cell is one byte, its hash eight."""
+
 
 def scramble(values: Words, seed: int) -> Words:
     """A 64-bit finaliser: every input bit reaches every output bit."""
@@ -29,10 +32,10 @@ def task_hashes(labels: Labels, seed: int) -> Words:
     cells = scramble(labels.cell_of().astype(np.uint64), seed)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
     content = sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]  # wraps around, exactly
-    return _numbered_apart(content, seed)
+    return numbered_apart(content, seed)
 
 
-def _numbered_apart(content: Words, seed: int) -> Words:
+def numbered_apart(content: Words, seed: int) -> Words:
     """Hashes of rows from hashes of what they say: equal rows are told apart by how many came before."""
     order = np.argsort(content, kind="stable")
     ordered = content[order]
@@ -51,13 +54,23 @@ def sample_tasks(labels: Labels, most: int, seed: int) -> NDArray[np.bool_]:
     return np.asarray(hashes < np.partition(hashes, most)[most])
 
 
-def row_hashes(table: Table, seed: int) -> Words:
-    """One hash per row of a table from the names of its cells: neither order of columns nor codes matter."""
+def row_contents(table: Table, seed: int) -> Words:
+    """What each row says, as one number; equal rows have equal ones. Neither order of columns nor codes matter."""
     words = [f"{column.name}={category}" for column in table.columns for category in column.categories.tolist()]
     keys = scramble(np.array([zlib.crc32(word.encode()) for word in words], np.uint64), seed)
-    at = table.first[:-1] + np.where(table.present, table.codes, 0)
-    content = np.where(table.present, keys[at], np.uint64(0)).sum(axis=1, dtype=np.uint64)  # wraps around, exactly
-    return _numbered_apart(content, seed)
+    content = np.empty(table.n_rows, np.uint64)
+    step = max(HASHED_CELLS // max(table.n_columns, 1), 1)
+    for begin in range(0, table.n_rows, step):
+        some = slice(begin, begin + step)
+        at = table.first[:-1] + np.where(table.present[some], table.codes[some], 0)
+        cells = np.where(table.present[some], keys[at], np.uint64(0))
+        content[some] = cells.sum(axis=1, dtype=np.uint64)  # wraps around, exactly
+    return content
+
+
+def row_hashes(table: Table, seed: int) -> Words:
+    """One hash per row of a table from the names of its cells, equal rows numbered apart."""
+    return numbered_apart(row_contents(table, seed), seed)
 
 
 def canonical_sample(table: Table, most: int, seed: int) -> Table:
