@@ -178,8 +178,8 @@ def stated_impurity(crossed: CrossFit, label: NDArray[np.intp], weight: Floats) 
     """Mean doubt (K,) of each cluster's rows, and what their true share of strangers stays below in 19 cases of 20."""
     folds, K = crossed.by_fold.shape
     stated = mean_by_label(crossed.doubt, label, weight, K)
-    rows = np.maximum(np.bincount(label, weight, minlength=K), 1e-300)
-    chance = np.bincount(label, np.square(weight) * crossed.doubt * (1 - crossed.doubt), minlength=K) / np.square(rows)
+    part = weight / np.bincount(label, weight, minlength=K)[label]
+    chance = np.bincount(label, np.square(part) * crossed.doubt * (1 - crossed.doubt), minlength=K)
     jackknife = (folds - 1) * crossed.by_fold.var(axis=0)
     return stated, np.minimum(stated + ONE_SIDED * np.sqrt(chance + jackknife), 1.0)
 
