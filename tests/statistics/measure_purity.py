@@ -130,7 +130,8 @@ def main():
         if given.read or time.monotonic() - begin > 60 * given.minutes:
             break
         while given.pause and Path(given.pause).exists():
-            time.sleep(20)
+            time.sleep(5)
+            begin += 5
         if setting["L"] not in given.columns:
             continue
         seed = given.seed + 10_000 * repeat + at
