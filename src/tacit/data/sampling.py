@@ -29,10 +29,10 @@ def task_hashes(labels: Labels, seed: int) -> Words:
     cells = scramble(labels.cell_of().astype(np.uint64), seed)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
     content = sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]  # wraps around, exactly
-    return _numbered_apart(content, seed)
+    return numbered_apart(content, seed)
 
 
-def _numbered_apart(content: Words, seed: int) -> Words:
+def numbered_apart(content: Words, seed: int) -> Words:
     """Hashes of rows from hashes of what they say: equal rows are told apart by how many came before."""
     order = np.argsort(content, kind="stable")
     ordered = content[order]
@@ -51,8 +51,8 @@ def sample_tasks(labels: Labels, most: int, seed: int) -> NDArray[np.bool_]:
     return np.asarray(hashes < np.partition(hashes, most)[most])
 
 
-def row_hashes(table: Table, seed: int) -> Words:
-    """One hash per row of a table from the names of its cells: neither order of columns nor codes matter."""
+def row_contents(table: Table, seed: int) -> Words:
+    """What each row says, as one number; equal rows have equal ones. Neither order of columns nor codes matter."""
     words = [f"{column.name}={category}" for column in table.columns for category in column.categories.tolist()]
     keys = scramble(np.array([zlib.crc32(word.encode()) for word in words], np.uint64), seed)
     content = np.zeros(table.n_rows, np.uint64)
@@ -60,7 +60,12 @@ def row_hashes(table: Table, seed: int) -> Words:
         of_code = np.zeros(np.iinfo(table.codes.dtype).max + 1, np.uint64)
         of_code[: table.columns[n].size] = keys[table.first[n] : table.first[n + 1]]
         content += of_code[table.codes[:, n]]  # wraps around, exactly
-    return _numbered_apart(content, seed)
+    return content
+
+
+def row_hashes(table: Table, seed: int) -> Words:
+    """One hash per row of a table from the names of its cells, equal rows numbered apart."""
+    return numbered_apart(row_contents(table, seed), seed)
 
 
 def canonical_sample(table: Table, most: int, seed: int) -> Table:

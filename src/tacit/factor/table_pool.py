@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.copies import single_rows
 from tacit.data.sampling import canonical_sample, row_hashes
 from tacit.data.table import Column, Table
 from tacit.engine.mixture import Floats, Mixture
@@ -79,17 +80,28 @@ class Sample:
 
 
 def draw_sample(table: Table, most: int, seed: int) -> Sample:
-    """At most `most` rows; of a long table block by block, so that memory stays flat."""
-    if table.n_rows <= BLOCK_ROWS:
+    """At most `most` of the user's rows; of a long table block by block, so that memory stays flat."""
+    if table.n_rows <= min(most, BLOCK_ROWS):
         drawn = canonical_sample(table, most, seed)
+    elif table.row_weight is not None:  # patterns: rows are drawn, not patterns, or heavy ones would be missed
+        drawn = _draw_copies(table, most, seed)
     else:
         blocks = [
-            row_hashes(replace(table, codes=table.codes[begin : begin + BLOCK_ROWS], row_weight=None), seed)
+            row_hashes(replace(table, codes=table.codes[begin : begin + BLOCK_ROWS]), seed)
             for begin in range(0, table.n_rows, BLOCK_ROWS)
         ]
         drawn = table.take(np.argsort(np.concatenate(blocks), kind="stable")[:most])
     ordered, cells = in_name_order(drawn)
     return Sample(ordered, cells, drawn.n_rows == table.n_rows)
+
+
+def _draw_copies(table: Table, most: int, seed: int) -> Table:
+    """At most `most` single rows of a grouped table, equal ones grouped again, in the order of their first copy."""
+    copies = single_rows(table, most, seed)
+    patterns, first_seen, at = np.unique(copies.pattern, return_index=True, return_inverse=True)
+    order = np.argsort(first_seen, kind="stable")
+    weight = np.bincount(at, copies.weight)[order]
+    return replace(table.take(patterns[order]), row_weight=np.ascontiguousarray(weight))
 
 
 def in_name_order(table: Table) -> tuple[Table, NDArray[np.intp]]:

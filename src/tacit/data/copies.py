@@ -1,0 +1,85 @@
+"""The rows of a table one by one: a row of weight 3 is three rows, in an order that does not depend on the file's.
+
+A grouped table holds each pattern once with its weight. What draws a label for every row, deals rows to folds or
+permutes cells among them needs the rows themselves. Rules:
+
+- weights that are all whole numbers are copies: pattern and copy number give the row its hash, so a row of weight w
+  and w equal rows draw the same;
+- real weights are weights of single rows. Rows that were grouped share their pattern's weight evenly (how it was
+  divided is not kept, and equal rows are told apart by nothing else);
+- more than `most` rows are a sample: those with the smallest hashes. Beyond `EXPANDED` rows a pattern of weight w
+  is thinned to w · EXPANDED / total copies first, rounded up or down by its hash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.sampling import Words, numbered_apart, row_contents, scramble
+from tacit.data.table import Floats, Table
+
+EXPANDED = 5_000_000
+"""Single rows held at once: three numbers each."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Single rows in the order of their hashes: which pattern each is, its weight, its hash."""
+
+    pattern: NDArray[np.int64]
+    weight: Floats
+    hashes: Words
+
+    def uniform(self, salt: int) -> Floats:
+        """A number in [0, 1) per row, another one for every salt."""
+        return np.asarray((scramble(self.hashes, salt) >> np.uint64(11)).astype(np.float64) / 2.0**53)
+
+
+def single_rows(table: Table, most: int, seed: int) -> Copies:
+    """At most `most` single rows of the table; see the module for the rules."""
+    content = row_contents(table, seed)
+    counts, each = _counts(table, content, seed)
+    pattern = np.repeat(np.arange(table.n_rows), counts)
+    hashes = numbered_apart(content[pattern], seed)
+    order = np.argsort(hashes, kind="stable")[:most]
+    return Copies(pattern[order], each[pattern[order]], hashes[order])
+
+
+def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64], Floats]:
+    """How many rows each pattern is, and the weight of each of them."""
+    n = table.n_rows
+    weight = np.ones(n) if table.row_weight is None else table.row_weight
+    if not is_whole(weight):
+        rows = np.ones(n, np.int64) if table.pattern_of is None else np.bincount(table.pattern_of, minlength=n)
+        return np.where(weight > 0, rows, 0), weight / np.maximum(rows, 1)
+    if weight.sum() <= EXPANDED:
+        return weight.astype(np.int64), np.ones(n)
+    wanted = weight * (EXPANDED / weight.sum())
+    share = scramble(content, seed + 7).astype(np.float64) / 2.0**64
+    return (wanted + share).astype(np.int64), np.ones(n)
+
+
+def is_whole(weight: Floats) -> bool:
+    """Whether all weights are whole numbers."""
+    return bool(np.array_equal(weight, np.round(weight)))
+
+
+def thinned(copies: Copies, salt: int) -> NDArray[np.bool_]:
+    """Rows to keep so that the kept ones count alike: all of them when weights are equal.
+
+    A row stays with chance min(1, w / c), c such that Kish's effective number (Σw)² / Σw² is expected to stay. No
+    row is taken twice, since two copies of one row would look like dependence between the columns.
+    """
+    weight = copies.weight
+    if not len(weight) or weight.min() == weight.max():
+        return np.ones(len(weight), bool)
+    wanted = weight.sum() ** 2 / np.square(weight).sum()
+    ordered = np.sort(weight)[::-1]
+    rest = ordered.sum() - np.concatenate([[0.0], np.cumsum(ordered)[:-1]])  # weight of the rows from here on
+    sure = np.arange(len(ordered))
+    limit = rest / np.maximum(wanted - sure, 1e-300)  # c when the `sure` heaviest rows always stay
+    c = limit[np.flatnonzero((ordered <= limit) & (sure < wanted))[0]]
+    return np.asarray(copies.uniform(salt) < weight / c)

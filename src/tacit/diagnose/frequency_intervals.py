@@ -1,0 +1,221 @@
+"""Intervals of a Bernoulli mixture's frequencies and weights from the observed information.
+
+Rows do not say their class, so a frequency is known less well than the rows of its class would allow. How much less
+is the observed information (Louis 1982): the information of rows that know their class, minus the spread that
+the posterior leaves in their score. On the logit scale the score of row i, were it of class k, is b_k = (x − p_k over
+the cells it shows, 1); so with posterior τ the missing information between classes k and l is
+
+    Σ_i (τ_k [k = l] − τ_k τ_l) b_k b_lᵀ ,
+
+one product of small matrices for each pair of classes. Its inverse counts all frequencies and weights at once: the
+error of one column moves rows between classes, and with them every other column.
+
+Intervals are Wilson's at the effective rows, n_eff = p (1 − p) / se²: they stay inside [0, 1] and hold at its ends.
+
+Wide tables: the columns that tell classes apart best, as many as `CORE` parameters hold, are inverted together with
+the weights; every other column joins them one at a time, since it moves rows between classes the least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.stats import norm
+
+from tacit.data.copies import is_whole
+from tacit.data.table import Table
+from tacit.diagnose.bootstrap import wilson
+from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import MemoryEngine, posterior_of
+from tacit.engine.mixture import Floats, Mixture
+from tacit.errors import DataError
+
+CORE = 1_200
+"""Parameters inverted together: half a second."""
+INFORMATION_WORK = 2e10
+"""Rows × core parameters²: above it the missing information is that of a sample of the rows, scaled up."""
+LEAST_SHARE = 0.01
+"""Smallest share of the complete information that may be left: less, and the class is not told apart at all."""
+SURE = 1e-7
+"""Doubt below which a row counts as knowing its class: it hides no information."""
+ROWS_AT_ONCE, COLUMNS_AT_ONCE = 4_096, 64
+
+
+@dataclass(frozen=True)
+class FrequencyIntervals:
+    """Frequencies (K, L) of each column's second category and weights (K,), with bounds and effective rows."""
+
+    level: float
+    frequencies: Floats
+    low: Floats
+    high: Floats
+    rows: Floats  # (K, L) effective rows behind each frequency
+    weights: Floats
+    weights_low: Floats
+    weights_high: Floats
+    weights_rows: Floats
+
+
+def frequency_intervals(
+    table: Table, mixture: Mixture, *, level: float = 0.95, smoothing: float = 0.0, n_jobs: int | None = 1
+) -> FrequencyIntervals:
+    """Intervals at `level` for a mixture fitted to a table of two-valued columns; `smoothing` as in the fit.
+
+    Whole weights are copies; real weights are scaled to add up to Kish's effective number of rows.
+    """
+    if not 0 < level < 1:
+        raise DataError(f"level={level} is no probability; give a number between 0 and 1, such as 0.95")
+    if not (np.diff(table.first) == 2).all() or not np.array_equal(table.first, mixture.first):
+        raise DataError("intervals of frequencies need a mixture of columns with two categories and its own table")
+    z = float(norm.ppf((1 + level) / 2))
+    p = mixture.table[1::2].T
+    with one_blas_thread():
+        posterior = posterior_of(MemoryEngine(table, n_jobs), mixture)[0]
+        rows, weights_variance = effective_rows(table, mixture, posterior, smoothing)
+    low, high = wilson(p, rows, z)
+    w = mixture.weights
+    weights_rows = np.maximum(w * (1 - w) / np.maximum(weights_variance, 1e-300), 1.0)
+    weights_low, weights_high = wilson(w, weights_rows, z) if len(w) > 1 else (w.copy(), w.copy())
+    return FrequencyIntervals(level, p, low, high, rows, w, weights_low, weights_high, weights_rows)
+
+
+def effective_rows(
+    table: Table, mixture: Mixture, posterior: Floats, smoothing: float
+) -> tuple[Floats, Floats]:
+    """Effective rows (K, L) of every frequency, and the variances (K,) of the weights."""
+    K, L = mixture.n_classes, table.n_columns
+    weight = counted_weight(table)
+    shown = table.present
+    seen = (posterior * weight[:, None]).T @ shown + smoothing  # (K, L) rows that would know their class
+    end = 0.5 / (seen + 1)
+    p = np.clip(mixture.table[1::2].T, end, 1 - end)  # a frequency of exactly 0 would have no information
+    if K == 1:
+        return np.maximum(seen, 1.0), np.zeros(1)
+    core = core_columns(mixture, K, L)
+    complete = seen * p * (1 - p)
+    unsure = np.flatnonzero(1 - posterior.max(axis=1) > SURE)
+    step = _step(len(unsure), K * (len(core) + 1))
+    some = unsure[::step]
+    scale = weight[unsure].sum() / max(weight[some].sum(), 1e-300)
+    hidden = _Hidden(table.codes[some] == 1, shown[some], posterior[some], scale * weight[some], p)
+    # core: for each class its core columns, then its weight; the last class's weight is not free
+    w, size = mixture.weights, len(core) + 1
+    own = np.arange(K * size).reshape(K, size)
+    information = -hidden.between(core, core, left_ends=True)
+    information[own[:, :-1], own[:, :-1]] += complete[:, core]
+    multinomial = np.diag(w) - np.outer(w, w)
+    information[np.ix_(own[:, -1], own[:, -1])] += (weight.sum() + K * smoothing) * multinomial
+    free = np.delete(np.arange(K * size), own[-1, -1])
+    inverse = _inverse(information[np.ix_(free, free)])
+    rows, variance = np.empty((K, L)), np.zeros(K * size)
+    variance[free] = np.diag(inverse)
+    rows[:, core] = _rows(seen[:, core], complete[:, core], variance[own[:, :-1]])
+    other = np.setdiff1d(np.arange(L), core)
+    for begin in range(0, len(other), COLUMNS_AT_ONCE):  # each beside the core alone: Schur's complement
+        columns = other[begin : begin + COLUMNS_AT_ONCE]
+        beside = hidden.between(columns, core, left_ends=False).reshape(K, len(columns), -1)[:, :, free]
+        alone = -hidden.within(columns)
+        alone[:, np.arange(K), np.arange(K)] += complete[:, columns].T
+        for c, j in enumerate(columns):
+            left = alone[c] - beside[:, c] @ inverse @ beside[:, c].T
+            rows[:, j] = _rows(seen[:, j], complete[:, j], np.diag(_inverse(left)))
+    at_weights = np.searchsorted(free, own[:-1, -1])
+    J = multinomial[:, :-1]
+    return rows, np.einsum("ka,ab,kb->k", J, inverse[np.ix_(at_weights, at_weights)], J)
+
+
+def counted_weight(table: Table) -> Floats:
+    """Row weights that add up to the effective number of rows."""
+    if table.row_weight is None:
+        return np.ones(table.n_rows)
+    weight = table.row_weight
+    if is_whole(weight):
+        return weight
+    rows = np.ones(len(weight)) if table.pattern_of is None else np.bincount(table.pattern_of, minlength=len(weight))
+    return np.asarray(weight * weight.sum() / (np.square(weight) / np.maximum(rows, 1)).sum())
+
+
+def core_columns(mixture: Mixture, K: int, L: int) -> NDArray[np.intp]:
+    """The columns whose frequencies differ most between classes, as many as the core holds."""
+    most = max(CORE // K - 1, 1)
+    if most >= L:
+        return np.arange(L)
+    p = mixture.table[1::2]
+    mean = p @ mixture.weights
+    apart = np.square(p - mean[:, None]) @ mixture.weights / np.maximum(mean * (1 - mean), 1e-12)
+    return np.sort(np.argsort(-apart, kind="stable")[:most])
+
+
+def _step(n_rows: int, size: int) -> int:
+    """Every how many-th row is looked at."""
+    return int(max(np.ceil(n_rows * size**2 / INFORMATION_WORK), 1))
+
+
+def _rows(seen: Floats, complete: Floats, variance: Floats) -> Floats:
+    """Effective rows: those of known class times the share of their information that is left."""
+    share = 1 / np.maximum(complete * variance, 1.0)
+    return np.asarray(np.maximum(seen * np.maximum(share, LEAST_SHARE), 1.0))
+
+
+def _inverse(information: Floats) -> Floats:
+    """The inverse of an information matrix; where rounding or an unfinished climb left it indefinite, its nearest."""
+    scale = 1 / np.sqrt(np.maximum(np.diag(information), 1e-12))
+    matrix = information * np.outer(scale, scale)
+    try:
+        inverse = cho_solve(cho_factor(matrix, lower=True), np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        inverse = (vectors / np.maximum(values, LEAST_SHARE)) @ vectors.T
+    return np.asarray(inverse * np.outer(scale, scale))
+
+
+@dataclass(frozen=True)
+class _Hidden:
+    """The information that rows hide: cells (n, L), posterior (n, K), weight (n,), frequencies (K, L)."""
+
+    ones: NDArray[np.bool_]
+    shown: NDArray[np.bool_]
+    posterior: Floats
+    weight: Floats
+    p: Floats
+
+    def between(self, left: NDArray[np.intp], right: NDArray[np.intp], *, left_ends: bool) -> Floats:
+        """Σ (τ_k [k = l] − τ_k τ_l) b_k b_lᵀ for some columns; each class's weight ends the right side's list."""
+        K, same = len(self.p), left is right and left_ends
+        out = np.zeros((K, len(left) + left_ends, K, len(right) + 1))
+        for some in self._parts():
+            others = self._scores(some, right, True)
+            scores = others if same else self._scores(some, left, left_ends)
+            for k in range(K):
+                for l in range(k if same else 0, K):
+                    out[k, :, l] += (scores[k] * self._spread(some, k, l)[:, None]).T @ others[l]
+        for k in range(K if same else 0):
+            for l in range(k):
+                out[k, :, l] = out[l, :, k].T
+        return out.reshape(K * out.shape[1], K * out.shape[3])
+
+    def within(self, columns: NDArray[np.intp]) -> Floats:
+        """The same (columns, K, K) between the frequencies of each column alone."""
+        K = len(self.p)
+        out = np.zeros((len(columns), K, K))
+        for some in self._parts():
+            scores = self._scores(some, columns, False)
+            for k in range(K):
+                for l in range(K):
+                    out[:, k, l] += self._spread(some, k, l) @ (scores[k] * scores[l])
+        return out
+
+    def _parts(self) -> list[slice]:
+        return [slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, len(self.weight), ROWS_AT_ONCE)]
+
+    def _spread(self, some: slice, k: int, l: int) -> Floats:
+        posterior = self.posterior[some]
+        return np.asarray(posterior[:, k] * ((k == l) - posterior[:, l]) * self.weight[some])
+
+    def _scores(self, some: slice, columns: NDArray[np.intp], ends: bool) -> list[Floats]:
+        ones, shown = self.ones[some][:, columns].astype(np.float64), self.shown[some][:, columns]
+        scores = [(ones - p[columns]) * shown for p in self.p]
+        return [np.column_stack([s, np.ones(len(s))]) for s in scores] if ends else scores
