@@ -81,7 +81,7 @@ class Sample:
 
 def draw_sample(table: Table, most: int, seed: int) -> Sample:
     """At most `most` of the user's rows; of a long table block by block, so that memory stays flat."""
-    if table.n_rows <= min(most, BLOCK_ROWS):
+    if table.n_rows <= most:
         drawn = canonical_sample(table, most, seed)
     elif table.row_weight is not None:  # patterns: rows are drawn, not patterns, or heavy ones would be missed
         drawn = _draw_copies(table, most, seed)
