@@ -58,7 +58,7 @@ class PathNumbers:
 def statistical_charge(n_columns: int) -> float:
     """Nats that a cluster must gain: d + 3 d^⅓, d = columns + 1."""
     d = n_columns + 1
-    return d + TW_SHARE * d ** (1 / 3)
+    return float(d + TW_SHARE * np.cbrt(d))
 
 
 def path_criteria(log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float) -> dict[str, Floats]:

@@ -102,10 +102,12 @@ def cluster_path(
     seed: int = 0,
     n_jobs: int | None = 1,
     callback: Callable[[int, float], None] | None = None,
+    until: Callable[[Mixture], bool] | None = None,
 ) -> ClusterPath:
     """Fit K = 1, 2, … until every criterion is `BEYOND` past its best, at the most `most` clusters.
 
     The path holds at least `least` fits where the rows allow it. `callback` hears each K and its log-likelihood.
+    `until` sees each fit that is the best so far by the statistical criterion, and may end the path there.
     """
     check_binary(table)
     sample = draw_sample(table, PATH_ROWS, seed)
@@ -114,13 +116,19 @@ def cluster_path(
     walk = _Walk(sample, last, max_iter, tol, seed, n_jobs)
     found: list[Found] = []
     names: list[str] = []
+    ended = False
     while len(found) < last and (len(found) < min(least, last) or not _passed(found, varying, table.total_weight)):
         name, refined = walk.step(found[-1] if found else None, len(found) + 1)
         found.append(refined)
         names.append(name)
         if callback is not None:
             callback(len(found), refined.log_likelihood)
-    walk.back(found, names)
+        if until is not None and _best_so_far(found, varying, table.total_weight):
+            ended = until(sample.mixture_as_given(refined.params, table.first))
+            if ended:
+                break
+    if not ended:
+        walk.back(found, names)
     fits = [_on_all_rows(refined, sample, table, tol, n_jobs) for refined in found]
     fits = _rising(fits, table, tol, n_jobs)
     kept = (ClusterFit(fit, name, entropy_of(fit.params, fit.sums)) for fit, name in zip(fits, names, strict=True))
@@ -210,6 +218,10 @@ def _numbers(found: list[Found], n_columns: int, n_rows: float) -> PathNumbers:
     log_likelihood = np.array([one.log_likelihood for one in found])
     entropy = np.array([entropy_of(one.params, one.sums) for one in found])
     return number_clusters(log_likelihood, entropy, n_columns, n_rows)
+
+
+def _best_so_far(found: list[Found], n_columns: int, n_rows: float) -> bool:
+    return _numbers(found, n_columns, n_rows).chosen["statistical"] == len(found)
 
 
 def _passed(found: list[Found], n_columns: int, n_rows: float) -> bool:
