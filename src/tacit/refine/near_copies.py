@@ -6,12 +6,17 @@ doubles. Their trace is a residual correlation that stands alone: large, and far
 columns' rows; columns that tell clusters apart leave many residuals of like size while clusters are missing.
 
 At each K of a path, while the statistical criterion still falls: r (L, L), the empirical minus the fitted correlation
-of two columns. A pair is a near-copy when
+of two columns, and its partial correlations, the others held fixed: clusters still missing correlate many columns and
+so explain one another's residuals, a copy is explained by its source alone. A pair is a near-copy when by either
 
-    |r| > .25, or n r²/2 > d + 3 d^⅓     it matters: the pair alone could pay for a cluster (and |r| > .1)
+    |r| > .25, or n r²/2 > 3 d^⅓         it matters: the margin that a cluster must gain beyond chance (and |r| > .1)
     |r| √n > 5                           it is no chance; n counts the rows that show both columns
     |r| > 4 × the root mean square of the other entries of each column
     |r| > 2 × the next largest entry of each column
+
+A narrow table may spend a cluster on a copy before it stands out. So the chosen fit is looked at as well: two clusters
+that differ in two columns only are no clusters by any evidence (it takes three columns to tell a hidden class from a
+dependence of two), and these two columns are a near-copy too.
 
 One column of the pair is set aside and the path begun again, as soon as a K shows copies, six times at the most: with
 the first copies gone others may stand out. A path that is not cut short there would be long, for every cluster it
@@ -29,7 +34,7 @@ from numpy.typing import NDArray
 from tacit.data.table import Table
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.table_pool import Sample, draw_sample
-from tacit.refine.choose_clusters import statistical_charge
+from tacit.refine.choose_clusters import TW_SHARE
 from tacit.refine.cluster_path import ClusterPath
 
 LARGE = 0.25
@@ -44,6 +49,12 @@ SCREEN_ROWS = 20_000
 """Rows that are counted: at 20,000 the chance error of a correlation is .007, far below `LARGE`."""
 MOST_SCREENED = 3_000
 """Columns up to which pairs are counted, L × L numbers: a wider table is fitted as it is, and `screened` says so."""
+THIRD_GAP = 0.15
+TWO_GAPS = 0.8
+"""Two clusters differ in two columns only when the third squared difference is below this share of the second, and
+the first two hold this share of all: clusters made by a copy have .03–.13 and .86–.97, others from .21 on."""
+LEAST_EIGENVALUE = 0.02
+"""Smallest eigenvalue of a correlation matrix to be inverted: equal columns have none."""
 BLOCK = 4_096
 """Rows held as numbers at once."""
 
@@ -106,6 +117,8 @@ def screened_path(table: Table, fit: FitPath, *, seed: int = 0, most_columns: in
 
         path = fit(without_columns(table, ~kept), shows_copies)
         if not found:
+            found = find_pair_splits(some, path.at(path.numbers.chosen["statistical"]).mixture, names)
+        if not found:
             return Screened(path, kept, tuple(copies), True)
         found = [replace(one, column=int(at[one.column]), copies=int(at[one.copies])) for one in found]
         copies += found
@@ -120,14 +133,40 @@ def find_near_copies(moments: PairMoments, mixture: Mixture, names: Sequence[str
     stays, since a copy dilutes what it had to say; of equals still, the first by name.
     """
     r = residual_correlation(moments, mixture)
-    pairs = [(int(left), int(right)) for left, right in np.argwhere(np.triu(_standing_out(r, moments.n_rows), 1))]
+    alone = _standing_out(r, moments.n_rows) | _standing_out(partial_correlation(r, moments.n_rows), moments.n_rows)
+    pairs = [(int(left), int(right)) for left, right in np.argwhere(np.triu(alone, 1))]
+    return _set_aside(moments, pairs, r, mixture.n_classes, names)
+
+
+def find_pair_splits(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearCopy]:
+    """Pairs of columns that are all in which two clusters of a fit differ."""
+    at_one, weights = mixture.table[1::2], mixture.weights
+    pairs = set()
+    for f, g in zip(*np.triu_indices(mixture.n_classes, 1), strict=True):
+        share = weights[f] / max(weights[f] + weights[g], 1e-300)
+        pooled = share * at_one[:, f] + (1 - share) * at_one[:, g]
+        gap = np.square(at_one[:, f] - at_one[:, g]) / np.maximum(pooled * (1 - pooled), 1e-6)
+        order = np.argsort(-gap, kind="stable")
+        if len(gap) > 2 and gap[order[2]] < THIRD_GAP * gap[order[1]] and gap[order[:2]].sum() > TWO_GAPS * gap.sum():
+            pairs.add((int(order[:2].min()), int(order[:2].max())))
+    return _set_aside(moments, sorted(pairs), _correlation(moments), mixture.n_classes, names)
+
+
+def _set_aside(
+    moments: PairMoments, pairs: Sequence[tuple[int, int]], r: Floats, n_clusters: int, names: Sequence[str]
+) -> list[NearCopy]:
+    """One column of each pair, the strongest pair first, no column in two of them."""
     seen = np.diag(moments.n_rows)
     common = np.abs(_correlation(moments)).sum(axis=1).round(9)  # columns that are equal shall be equal here
-    out = []
-    for pair in sorted(pairs, key=lambda pair: -abs(r[pair])):  # no column stands out in two pairs: 2 × the next
+    out: list[NearCopy] = []
+    used: set[int] = set()
+    for pair in sorted(pairs, key=lambda pair: -abs(r[pair])):
+        if used & set(pair):
+            continue
+        used |= set(pair)
         by_name = sorted(pair, key=lambda column: names[column], reverse=True)
         copy, source = sorted(by_name, key=lambda column: (seen[column], common[column]))
-        out.append(NearCopy(copy, source, float(r[pair]), mixture.n_classes))
+        out.append(NearCopy(copy, source, float(r[pair]), n_clusters))
     return out
 
 
@@ -160,6 +199,21 @@ def residual_correlation(moments: PairMoments, mixture: Mixture) -> Floats:
     return r
 
 
+def partial_correlation(r: Floats, n_rows: Floats) -> Floats:
+    """Correlations (L, L) of two columns with all others held fixed, from residual correlations.
+
+    Drawn to the identity by L / (n + L), as much as n rows of L columns are noise; gaps may leave eigenvalues below
+    zero, which are cut.
+    """
+    share = len(r) / (float(np.median(n_rows)) + len(r))
+    values, vectors = np.linalg.eigh((1 - share) * r + np.eye(len(r)))
+    inverse = (vectors / np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
+    scale = np.sqrt(np.diag(inverse))
+    out = -inverse / np.outer(scale, scale)
+    np.fill_diagonal(out, 0.0)
+    return np.asarray(out)
+
+
 def without_columns(table: Table, gone: NDArray[np.bool_]) -> Table:
     """The table without some of its columns; rows stay as they are grouped."""
     columns = tuple(column for column, away in zip(table.columns, gone, strict=True) if not away)
@@ -177,7 +231,7 @@ def _standing_out(r: Floats, n_rows: Floats) -> NDArray[np.bool_]:
     top = np.sort(size, axis=1)[:, -2:]
     following = np.repeat(top[:, [1]], len(r), axis=1)  # next largest: the largest, except at the largest itself
     following[np.arange(len(r)), largest] = top[:, 0]
-    pays = np.sqrt(2 * statistical_charge(len(r)) / np.maximum(n_rows, 1.0))
+    pays = np.sqrt(2 * TW_SHARE * np.cbrt(len(r) + 1) / np.maximum(n_rows, 1.0))
     matters = size > np.clip(pays, SMALLEST, LARGE)
     sure = size * np.sqrt(n_rows) > SURE
     above = (size > ABOVE_REST * rest) & (size > ABOVE_NEXT * following)
