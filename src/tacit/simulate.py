@@ -321,6 +321,7 @@ def bernoulli_mixture(
     *,
     separation: float = 16.0,
     informative: float = 0.5,
+    identifiable: bool = False,
     even: bool = True,
     missing: float = 0.0,
     copies: int = 0,
@@ -336,6 +337,8 @@ def bernoulli_mixture(
         that carry it. 30 is easy, 16 middling, 8 difficult, 4.5 hard.
     informative : float
         Chance of a column to differ between clusters at all.
+    identifiable : bool
+        At least 2⌈log₂K⌉ + 1 columns differ (where there are so many): with fewer no data could tell K.
     even : bool
         Clusters as large as one another; else in proportion to 1, 2, …, K.
     missing : float
@@ -359,7 +362,10 @@ def bernoulli_mixture(
     size = np.ones(n_clusters) if even else np.arange(1.0, n_clusters + 1)
     weights = size / size.sum()
     base = rng.uniform(-SPREAD_OF_BASE, SPREAD_OF_BASE, size=n_columns)
-    differs = rng.random(n_columns) < informative
+    chance = rng.random(n_columns)
+    differs = chance < informative
+    if identifiable:
+        differs |= chance.argsort().argsort() < 2 * int(np.ceil(np.log2(n_clusters))) + 1
     variance = separation * np.sqrt(n_columns / 20) / (LOGIT_TO_DISTANCE * max(int(differs.sum()), 1))
     own = rng.normal(0.0, np.sqrt(variance), size=(n_clusters, n_columns))
     logits = np.clip(base + own * differs, -LARGEST_LOGIT, LARGEST_LOGIT)
