@@ -1,4 +1,4 @@
-"""`tacit reproduce clusters`: every key runs briefly; the rule is right where it should be, and pure data stay whole."""
+"""`tacit reproduce clusters`: every key runs briefly; the rule is right where it should be, pure data stay whole."""
 
 from __future__ import annotations
 

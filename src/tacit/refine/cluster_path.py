@@ -114,23 +114,24 @@ def cluster_path(
     varying = varying_columns(table)
     last = most_clusters(table, most)
     walk = _Walk(sample, last, max_iter, tol, seed, n_jobs)
-    found: list[Found] = []
+    found: list[Found] = []  # on the sample
+    whole: list[Found] = []  # on all rows, in the user's order: what the criteria see
     names: list[str] = []
     ended = False
-    while len(found) < last and (len(found) < min(least, last) or not _passed(found, varying, table.total_weight)):
+    while len(found) < last and not ended:
+        if len(found) >= min(least, last) and _passed(whole, varying, table.total_weight):
+            break
         name, refined = walk.step(found[-1] if found else None, len(found) + 1)
         found.append(refined)
+        whole.append(_on_all_rows(refined, sample, table, tol, n_jobs))
         names.append(name)
         if callback is not None:
-            callback(len(found), refined.log_likelihood)
-        if until is not None and _best_so_far(found, varying, table.total_weight):
-            ended = until(sample.mixture_as_given(refined.params, table.first))
-            if ended:
-                break
-    if not ended:
-        walk.back(found, names)
-    fits = [_on_all_rows(refined, sample, table, tol, n_jobs) for refined in found]
-    fits = _rising(fits, table, tol, n_jobs)
+            callback(len(whole), whole[-1].log_likelihood)
+        if until is not None and _best_so_far(whole, varying, table.total_weight):
+            ended = until(whole[-1].params)
+    for at in () if ended else walk.back(found, names):
+        whole[at] = _on_all_rows(found[at], sample, table, tol, n_jobs)
+    fits = _rising(whole, table, tol, n_jobs)
     kept = (ClusterFit(fit, name, entropy_of(fit.params, fit.sums)) for fit, name in zip(fits, names, strict=True))
     return ClusterPath(tuple(kept), varying, table.total_weight)
 
@@ -168,7 +169,7 @@ class _Walk:
         steps = plain_steps(self.rows, number, self.n_jobs)
         if before is None:
             alone = Mixture(np.ones(1), self.sample.view.marginals[:, None], self.rows.first)
-            return "one cluster", em(steps, alone, max_iter=1, tol=0.0)
+            return "one cluster", em(steps, alone, max_iter=2, tol=max(self.tol, 1e-12))
         entrants = [Entrant(name, steps, start) for name, start in self._starts(before, number)]
         raced = halve(entrants, rounds=ROUNDS, max_iter=self.max_iter, tol=self.tol, accelerate=True)
         return raced.name, raced.refined
@@ -196,8 +197,9 @@ class _Walk:
             chain[number] = _from_counts(counts, weights, rows)
         return chain
 
-    def back(self, found: list[Found], names: list[str]) -> None:
-        """Walk the path back: two classes of the next fit merged, kept where that beats what is there."""
+    def back(self, found: list[Found], names: list[str]) -> list[int]:
+        """Walk the path back: two classes of the next fit merged, kept where that beats what is there; what changed."""
+        changed = []
         for at in range(len(found) - 2, 0, -1):
             steps = plain_steps(self.rows, at + 1, self.n_jobs)
             upper = found[at + 1].sums
@@ -208,6 +210,8 @@ class _Walk:
                 tried = go_on(steps, tried, self.max_iter, tol=self.tol, accelerate=True)
             if tried.log_likelihood > found[at].log_likelihood:
                 found[at], names[at] = tried, "merged back"
+                changed.append(at)
+        return changed
 
 
 def _from_counts(counts: Floats, weights: Floats, rows: Table) -> Mixture:
@@ -221,6 +225,7 @@ def _numbers(found: list[Found], n_columns: int, n_rows: float) -> PathNumbers:
 
 
 def _best_so_far(found: list[Found], n_columns: int, n_rows: float) -> bool:
+    """The last fit is the best by the statistical criterion."""
     return _numbers(found, n_columns, n_rows).chosen["statistical"] == len(found)
 
 
