@@ -1,0 +1,110 @@
+"""How many clusters? Criteria along a path of fits with K = 1, 2, … clusters, and the number each of them chooses.
+
+All criteria are smaller-is-better. With ℓ the log-likelihood in nats, q the free parameters, n the rows, E the entropy
+of the rows' memberships and d = columns + 1, what one more cluster adds to q:
+
+    statistical  −2ℓ + 2(K − 1)(d + 3 d^⅓)   what splitting a pure cluster gains by chance, and some: see below
+    aic          −2ℓ + 2q                    (Akaike 1974)
+    aic3         −2ℓ + 3q                    (Bozdogan 1993)
+    bic          −2ℓ + q ln n                (Schwarz 1978)
+    sabic        −2ℓ + q ln((n + 2)/24)      (Sclove 1987)
+    icl          −2ℓ + q ln n + 2E           (Biernacki, Celeux & Govaert 2000)
+
+*Statistical.* A split of a pure cluster follows the largest eigenvalue of the noise in its pair table, whose mean and
+spread are those of Tracy & Widom: about d nats, give or take d^⅓. AIC charges d for a cluster and so splits
+pure clusters; AIC3 and BIC charge 3d/2 and d ln(n)/2, which wide tables cannot pay (docs/models/clusters_choice.md).
+
+*Practical.* The likelihood of real tables keeps rising in small steps, because no cluster of theirs is quite pure. The
+practical number stops before the first step that gains less than a tenth of the largest, at the statistical
+number at the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from tacit.engine.mixture import Floats
+
+TW_SHARE = 3.0
+"""How many d^⅓ a cluster pays above d: the chance gain of a pure cluster has mean below d and spread 1–1.6 d^⅓."""
+SMALL_STEP = 0.1
+"""A step below this share of the largest is not worth a cluster to a reader."""
+FAR_APART = 2
+"""When the two numbers differ by more, the clusters are not quite pure, and the user is told."""
+
+CRITERIA = ("statistical", "aic", "aic3", "bic", "sabic", "icl")
+"""Criteria whose smallest value chooses; ``practical`` is a walk along the path."""
+
+Fit = TypeVar("Fit")
+
+
+@dataclass(frozen=True)
+class PathNumbers:
+    """One entry per K = 1, 2, …: `columns` ready for a frame, and the K that each criterion chooses."""
+
+    columns: dict[str, list[int] | list[float]]
+    chosen: dict[str, int]
+
+    @property
+    def differ(self) -> bool:
+        """The statistical number is so far beyond the practical that it deserves a warning."""
+        return self.chosen["statistical"] - self.chosen["practical"] > FAR_APART
+
+
+def statistical_charge(n_columns: int) -> float:
+    """Nats that a cluster must gain: d + 3 d^⅓, d = columns + 1."""
+    d = n_columns + 1
+    return float(d + TW_SHARE * np.cbrt(d))
+
+
+def path_criteria(log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float) -> dict[str, Floats]:
+    """Each of `CRITERIA` at K = 1, 2, …, from the fits' log-likelihoods and entropies (K,)."""
+    number = np.arange(1, len(log_likelihood) + 1)
+    q, deviance, n = number * (n_columns + 1) - 1, -2 * log_likelihood, max(n_rows, 1.0)
+    bic = deviance + q * np.log(n)
+    return {
+        "statistical": deviance + 2 * (number - 1) * statistical_charge(n_columns),
+        "aic": deviance + 2 * q,
+        "aic3": deviance + 3 * q,
+        "bic": bic,
+        "sabic": deviance + q * np.log((n + 2) / 24),
+        "icl": bic + 2 * entropy,
+    }
+
+
+def practical_number(log_likelihood: Floats, statistical: int) -> int:
+    """The K before the first step that gains less than a tenth of the largest; at most the statistical K."""
+    steps = np.diff(log_likelihood)[: statistical - 1]
+    small = np.flatnonzero(steps < SMALL_STEP * steps.max()) if len(steps) else steps
+    return int(small[0]) + 1 if len(small) else statistical
+
+
+def number_clusters(log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float) -> PathNumbers:
+    """All criteria of a path, and what they choose; of equals the smaller K."""
+    values = path_criteria(log_likelihood, entropy, n_columns, n_rows)
+    chosen = {name: int(np.argmin(value)) + 1 for name, value in values.items()}
+    chosen["practical"] = practical_number(log_likelihood, chosen["statistical"])
+    columns: dict[str, list[int] | list[float]] = {
+        "n_components": list(range(1, len(log_likelihood) + 1)),
+        "log_likelihood": log_likelihood.tolist(),
+        "step": [float("nan"), *np.diff(log_likelihood).tolist()],
+        "entropy": entropy.tolist(),
+        **{name: value.tolist() for name, value in values.items()},
+    }
+    return PathNumbers(columns, chosen)
+
+
+def choose_by_test(fits: Sequence[Fit], needs_more: Callable[[Fit], bool]) -> int:
+    """The smallest K whose fit a test accepts, the last when it accepts none.
+
+    `needs_more` is any test of one fit: a purity test of its clusters, a bootstrapped likelihood ratio. It is an
+    argument because tests live in `diagnose`, to the right of here.
+    """
+    for number, fit in enumerate(fits, start=1):
+        if number == len(fits) or not needs_more(fit):
+            return number
+    raise ValueError("choose_by_test got no fit; give at least the one with K = 1")
