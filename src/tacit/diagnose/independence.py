@@ -91,7 +91,7 @@ def compare_with_permutations(
 ) -> list[Tested]:
     """Largest pair, top eigenvalue, and `extra` when given; untested when rows or varying columns are too few."""
     varying = varying_columns(rows)
-    laws: list[Tail] = [gumbel_tail, tracy_widom_tail] + ([gumbel_tail] if extra else [])
+    laws: list[Tail] = [gumbel_tail, tracy_widom_tail, gumbel_tail][: 3 if extra else 2]
     if rows.n_rows < LEAST_ROWS or len(varying) < 2:
         return [UNTESTED for _ in laws]
     rows = rows.keep(varying)
