@@ -185,6 +185,7 @@ def test_information_is_the_hessian(gaps, monkeypatch):
     table = Table(codes, columns(4))
     mixture = em(table_steps(table, 2, 1.0, 1), mixture_of(w, P), max_iter=200, tol=1e-10).params
     P, w = mixture.table[1::2].T, mixture.weights
+    monkeypatch.setattr(intervals, "HIDDEN", 1.0)
     H = slow_information(table, mixture, 1.0)
     posterior = posterior_of(MemoryEngine(table, 1), mixture)[0]
     rows, weights_variance = intervals.effective_rows(table, mixture, posterior, 1.0)

@@ -39,6 +39,10 @@ INFORMATION_WORK = 2e10
 """Rows × core parameters²: above it the missing information is that of a sample of the rows, scaled up."""
 LEAST_SHARE = 0.01
 """Smallest share of the complete information that may be left: less, and the class is not told apart at all."""
+HIDDEN = 1.5
+"""How often the spread due to hidden classes is counted. The posterior was fitted to the same rows and is too sure, and
+the curvature at the optimum understates how far overlapping classes can move: on simulated mixtures kept apart from the
+reported ones the squared errors of this part came out 1.3 to 2.4 times as large as the information says."""
 SURE = 1e-7
 """Doubt below which a row counts as knowing its class: it hides no information."""
 ROWS_AT_ONCE, COLUMNS_AT_ONCE = 4_096, 64
@@ -124,7 +128,9 @@ def effective_rows(
             rows[:, j] = _rows(seen[:, j], complete[:, j], np.diag(_inverse(left)))
     at_weights = np.searchsorted(free, own[:-1, -1])
     J = multinomial[:, :-1]
-    return rows, np.einsum("ka,ab,kb->k", J, inverse[np.ix_(at_weights, at_weights)], J)
+    spread = np.einsum("ka,ab,kb->k", J, inverse[np.ix_(at_weights, at_weights)], J)
+    known = w * (1 - w) / (weight.sum() + K * smoothing)
+    return rows, known + HIDDEN * np.maximum(spread - known, 0.0)
 
 
 def counted_weight(table: Table) -> Floats:
@@ -156,7 +162,7 @@ def _step(n_rows: int, size: int) -> int:
 
 def _rows(seen: Floats, complete: Floats, variance: Floats) -> Floats:
     """Effective rows: those of known class times the share of their information that is left."""
-    share = 1 / np.maximum(complete * variance, 1.0)
+    share = 1 / (1 + HIDDEN * np.maximum(complete * variance - 1, 0.0))
     return np.asarray(np.maximum(seen * np.maximum(share, LEAST_SHARE), 1.0))
 
 

@@ -91,7 +91,9 @@ def compare_with_permutations(
 ) -> list[Tested]:
     """Largest pair, top eigenvalue, and `extra` when given; untested when rows or varying columns are too few."""
     varying = varying_columns(rows)
-    laws: list[Tail] = [gumbel_tail, tracy_widom_tail] + ([gumbel_tail] if extra else [])
+    laws: list[Tail] = [gumbel_tail, tracy_widom_tail]
+    if extra is not None:
+        laws.append(gumbel_tail)
     if rows.n_rows < LEAST_ROWS or len(varying) < 2:
         return [UNTESTED for _ in laws]
     rows = rows.keep(varying)
@@ -100,7 +102,7 @@ def compare_with_permutations(
     def measure(some: Rows) -> list[float]:
         S = shrunk_correlations(some, pairs)
         found = [largest_pair(S)[0], top_eigenvalue(S)]
-        return found + ([float(extra(some.values()))] if extra else [])
+        return found + ([] if extra is None else [float(extra(some.values()))])
 
     value = measure(rows)
     null = [measure(permute_columns(rows, rng)) for _ in range(n_permutations)]
