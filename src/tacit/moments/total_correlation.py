@@ -70,7 +70,7 @@ def total_correlation(table: Table, columns: Sequence[int] | Ints, *, membership
     complete = rows.present[:, columns].all(axis=1)
     bits = rows.codes[complete][:, columns]
     weight = _weight(rows)[complete]
-    counts = np.bincount(_pattern_ids(bits), weight)
+    counts = np.bincount(pattern_ids(bits), weight)
     excess = _excess(xlogy(counts, counts).sum(), weight @ bits, weight.sum())
     return float(_per_row(excess, weight.sum()))
 
@@ -116,6 +116,15 @@ def maximal_total_correlation(
         return _found(float(pairs.max()), divmod(int(pairs.argmax()), rows.n_columns), True)
     if comb(rows.n_columns, d) <= most_subsets:
         return _exhaustive(rows, d)
+    return _grow_from_pairs(rows, d, n_starts)[0]
+
+
+def strong_subsets(
+    table: Table, d: int, *, membership: Membership | None = None, n_starts: int = N_STARTS
+) -> list[MaximalTotalCorrelation]:
+    """Up to `n_starts` subsets of d ≥ 2 columns with large D, strongest first: for d = 2 the strongest pairs."""
+    rows = cluster_rows(table, membership)
+    _refuse_other_columns(rows)
     return _grow_from_pairs(rows, d, n_starts)
 
 
@@ -144,19 +153,19 @@ def _exhaustive(rows: Table, d: int) -> MaximalTotalCorrelation:
     return _found(best, columns, True)
 
 
-def _grow_from_pairs(rows: Table, d: int, n_starts: int) -> MaximalTotalCorrelation:
-    strongest = np.argsort(-_upper_pairs(rows), axis=None, kind="stable")[:n_starts]
-    best: tuple[float, tuple[int, ...]] = (-1.0, ())
-    seen: set[tuple[int, ...]] = set()  # starts that grow into the same subset are polished once
+def _grow_from_pairs(rows: Table, d: int, n_starts: int) -> list[MaximalTotalCorrelation]:
+    """Subsets grown from the strongest pairs, strongest first."""
+    strongest = np.argsort(-_upper_pairs(rows), axis=None, kind="stable")[: min(n_starts, comb(rows.n_columns, 2))]
+    grown: dict[tuple[int, ...], None] = {}  # starts that grow into the same subset are polished once
     for pair in strongest:
         chosen = list(divmod(int(pair), rows.n_columns))
         while len(chosen) < d:
             chosen.append(_best_partner(rows, chosen)[1])
-        if tuple(sorted(chosen)) not in seen:
-            seen.add(tuple(sorted(chosen)))
-            value, chosen = _exchange(rows, chosen)
-            best = max(best, (value, tuple(sorted(chosen))), key=lambda found: found[0])
-    return _found(best[0], best[1], False)
+        grown[tuple(sorted(chosen))] = None
+    if d == 2:
+        return [_found(total_correlation(rows, pair), pair, False) for pair in grown]
+    polished = {tuple(sorted(chosen)): value for value, chosen in (_exchange(rows, list(start)) for start in grown)}
+    return [_found(value, chosen, False) for chosen, value in sorted(polished.items(), key=lambda item: -item[1])]
 
 
 def _exchange(rows: Table, chosen: list[int]) -> tuple[float, list[int]]:
@@ -190,7 +199,7 @@ def _joined(rows: Table, columns: Ints, candidates: Ints) -> Floats:
     weight, bits = _weight(rows)[complete], rows.codes[complete][:, columns]
     if not len(bits):
         return np.zeros(len(candidates))
-    ids = _pattern_ids(bits)
+    ids = pattern_ids(bits)
     n_patterns = int(ids.max()) + 1
     by_pattern = sp.csr_array((weight, (ids, np.arange(len(ids)))), shape=(n_patterns, len(ids)))
     pattern_bits = np.zeros((n_patterns, len(columns)))
@@ -221,7 +230,7 @@ def _per_row(excess: Any, total: Any) -> Any:
     return np.maximum(np.divide(excess, total, out=np.zeros_like(excess, np.float64), where=total > 0), 0.0)
 
 
-def _pattern_ids(bits: NDArray[Any]) -> Ints:
+def pattern_ids(bits: NDArray[Any]) -> Ints:
     """Equal rows of zeros and ones get equal numbers 0, 1, …; any number of columns."""
     packed = np.ascontiguousarray(np.packbits(bits.astype(bool), axis=1))
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
