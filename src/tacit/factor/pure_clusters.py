@@ -78,8 +78,8 @@ def pure_clusters(
     tau: float,
     alpha: float,
     rng: np.random.Generator,
-    n_starts: int = 12,
-    max_moves: int = 300,
+    n_starts: int = 8,
+    max_moves: int = 100,
 ) -> PureClusters:
     """Algorithm 1 by local search: the first κ = 1, 2, …, ⌈1/α⌉ at which a clustering passes the purity test.
 
