@@ -63,7 +63,7 @@ class PureClusters:
     labels: Ints | None  # (n,) cluster of each row, named in the order of appearance
     row_of: Ints  # (n,) the row of the table each of them is: rows of whole weight are searched one by one
     d_max: Floats | None  # (κ,) D_max of each cluster
-    exact: bool  # whether all column subsets were tested
+    exact: bool  # a clustering was found and all its column subsets were tested
     excess: tuple[float, ...]  # smallest summed excess reached at κ = 1, 2, …
 
     @property
@@ -107,7 +107,7 @@ def pure_clusters(
                     return PureClusters(_in_order(found), row_of, d_max[_order(found)], exact, (*reached, 0.0))
         reached.append(float(least))
         labels = closest
-    return PureClusters(None, row_of, None, True, tuple(reached))
+    return PureClusters(None, row_of, None, False, tuple(reached))
 
 
 def most_clusters(alpha: float) -> int:
