@@ -64,7 +64,7 @@ class PureClusters:
     row_of: Ints  # (n,) the row of the table each of them is: rows of whole weight are searched one by one
     d_max: Floats | None  # (κ,) D_max of each cluster
     exact: bool  # a clustering was found and all its column subsets were tested
-    excess: tuple[float, ...]  # smallest summed excess reached at κ = 1, 2, …
+    excess: tuple[float, ...]  # smallest summed excess reached at κ = 1, 2, …, over the subsets watched
 
     @property
     def n_clusters(self) -> int | None:
@@ -147,7 +147,7 @@ def unit_rows(table: Table) -> tuple[Table, Ints]:
 def _search(
     rows: Table, labels: Ints, kappa: int, d: int, tau: float, alpha: float, max_moves: int, rng: np.random.Generator
 ) -> tuple[float, Ints]:
-    """The smallest excess reached from these labels and where; 0 only when the full test finds nothing either."""
+    """The smallest excess over the watched subsets reached from these labels, and where."""
     if d == 1:  # a single column depends on nothing
         return 0.0, labels
     everything = comb(rows.n_columns, d) <= WATCH_ALL
