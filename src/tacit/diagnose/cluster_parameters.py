@@ -1,0 +1,51 @@
+"""Frequencies and weights of a clustering, with intervals.
+
+Najafi, Motahari & Rabiee 2020, Section 3: after an ε-correct clustering every entry of P and w is known up to
+ε + O(n^-1/2). The second part is Wilson's score interval of the observed share; the first widens it by `epsilon`,
+since a share of at most ε of the rows comes from elsewhere. Gaps are left out of the column they are in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from tacit.data.table import Floats, Table
+from tacit.diagnose.bootstrap import wilson
+
+
+@dataclass(frozen=True)
+class ClusterParameters:
+    """Weights (κ,) and frequencies (κ, L) with their lower and upper ends; NaN where a cluster shows no value."""
+
+    weights: Floats
+    weights_low: Floats
+    weights_high: Floats
+    frequencies: Floats
+    low: Floats
+    high: Floats
+
+
+def parameters_of(
+    table: Table, labels: NDArray[np.integer], *, level: float = 0.95, epsilon: float = 0.0
+) -> ClusterParameters:
+    """P and w of the clusters that `labels` (n_rows,) names 0, 1, …; rows count with their weights."""
+    weight = np.ones(table.n_rows) if table.row_weight is None else table.row_weight
+    member = weight[:, None] * (np.asarray(labels)[:, None] == np.arange(int(np.max(labels)) + 1))  # (n, κ)
+    shown = member.T @ table.present.astype(np.float64)
+    ones = member.T @ np.where(table.present, table.codes, 0).astype(np.float64)
+    sizes = member.sum(axis=0)
+    z = float(ndtri((1 + level) / 2))
+    share = sizes / sizes.sum()
+    seen = np.where(shown > 0, shown, np.nan)
+    weights_low, weights_high = _widened(share, np.full_like(share, sizes.sum()), z, epsilon)
+    low, high = _widened(ones / seen, seen, z, epsilon)
+    return ClusterParameters(share, weights_low, weights_high, ones / seen, low, high)
+
+
+def _widened(share: Floats, n: Floats, z: float, epsilon: float) -> tuple[Floats, Floats]:
+    low, high = wilson(share, n, z)
+    return np.maximum(low - epsilon, 0.0), np.minimum(high + epsilon, 1.0)
