@@ -11,14 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_MODELS = ("DawidSkene", "LatentClass", "LatentClassClassifier", "LatentClassImputer", "load")
+_MODELS = ("BernoulliMixture", "DawidSkene", "LatentClass", "LatentClassClassifier", "LatentClassImputer", "load")
 _WHERE = dict.fromkeys(_MODELS, "tacit.models")
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
 
-__all__ = ["DawidSkene", "LatentClass", "LatentClassClassifier", "LatentClassImputer", "__version__", "load"]
+__all__ = [
+    "BernoulliMixture",
+    "DawidSkene",
+    "LatentClass",
+    "LatentClassClassifier",
+    "LatentClassImputer",
+    "__version__",
+    "load",
+]
 
 if TYPE_CHECKING:
-    from tacit.models import DawidSkene, LatentClass, LatentClassClassifier, LatentClassImputer, load
+    from tacit.models import (
+        BernoulliMixture,
+        DawidSkene,
+        LatentClass,
+        LatentClassClassifier,
+        LatentClassImputer,
+        load,
+    )
 
 
 def __getattr__(name: str) -> Any:

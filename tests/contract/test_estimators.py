@@ -17,7 +17,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tacit
 import tacit.models
-from tacit.models import REGISTRY, DawidSkene, LatentClass, LatentClassClassifier, LatentClassImputer
+from tacit.models import (
+    REGISTRY,
+    BernoulliMixture,
+    DawidSkene,
+    LatentClass,
+    LatentClassClassifier,
+    LatentClassImputer,
+)
 from tacit.simulate import crowd
 from tacit.testing import CHECKS, Labelled
 
@@ -39,7 +46,16 @@ def labelled_answers():
     return Labelled(frame.drop(columns="word"), frame["word"].fillna("none").to_numpy())
 
 
+def switches():
+    """Yes/no rows of two clusters, with gaps."""
+    rng = np.random.default_rng(2)
+    kind = np.repeat([0, 1], 90)
+    rows = (rng.random((180, 10)) < np.where(kind, 0.85, 0.15)[:, None]).astype(float)
+    return pd.DataFrame(np.where(rng.random(rows.shape) < 0.1, np.nan, rows), columns=[f"s{n}" for n in range(10)])
+
+
 CASES = {
+    "BernoulliMixture": (BernoulliMixture(), switches),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
@@ -47,7 +63,9 @@ CASES = {
 }
 
 
-@parametrize_with_checks([DawidSkene(), LatentClass(), LatentClassClassifier(), LatentClassImputer()])
+@parametrize_with_checks(
+    [BernoulliMixture(binarize=0.0), DawidSkene(), LatentClass(), LatentClassClassifier(), LatentClassImputer()]
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

@@ -43,22 +43,22 @@ def examine_clusters(
     if K > 1 and n_varying < least_columns(K):
         examiner.doubt(
             "not identifiable",
-            f"{n_varying} columns vary, and {K} clusters need at least {least_columns(K)}; add columns or ask for fewer "
-            "clusters.",
+            f"{n_varying} columns vary, and {K} clusters need at least {least_columns(K)}; add columns or ask for "
+            "fewer clusters.",
         )
     small = np.flatnonzero(rows < LEAST_ROWS)
     if K > 1 and len(small):
         examiner.doubt(
             "caution",
-            f"Cluster {small[-1]} rests on about {rows[small[-1]]:.0f} rows, fewer than {LEAST_ROWS:.0f}; ask for fewer "
-            "clusters or bring more rows.",
+            f"Cluster {small[-1]} rests on about {rows[small[-1]]:.0f} rows, fewer than {LEAST_ROWS:.0f}; ask for "
+            "fewer clusters or bring more rows.",
         )
     _examine_purity(examiner, purity)
     if numbers.differ:
         examiner.doubt(
             "caution",
             f"The evidence asks for {numbers.chosen['statistical']} clusters, the first large steps end at "
-            f"{numbers.chosen['practical']}: clusters of this table are not quite pure, and no number is the right one.",
+            f"{numbers.chosen['practical']}: clusters of this table are not quite pure, and no number is right.",
         )
     if not converged:
         examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
@@ -70,13 +70,14 @@ def _examine_purity(examiner: Examiner, purity: PurityTable) -> None:
         pair = " and ".join(repr(name) for name in purity.suspect_pair[k])
         named = f" (look at {pair})" if pair else ""
         examiner.doubt(
-            "caution", f"The columns of cluster {k} depend on one another{named}: it is not pure; ask for more clusters."
+            "caution",
+            f"The columns of cluster {k} depend on one another{named}: it is not pure; ask for more clusters.",
         )
     mixed = np.flatnonzero(np.asarray(purity.impurity) > IMPURE)
     if len(mixed):
         worst = int(mixed[np.argmax(np.asarray(purity.impurity)[mixed])])
         examiner.doubt(
             "caution",
-            f"About {purity.impurity[worst]:.0%} of the rows in cluster {worst} may belong to another one: the clusters "
-            "overlap, and rows near their borders cannot be told apart.",
+            f"About {purity.impurity[worst]:.0%} of the rows in cluster {worst} may belong to another one: the "
+            "clusters overlap, and rows near their borders cannot be told apart.",
         )

@@ -12,12 +12,14 @@ from tacit.io.model_file import read_model
 
 if TYPE_CHECKING:
     from tacit.models.base import LatentModel
+    from tacit.models.bernoulli_mixture import BernoulliMixture
     from tacit.models.dawid_skene import DawidSkene
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
     from tacit.models.latent_class_imputer import LatentClassImputer
 
 REGISTRY = {
+    "BernoulliMixture": "tacit.models.bernoulli_mixture",
     "DawidSkene": "tacit.models.dawid_skene",
     "LatentClass": "tacit.models.latent_class",
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
@@ -25,7 +27,15 @@ REGISTRY = {
 }
 """Estimators and their modules, imported when asked for: scikit-learn takes its time."""
 
-__all__ = ["REGISTRY", "DawidSkene", "LatentClass", "LatentClassClassifier", "LatentClassImputer", "load"]
+__all__ = [
+    "REGISTRY",
+    "BernoulliMixture",
+    "DawidSkene",
+    "LatentClass",
+    "LatentClassClassifier",
+    "LatentClassImputer",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,103 @@
+"""`tacit cluster`: clusters of yes/no rows, their number found."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tacit.cli.common import Results, Talk, output_options, summarise
+
+if TYPE_CHECKING:
+    from tacit.models.bernoulli_mixture import BernoulliMixture
+
+CRITERIA = ["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
+SHOWN = 8
+"""Clusters and columns shown on the screen."""
+
+
+@click.command()
+@click.argument("table_file", metavar="TABLE")
+@click.option("--components", type=int, help="Number of clusters; found from the data by default.")
+@click.option("--select", type=click.Choice(CRITERIA), default="auto", show_default=True, help="How to find it.")
+@click.option("--binarize", type=float, metavar="T", help="Cut numbers: above T is yes.")
+@click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
+@click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
+@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
+@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@output_options("tacit-cluster")
+def cluster(
+    table_file: str, components: int | None, select: str, binarize: float | None, id_: str | None,
+    weights: str | None, engine: str, threads: int | None, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+) -> int:  # fmt: skip
+    """Clusters of rows of 0/1, true/false or yes/no, gaps allowed; how many there are is found.
+
+    Beside clusters.csv and frequencies.csv it writes purity.csv (is each cluster pure?) and path.csv (every number
+    of clusters by every criterion).
+
+    \b
+    tacit cluster symptoms.csv --id patient --out clusters
+    tacit cluster counts.csv --binarize 0 --select statistical
+    """
+    from tacit.cli.rows import read_rows, weight_column
+    from tacit.models.base import model_state
+    from tacit.models.bernoulli_mixture import BernoulliMixture
+
+    talk = Talk(quiet)
+    with talk.doing("reading"):
+        rows = read_rows(table_file, id_, leave_out=[weights] if weights else [])
+        weight = weight_column(rows.all, weights) if weights else None
+    model = BernoulliMixture(
+        components,
+        select=select,  # type: ignore[arg-type]
+        binarize=binarize,
+        random_state=seed,
+        n_jobs=threads,
+        engine=engine,
+    )
+    with talk.doing("walking through numbers of clusters"), talk.heeding_warnings():
+        model.fit(rows.data, sample_weight=weight)
+        beliefs = model.predict_proba(rows.data)
+    results = Results(out, format_)
+    found = {"cluster": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
+    results.table("clusters", {rows.id_name: rows.ids, **found}, main=True)
+    for stem, frame in (("frequencies", model.intervals()), ("purity", model.purity_), ("path", model.path_)):
+        results.table(stem, dict(zip(frame.column_names, frame.columns, strict=True)))
+    if model.copies_.num_rows:
+        results.table("copies", dict(zip(model.copies_.column_names, model.copies_.columns, strict=True)))
+    results.model("BernoulliMixture", *model_state(model))
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    more = {"n_columns": len(model._names), "weights": model.weights_.tolist(), "chosen": dict(model._numbers.chosen)}
+    summary = summarise(command, model, model.report_, rows.data.num_rows, model.n_components_) | more
+    results.summary(summary, json_)
+    tell(model, summary, talk, results)
+    return 1 if strict and model.report_.verdict != "trusted" else 0
+
+
+def tell(model: BernoulliMixture, summary: dict[str, Any], talk: Talk, results: Results) -> None:
+    """One screen: the clusters with what sets them apart, how pure each is, where the files are."""
+    chosen = summary["chosen"]
+    talk.say(
+        f"{summary['n_rows']:,} rows, {summary['n_columns']:,} columns, {summary['n_components']} clusters "
+        f"(evidence asks for {chosen['statistical']}, practical {chosen['practical']}); "
+        f"{sum(summary['seconds'].values()):.2f} s"
+    )
+    talk.say(f"verdict: {summary['verdict']}")
+    for reason in summary["reasons"]:
+        talk.say(f"  - {reason}")
+    purity = model.purity_.to_pydict()
+    apart = model.frequencies_ - model.weights_ @ model.frequencies_
+    rows = []
+    for k in range(min(model.n_components_, SHOWN)):
+        order = sorted(range(len(model._names)), key=lambda n, k=k: -abs(apart[k, n]))[:3]  # type: ignore[misc]
+        typical = ", ".join(f"{model._names[n]} {model.frequencies_[k, n]:.0%}" for n in order)
+        test = "flagged" if purity["flagged"][k] else "pure" if purity["p_value"][k] == purity["p_value"][k] else "-"
+        rows.append([str(k), f"{model.weights_[k]:.1%}", test, f"{purity['impurity'][k]:.1%}", typical])
+    title = "clusters" if len(rows) == model.n_components_ else f"heaviest {SHOWN} of {model.n_components_} clusters"
+    talk.table(title, ["cluster", "weight", "test", "impurity", "furthest from the rest"], rows)
+    if results.written:
+        talk.say("wrote " + ", ".join(results.written))

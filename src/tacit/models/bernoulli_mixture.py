@@ -1,0 +1,317 @@
+"""Clusters of yes/no rows when nobody knows how many there are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacit.data.binary_input import read_binary
+from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.table import Table
+from tacit.diagnose.bootstrap import ratio_test, wilson
+from tacit.diagnose.clusters import examine_clusters
+from tacit.diagnose.frequency_intervals import frequency_intervals
+from tacit.diagnose.purity import PurityTable, purity_certificates
+from tacit.diagnose.report import FitReport
+from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import MemoryEngine, posterior_of
+from tacit.engine.mixture import Floats, Mixture
+from tacit.errors import DataError, IdentifiabilityWarning
+from tacit.models.clock import StageClock, make_report
+from tacit.models.cluster_file import cluster_state, restore_clusters
+from tacit.models.table_model import TableModel
+from tacit.refine.choose_clusters import FAR_APART, PathNumbers, choose_by_test
+from tacit.refine.cluster_path import ClusterPath, cluster_path
+from tacit.refine.em import em
+from tacit.refine.near_copies import NearCopy, Screened, screened_path, without_columns
+from tacit.refine.table_prior import table_steps
+
+Select = Literal["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
+TEST_LEVEL = 0.05
+"""Level of the bootstrapped likelihood-ratio test under ``select="blrt"``."""
+
+
+class BernoulliMixture(ClusterMixin, TableModel):
+    r"""Cluster yes/no rows, gaps allowed, number of clusters unknown, and say how pure each cluster is.
+
+    Given the hidden cluster :math:`k`, columns are independent:
+    :math:`P(\text{row}) = \sum_k w_k \prod_n p_{kn}^{x_n} (1 - p_{kn})^{1 - x_n}`, over the columns that were observed.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Number of clusters; None chooses it (`select`), and `path_` shows all criteria.
+    select : str
+        ``"auto"`` takes the practical number (it stops before the first step below a tenth of the largest),
+        ``"statistical"`` the number that the evidence asks for, ``"purity"`` splits while a purity test flags a
+        cluster, ``"blrt"`` while a bootstrapped likelihood-ratio test does; ``"aic"``, ``"aic3"``, ``"bic"``,
+        ``"sabic"``, ``"icl"`` take the minimum of the criterion.
+    binarize : float or None
+        Cut numbers: above it is 1. None takes 0/1, true/false and yes/no only.
+    max_components : int or None
+        Longest path; None is 24, and a cluster per eight rows.
+    smoothing : "auto" or float
+        Pseudo-rows per cluster, shaped like the marginals, in the final fit; 0 is plain maximum likelihood.
+    max_iter, tol : int, float
+        EM stops when an iteration gains less than `tol` nats per observed cell, or after `max_iter` passes.
+    random_state : int or None
+        The one seed; None is 0.
+
+    Attributes
+    ----------
+    labels_ : (n,) cluster of every row, heaviest cluster 0
+    weights_ : (K,) shares of the clusters
+    frequencies_ : (K, columns) how often each column is 1
+    purity_ : frame, one row per cluster: tests of purity, stated and certified impurity, suspect columns
+    path_ : frame, one row per number of clusters with all criteria
+    copies_ : frame of columns that nearly copy another and were set aside (column, copies, correlation)
+    report_ : `tacit.diagnose.report.FitReport`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit import BernoulliMixture
+    >>> rng = np.random.default_rng(0)
+    >>> kind = np.repeat([0, 1], 150)
+    >>> rows = rng.random((300, 12)) < np.where(kind, 0.8, 0.2)[:, None]
+    >>> model = BernoulliMixture().fit(rows)
+    >>> model.n_components_
+    2
+    """
+
+    _model_name = "BernoulliMixture"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        select: Select = "auto",
+        binarize: float | None = None,
+        max_components: int | None = None,
+        smoothing: float | Literal["auto"] = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.select = select
+        self.binarize = binarize
+        self.max_components = max_components
+        self.smoothing = smoothing
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the clusters of yes/no rows."""
+        self._check_engine()
+        if self.select not in get_args(Select):
+            raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
+        clock = StageClock()
+        with one_blas_thread():
+            with clock.stage("data"):
+                table = self._read(X, sample_weight)
+                self._check_number(table)
+            with clock.stage("path"):
+                found = self._walk(table)
+                self._numbers, number = found.path.numbers, self._choose(table, found)
+            with clock.stage("refine"):
+                self._settle(table, found, number)
+        self._clock, self._notes = clock, self._tell(found, number)
+        self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
+        self._warn_limit(self.max_iter)
+        if self.n_components is None and self._numbers.differ:
+            warnings.warn(
+                f"the evidence asks for {self._numbers.chosen['statistical']} clusters, the practical number is "
+                f"{self._numbers.chosen['practical']}: more than {FAR_APART} apart; path_ has the whole walk",
+                IdentifiabilityWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _walk(self, table: Table) -> Screened:
+        """The path of fits, near-copies set aside; with a given number of clusters it ends there."""
+        number, tell = self.n_components, self._progress_of_path()
+
+        def fit(some: Table, until: Callable[[Mixture], bool] | None) -> ClusterPath:
+            return cluster_path(
+                some, most=number or self.max_components, least=number or 1, tol=self.tol, seed=self._seed(),
+                n_jobs=self.n_jobs, until=until, callback=tell,
+            )  # fmt: skip
+
+        found = screened_path(table, fit, seed=self._seed())
+        short = number is not None and len(found.path.fits) < number
+        return replace(found, path=fit(without_columns(table, ~found.kept), None)) if short else found
+
+    def _choose(self, table: Table, found: Screened) -> int:
+        if self.n_components is not None:
+            return min(self.n_components, len(found.path.fits))
+        rows, seed = without_columns(table, ~found.kept), self._seed()
+        if self.select == "purity":
+            return choose_by_test(
+                found.path.fits,
+                lambda fit: bool(purity_certificates(rows, fit.mixture, smoothing=0.0, seed=seed).flagged.any()),
+            )
+        if self.select == "blrt":
+            return choose_by_test(
+                found.path.fits,
+                lambda fit: ratio_test(rows, fit.mixture, alpha=TEST_LEVEL, random_state=seed).p_value <= TEST_LEVEL,
+            )
+        return found.path.numbers.chosen["practical" if self.select == "auto" else self.select]
+
+    def _settle(self, table: Table, found: Screened, number: int) -> None:
+        """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
+        rows = without_columns(table, ~found.kept)
+        steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs)
+        start = found.path.at(number).mixture
+        refined = em(
+            steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True, callback=self._progress("EM")
+        )
+        self._keep(rows, refined)
+        self._aside, self._copies, self._purity = ~found.kept, found.copies, None
+        self._names = tuple(column.name for column in table.columns)
+        posterior, _ = posterior_of(MemoryEngine(rows, self.n_jobs), self._mixture)
+        self.labels_: NDArray[np.intp] = table.expand(posterior.argmax(axis=1).astype(np.float64)).astype(np.intp)
+        self.frequencies_ = np.empty((number, table.n_columns))
+        self.frequencies_[:, found.kept] = self._mixture.table[1::2].T
+        weight = posterior if table.row_weight is None else posterior * table.row_weight[:, None]
+        self._aside_rows = np.zeros((number, int(self._aside.sum())))
+        for at, n in enumerate(np.flatnonzero(self._aside)):
+            shown = table.codes[:, n] < 2
+            self._aside_rows[:, at] = weight[shown].sum(axis=0)
+            ones = weight[table.codes[:, n] == 1].sum(axis=0)
+            self.frequencies_[:, n] = (ones + 0.5) / (self._aside_rows[:, at] + 1)
+        for name in ("purity_", "path_", "copies_", "_certificates"):
+            self.__dict__.pop(name, None)
+
+    def _tell(self, found: Screened, number: int) -> list[str]:
+        chosen = found.path.numbers.chosen
+        notes = [f"{number} clusters, started from {found.path.at(number).start}"]
+        if self.n_components is None:
+            notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
+        if found.copies:
+            notes.append(f"{len(found.copies)} columns nearly copy another and were set aside (copies_)")
+        if not found.screened:
+            notes.append("too many columns to look for near-copies")
+        return notes
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def _certificates(self) -> PurityTable:
+        with one_blas_thread():
+            return purity_certificates(
+                self._table, self._mixture, smoothing=self._pseudo_rows(), seed=self._seed(), n_jobs=self.n_jobs
+            )
+
+    @cached_property
+    def purity_(self) -> Any:
+        """One row per cluster: tests of purity, stated and certified impurity, the columns that betray it."""
+        check_is_fitted(self)
+        return build_frame({name: np.asarray(v) for name, v in self._certificates.columns().items()}, self._backend)
+
+    @cached_property
+    def path_(self) -> Any:
+        """One row per number of clusters: log-likelihood, its step, entropy and every criterion (smaller is better)."""
+        check_is_fitted(self)
+        return build_frame({name: np.asarray(v) for name, v in self._numbers.columns.items()}, self._backend)
+
+    @cached_property
+    def copies_(self) -> Any:
+        """Columns set aside because they nearly copy another one."""
+        check_is_fitted(self)
+        names = np.array([str(name) for name in self._names], object)
+        columns = {
+            "column": names[[copy.column for copy in self._copies]],
+            "copies": names[[copy.copies for copy in self._copies]],
+            "correlation": np.array([copy.correlation for copy in self._copies], np.float64),
+        }
+        return build_frame(columns, self._backend)
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons and numbers; made when asked for."""
+        check_is_fitted(self)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            varying = ((self.frequencies_ > 1e-6) & (self.frequencies_ < 1 - 1e-6)).any(axis=0) & ~self._aside
+            examination = examine_clusters(
+                self._table, self._mixture, self._numbers, self._certificates,
+                n_varying=int(varying.sum()), converged=self.converged_,
+            )  # fmt: skip
+        return make_report(examination, self._notes, self._clock)
+
+    def intervals(self, level: float = 0.95) -> Any:
+        """Frequencies with intervals, one row per cluster and column (cluster, column, probability, low, high)."""
+        check_is_fitted(self)
+        if not hasattr(self, "_table"):
+            raise DataError("a model from a file keeps no rows, which intervals need; fit it again")
+        low, high = (np.empty_like(self.frequencies_) for _ in range(2))
+        found = frequency_intervals(
+            self._table, self._mixture, level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs
+        )
+        low[:, ~self._aside], high[:, ~self._aside] = found.low, found.high
+        aside = wilson(self.frequencies_[:, self._aside], self._aside_rows + 1, float(norm.ppf((1 + level) / 2)))
+        low[:, self._aside], high[:, self._aside] = aside
+        K, L = self.frequencies_.shape
+        names = np.array([str(name) for name in self._names], object)
+        columns = {"cluster": np.repeat(np.arange(K), L), "column": np.tile(names, K)}
+        columns |= {"probability": self.frequencies_.reshape(-1), "low": low.reshape(-1), "high": high.reshape(-1)}
+        return build_frame(columns, self._backend)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
+        if reset:
+            self._backend = backend_of(X)
+        if as_frame(X) is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        if reset:
+            return read_binary(X, binarize=self.binarize, sample_weight=sample_weight)
+        known = self._columns
+        return read_binary(X, binarize=self.binarize, sample_weight=sample_weight, columns=known, group=False)
+
+    def _check_number(self, table: Table) -> None:
+        rows = max(table.n_samples, int(table.total_weight))
+        for name in ("n_components", "max_components"):
+            number = getattr(self, name)
+            if number is not None and not 1 <= number <= rows:
+                raise DataError(f"{name}={number} clusters were asked of {rows} rows; give a number from 1 to {rows}")
+
+    def _progress_of_path(self) -> Callable[[int, float], None] | None:
+        if not self.verbose:
+            return None
+        return lambda number, value: print(f"K = {number}: log-likelihood {value:.2f}")
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return cluster_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_clusters(self, arrays, metadata)
+
+    frequencies_: Floats
+    _numbers: PathNumbers
+    _copies: tuple[NearCopy, ...]
+    _aside: NDArray[np.bool_]
+    _names: tuple[str | int, ...]
+    _purity: dict[str, Any] | None
