@@ -9,6 +9,7 @@ import click
 from tacit.cli.common import Results, Talk, chosen_columns, column_options, output_options
 
 if TYPE_CHECKING:
+    from tacit.models.bernoulli_mixture import BernoulliMixture
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
 
@@ -34,12 +35,12 @@ def predict(
     from tacit.cli.labels import read_label_file
     from tacit.data.label_input import read_labels
     from tacit.errors import DataError
-    from tacit.models import DawidSkene, LatentClass, LatentClassClassifier, load
+    from tacit.models import BernoulliMixture, DawidSkene, LatentClass, LatentClassClassifier, load
 
     talk = Talk(quiet)
     with talk.doing("reading"):
         model = load(model_file)
-    if isinstance(model, LatentClass | LatentClassClassifier):
+    if isinstance(model, BernoulliMixture | LatentClass | LatentClassClassifier):
         return predict_rows(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
     if not isinstance(model, DawidSkene):
         raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
@@ -61,8 +62,8 @@ def predict(
 
 
 def predict_rows(
-    model: LatentClass | LatentClassClassifier, data_file: str, model_file: str, target: str | None, id_: str | None,
-    talk: Talk, results: Results, json_: bool,
+    model: BernoulliMixture | LatentClass | LatentClassClassifier, data_file: str, model_file: str,
+    target: str | None, id_: str | None, talk: Talk, results: Results, json_: bool,
 ) -> int:  # fmt: skip
     """The class or label of every row, or the most probable value of one column given the others."""
     from tacit.cli.rows import read_rows, under
@@ -71,7 +72,8 @@ def predict_rows(
 
     if target is not None:
         if not isinstance(model, LatentClass):
-            raise DataError(f"{model_file} holds a classifier, which predicts its own label; leave --target out")
+            kind = type(model).__name__
+            raise DataError(f"{model_file} holds a {kind}, which predicts one thing; leave --target out")
         model.joint_.index(target)
     rows = read_rows(data_file, id_)
     names = getattr(model, "classes_", None)  # hidden classes have numbers for names

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tacit.data.frames import find_column
 from tacit.errors import DataError
 from tacit.io.read import read_columns
-from tacit.models import LatentClass, LatentClassClassifier, load
+from tacit.models import BernoulliMixture, LatentClass, LatentClassClassifier, load
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ def load_table_model(path: str) -> LatentClass:
     return model
 
 
-def under(model: LatentClass | LatentClassClassifier, whole: Any, may_lack: str | None = None) -> Any:
+def under(
+    model: BernoulliMixture | LatentClass | LatentClassClassifier, whole: Any, may_lack: str | None = None
+) -> Any:
     """The file's columns that the model was fitted on, in its order; the target may be absent."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
