@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from tacit.data.table import Table
 from tacit.engine.mixture import Floats, Mixture, normalise_tables
@@ -28,6 +29,10 @@ DENSE_ROWS = 2_000
 """Rows held one-hot: enough to place classes, few enough to cost no more than some EM passes."""
 DENSE_CELLS = 2_000_000
 """Numbers the one-hot rows may hold, for tables with very many categories."""
+DIRECTION_WORK = 5e7
+"""Multiplications spent on the principal directions: all of these rows when categories are few, else some."""
+FEWEST_ROWS = 500
+"""Rows that the directions see however many categories there are."""
 SPREAD_ROWS = 500
 """Rows among which seeds far apart are looked for."""
 LLOYD_ROUNDS = 5
@@ -55,20 +60,16 @@ class RowView:
     def marginals(self) -> Floats:
         return marginal_table(self.sample)
 
-    @cached_property
-    def directions(self) -> tuple[Floats, Floats]:
-        """Standardised rows' mean and principal directions (C, C), the leading first."""
-        scaled = self.one_hot / np.sqrt(self.marginals)
-        share = self.weight / self.weight.sum()
-        mean = share @ scaled
-        _, vectors = np.linalg.eigh(scaled.T @ (scaled * share[:, None]) - np.outer(mean, mean))
-        return mean, vectors[:, ::-1]
-
     def embedded(self, rank: int) -> Floats:
-        """Rows in the leading directions (m, rank): correspondence analysis."""
-        mean, vectors = self.directions
-        leading = vectors[:, :rank] / np.sqrt(self.marginals)[:, None]
-        return self.one_hot @ leading - mean @ vectors[:, :rank]
+        """Rows in the leading principal directions of the standardised rows (m, rank): correspondence analysis."""
+        width = len(self.marginals)
+        some = slice(0, max(int(DIRECTION_WORK / width**2), FEWEST_ROWS))
+        scaled, share = self.one_hot[some] / np.sqrt(self.marginals), self.weight[some] / self.weight[some].sum()
+        mean = share @ scaled
+        spread = scaled.T @ (scaled * share[:, None]) - np.outer(mean, mean)
+        _, vectors = eigh(spread, subset_by_index=(width - rank, width - 1))
+        leading = vectors[:, ::-1] / np.sqrt(self.marginals)[:, None]
+        return np.asarray(self.one_hot @ leading - mean @ vectors[:, ::-1])
 
 
 def spread_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:

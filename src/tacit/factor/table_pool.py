@@ -18,6 +18,7 @@ from tacit.data.sampling import canonical_sample, row_hashes
 from tacit.data.table import Column, Table
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.row_starts import (
+    FEWEST_ROWS,
     RowView,
     one_hot_rows,
     row_weights,
@@ -57,7 +58,7 @@ class Sample:
     def pairs(self) -> Floats:
         """Pair counts (C, C) of as many rows as `GRAM_WORK` allows."""
         size = int(self.table.first[-1])
-        rows = min(self.table.n_rows, max(int(GRAM_WORK / size**2), 1_000))
+        rows = min(self.table.n_rows, max(int(GRAM_WORK / size**2), FEWEST_ROWS))
         counts = np.zeros((size, size))
         for begin in range(0, rows, 4_096):
             end = min(begin + 4_096, rows)

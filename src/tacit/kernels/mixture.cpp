@@ -92,9 +92,37 @@ TACIT_INLINE void sum_block(const Ragged &source, const Tables &t, const double 
     out.log_likelihood = likelihood.total();
 }
 
-template <int W, int L> TACIT_INLINE void add_row(double *to, const double *from, int width) {
+// Two columns at a time, in order: a row's scores are read and written half as often.
+template <int W, int L> TACIT_INLINE void add_rows(double *to, const double *a, const double *b, int width) {
+    typedef typename Vec<L>::f F;
     typedef typename Vec<L>::u U;
-    for (int c = 0; c < (W ? W : width); c += L) *(U *)(to + c) += *(const U *)(from + c);
+    for (int c = 0; c < (W ? W : width); c += L) {
+        const F sum = *(const U *)(to + c) + *(const U *)(a + c);
+        *(U *)(to + c) = sum + *(const U *)(b + c);
+    }
+}
+template <int W, int L> TACIT_INLINE void add_to_rows(double *a, double *b, const double *from, int width) {
+    typedef typename Vec<L>::f F;
+    typedef typename Vec<L>::u U;
+    for (int c = 0; c < (W ? W : width); c += L) {
+        const F value = *(const U *)(from + c);
+        *(U *)(a + c) += value;
+        *(U *)(b + c) += value;
+    }
+}
+
+// One column of the table, or the place of a column that is not there: every code is then missing.
+template <class Code, class Number> struct ColumnOf {
+    Number *rows, *otherwise;
+    int32_t size;
+    int64_t width;
+    TACIT_INLINE Number *at(Code code) const { return code < size ? rows + (int64_t)code * width : otherwise; }
+};
+template <class Code, class Number>
+TACIT_INLINE ColumnOf<Code, Number> column_of(const Dense<Code> &source, int64_t n, Number *table, Number *otherwise,
+                                              int width) {
+    if (n >= source.columns) return {table, otherwise, 0, width};
+    return {table + (int64_t)source.first[n] * width, otherwise, source.first[n + 1] - source.first[n], width};
 }
 
 // exp(score - largest score) for a batch of rows, the largest kept. The exponentials wait for nothing of one another,
@@ -122,13 +150,14 @@ TACIT_INLINE void score_rows(const Dense<Code> &source, const Tables &t, const d
     const int width = W ? W : t.width;
     for (int64_t i = begin; i < end; ++i)
         std::memcpy(scores + (i - begin) * width, t.log_weights, sizeof(double) * width);
-    for (int64_t n = 0; n < source.columns; ++n) {
-        const double *rows = t.log_table + (int64_t)source.first[n] * width;
-        const int32_t size = source.first[n + 1] - source.first[n];
+    for (int64_t n = 0; n < source.columns; n += 2) {
+        const auto left = column_of(source, n, t.log_table, zeros, width);
+        const auto right = column_of(source, n + 1, t.log_table, zeros, width);
         const Code *code = source.codes + begin * source.columns + n;
+        const int64_t next = n + 1 < source.columns;
         double *score = scores;
         for (int64_t i = begin; i < end; ++i, code += source.columns, score += width)
-            add_row<W, L>(score, *code < size ? rows + (int64_t)*code * width : zeros, width);
+            add_rows<W, L>(score, left.at(code[0]), right.at(code[next]), width);
     }
 }
 
@@ -151,13 +180,14 @@ TACIT_INLINE void sum_block(const Dense<Code> &source, const Tables &t, const do
             p.add_to(out.total);
             p.store(score);
         }
-        for (int64_t n = 0; n < source.columns; ++n) {
-            double *rows = out.table_sum + (int64_t)source.first[n] * width;
-            const int32_t size = source.first[n + 1] - source.first[n];
+        for (int64_t n = 0; n < source.columns; n += 2) {
+            const auto left = column_of(source, n, out.table_sum, unseen, width);
+            const auto right = column_of(source, n + 1, out.table_sum, unseen, width);
             const Code *code = source.codes + from * source.columns + n;
+            const int64_t next = n + 1 < source.columns;
             const double *score = scores;
             for (int64_t i = from; i < to; ++i, code += source.columns, score += width)
-                add_row<W, L>(*code < size ? rows + (int64_t)*code * width : unseen, score, width);
+                add_to_rows<W, L>(left.at(code[0]), right.at(code[next]), score, width);
         }
     }
     out.log_likelihood = likelihood.total();
