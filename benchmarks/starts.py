@@ -121,7 +121,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     with one_blas_thread():
         real_tables(options.splits)
-        simulated(options.simulated)
+        if options.simulated:
+            simulated(options.simulated)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from tacit.refine.table_prior import SMOOTHING, table_steps
 
 TIMES = 3
 """How many classes are fitted for each one wanted."""
-PASSES = 4
+PASSES = 3
 """EM passes of the many classes: merging needs their outlines only."""
 MERGE_ROWS = 4_000
 """Rows that the many classes look at."""

@@ -13,7 +13,7 @@ from tacit.refine.merge_down import merged_starts
 from tacit.refine.starts import Entrant, Raced, halve
 from tacit.refine.table_prior import table_steps
 
-ROUNDS = (6, 8)
+ROUNDS = (4, 6)
 """Passes of the rounds after which the better half of the starts stays."""
 
 
