@@ -12,7 +12,7 @@ from tacit.errors import ModelFileError
 from tacit.io.model_file import read_model, write_model
 
 STORED = Path(__file__).parent / "models"
-TABLES = ("LatentClass", "LatentClassClassifier", "LatentClassImputer")
+TABLES = ("BernoulliMixture", "LatentClass", "LatentClassClassifier", "LatentClassImputer")
 
 
 def changed(array, at, value):
@@ -92,16 +92,53 @@ LATENT_CLASS_ARRAYS = {
     "totals negative": ("totals", lambda a: -a),
     "sums of another shape": ("table_sums", lambda a: a[:-1].copy()),
 }
+CLUSTER_ARRAYS = LATENT_CLASS_ARRAYS | {
+    "a frequency above one": ("frequencies", lambda a: changed(a, (0, -1), 1.5)),
+    "another frequency": ("frequencies", lambda a: changed(a, (0, 0), a[0, 0] / 2)),
+    "frequencies of too few": ("frequencies", lambda a: a[:, :-1].copy()),
+}
+CLUSTER_METADATA = {
+    "three categories": ("columns", lambda c: [{**c[0], "categories": [0, 1, 2]}, *c[1:]]),
+    "a name too few": ("names", lambda n: n[:-1]),
+    "names in another order": ("names", lambda n: n[::-1]),
+    "names of lists": ("names", lambda n: [[name] for name in n]),
+    "nothing set aside": ("aside", lambda n: []),
+    "set aside from behind": ("aside", lambda n: [-1]),
+    "set aside far away": ("aside", lambda n: [1000]),
+    "set aside by name": ("aside", lambda n: ["s0"]),
+    "no copies": ("copies", lambda c: []),
+    "a copy of nothing": ("copies", lambda c: [[c[0][0], 1000, *c[0][2:]]]),
+    "a copy without its source": ("copies", lambda c: [c[0][:1]]),
+    "a copy in words": ("copies", lambda c: [[*c[0][:2], "strong", c[0][3]]]),
+    "copies in words": ("copies", lambda c: "none"),
+    "a path without steps": ("path", lambda p: {name: values for name, values in p.items() if name != "step"}),
+    "a ragged path": ("path", lambda p: p | {"bic": p["bic"][:-1]}),
+    "a path in words": ("path", lambda p: p | {"bic": ["low" for _ in p["bic"]]}),
+    "a path that does not count": ("path", lambda p: p | {"n_components": p["n_components"][::-1]}),
+    "a path of nothing": ("path", lambda p: {name: [] for name in p}),
+    "a path in a list": ("path", lambda p: [p]),
+    "chosen by nobody": ("chosen", lambda c: {}),
+    "chosen off the path": ("chosen", lambda c: c | {"practical": 1000}),
+    "chosen in words": ("chosen", lambda c: c | {"bic": "two"}),
+    "purity without flags": ("purity", lambda p: {name: v for name, v in p.items() if name != "flagged"}),
+    "purity of too few": ("purity", lambda p: p | {"impurity": p["impurity"][:-1]}),
+    "purity in words": ("purity", lambda p: p | {"impurity": ["low" for _ in p["impurity"]]}),
+    "flags in words": ("purity", lambda p: p | {"flagged": ["no" for _ in p["flagged"]]}),
+    "suspects in numbers": ("purity", lambda p: p | {"suspect_pair": [0 for _ in p["flagged"]]}),
+}
+ARRAYS_OF = {"BernoulliMixture": CLUSTER_ARRAYS, "LatentClassClassifier": CLASSIFIER_ARRAYS}
+METADATA_OF = {"BernoulliMixture": CLUSTER_METADATA, "LatentClassClassifier": CLASSIFIER_METADATA}
+INTERVALS = ("edges that fall", "an edge too many", "centres gone")
+"""Cases about columns cut into intervals, which yes/no tables have none of."""
 
 
 def cases():
     for name in TABLES:
-        own = CLASSIFIER_ARRAYS if name == "LatentClassClassifier" else LATENT_CLASS_ARRAYS
-        told = CLASSIFIER_METADATA if name == "LatentClassClassifier" else {}
-        for label, (key, change) in {**ARRAYS, **own}.items():
+        for label, (key, change) in {**ARRAYS, **ARRAYS_OF.get(name, LATENT_CLASS_ARRAYS)}.items():
             yield pytest.param(name, "arrays", key, change, id=f"{name}: {label}")
-        for label, (key, change) in {**METADATA, **told}.items():
-            yield pytest.param(name, "metadata", key, change, id=f"{name}: {label}")
+        for label, (key, change) in {**METADATA, **METADATA_OF.get(name, {})}.items():
+            if name != "BernoulliMixture" or label not in INTERVALS:
+                yield pytest.param(name, "metadata", key, change, id=f"{name}: {label}")
 
 
 @pytest.mark.parametrize(("name", "part", "key", "change"), list(cases()))

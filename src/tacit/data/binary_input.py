@@ -34,33 +34,47 @@ def read_binary(
     """A coded table of yes/no columns; `columns` are those of a fitted model, under which new data is read."""
 
     def code(names: list[str | int], arrays: list[Any]) -> Iterator[tuple[NDArray[np.int32], Column]]:
+        rows = _counted_rows(sample_weight, len(arrays[0]))
         if columns is not None:
             for array, known in pick_known(names, arrays, columns):
-                yield _yes_no(array, known.name, binarize), known
+                yield _yes_no(array, known.name, binarize, rows), known
             return
         for array, name in zip(arrays, names, strict=True):
-            codes = _yes_no(array, name, binarize)
+            codes = _yes_no(array, name, binarize, rows)
             yield codes, Column(name, np.arange(2 if (codes >= 0).any() else 0))
 
     return code_table(data, code, sample_weight, group)
 
 
-def _yes_no(values: Any, name: str | int, binarize: float | None) -> NDArray[np.int32]:
+def _counted_rows(sample_weight: Any, n_rows: int) -> NDArray[np.intp]:
+    """Where the rows that count stand in the user's table: rows without weight are gone when cells are read."""
+    if sample_weight is None:
+        return np.arange(n_rows)
+    return np.flatnonzero(np.asarray(sample_weight, np.float64).reshape(-1) > 0)
+
+
+def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[np.intp]) -> NDArray[np.int32]:
     """Codes 0, 1 and -1 for a gap; anything else is refused with its row."""
     array = to_arrow(values, f"{name!r}")
     if isinstance(array.type, pa.DictionaryType):
         array = array.cast(array.type.value_type)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
+    if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
+        row = int(rows[pc.index(pc.is_inf(array), True).as_py()])
+        raise DataError(
+            f"column {name!r} holds an infinite number in row {row + 1}; leave the cell empty or give a finite number"
+        )
     if binarize is not None:
         return _cut(array, name, binarize)
     codes, words = encode(array, f"{name!r}")
     meaning = np.array([*(WORDS.get(str(word).strip().lower(), 2) for word in words.tolist()), -1], np.int32)
     found = meaning[codes]
     if (found > 1).any():
-        row = int((found > 1).argmax())
+        first = int((found > 1).argmax())
+        value = words[codes[first]].item() if isinstance(words[codes[first]], np.generic) else words[codes[first]]
         raise DataError(
-            f"column {name!r} holds {words[codes[row]]!r} in row {row + 1}, and clusters are made of 0/1, true/false "
+            f"column {name!r} holds {value!r} in row {rows[first] + 1}, and clusters are made of 0/1, true/false "
             "or yes/no; give binarize= (--binarize) to cut numbers at a threshold, or use LatentClass for categories"
         )
     return found

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tacit.data.names import from_names
+from tacit.data.names import from_names, to_arrow
 from tacit.errors import DataError
 
 
@@ -54,7 +54,11 @@ def column(frame: Any, name: Any) -> pa.Array:
     if isinstance(frame, ArrowFrame):
         array = frame.table[name]
     else:
-        array = (frame[name] if isinstance(name, str) else frame[:, frame.columns.index(name)]).to_arrow()
+        series = frame[name] if isinstance(name, str) else frame[:, frame.columns.index(name)]
+        try:
+            array = series.to_arrow()
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # an object column of pandas with mixed types
+            array = to_arrow(series.to_numpy(), f"{name!r}")
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 

@@ -35,10 +35,17 @@ def to_arrow(values: Any, what: str) -> pa.Array:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         # Mixed types: 1 and "1" are the same name, as they would be in a CSV file.
-        flat = [None if v is None or v != v else str(v) for v in values]
+        flat = [None if _is_gap(v) else str(v) for v in values]
         return pa.array(flat, pa.string())
     except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
         raise DataError(f"the {what} column holds no names ({error}); give strings or numbers") from error
+
+
+def _is_gap(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA: whether it equals itself is not known either
+        return True
 
 
 def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int32], Names]:

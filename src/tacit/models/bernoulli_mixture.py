@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +26,7 @@ from tacit.diagnose.report import FitReport
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
-from tacit.errors import DataError, IdentifiabilityWarning
+from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
 from tacit.models.clock import StageClock, make_report
 from tacit.models.cluster_file import cluster_state, restore_clusters
 from tacit.models.table_model import TableModel
@@ -134,9 +135,17 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 self._numbers, number = found.path.numbers, self._choose(table, found)
             with clock.stage("refine"):
                 self._settle(table, found, number)
+                if sample_weight is not None and len(self.labels_) < np.size(sample_weight):
+                    self.labels_ = self.predict(X)  # rows without weight shape nothing, but they too have a cluster
         self._clock, self._notes = clock, self._tell(found, number)
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
         self._warn_limit(self.max_iter)
+        if self.n_components is not None and number < self.n_components:
+            warnings.warn(
+                f"{self.n_components} clusters were asked of {number} different rows, which make {number} at the most",
+                DataWarning,
+                stacklevel=2,
+            )
         if self.n_components is None and self._numbers.differ:
             warnings.warn(
                 f"the evidence asks for {self._numbers.chosen['statistical']} clusters, the practical number is "
@@ -299,7 +308,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
     def _progress_of_path(self) -> Callable[[int, float], None] | None:
         if not self.verbose:
             return None
-        return lambda number, value: print(f"K = {number}: log-likelihood {value:.2f}")
+        return lambda number, value: print(f"K = {number}: log-likelihood {value:.2f}", file=sys.stderr)
 
     # --------------------------------------------------------- model file
 

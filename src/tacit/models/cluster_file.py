@@ -9,11 +9,14 @@ import numpy as np
 from tacit.data.frames import build_frame
 from tacit.models.file_parts import Arrays, check_numbers, plain, typed
 from tacit.models.table_file import restore_table, table_state
-from tacit.refine.choose_clusters import PathNumbers
+from tacit.refine.choose_clusters import CRITERIA, PathNumbers
 from tacit.refine.near_copies import NearCopy
 
 if TYPE_CHECKING:
     from tacit.models.bernoulli_mixture import BernoulliMixture
+
+SUSPECTS = ("suspect_pair", "suspect_columns")
+"""Columns of the certificates that hold words."""
 
 
 def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
@@ -21,7 +24,7 @@ def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
     arrays, metadata = table_state(model)
     purity = model._purity if model._purity is not None else model._certificates.columns()
     return arrays | {"frequencies": model.frequencies_}, metadata | {
-        "names": list(model._names),
+        "names": [name if isinstance(name, str) else int(name) for name in model._names],
         "aside": np.flatnonzero(model._aside).tolist(),
         "copies": [[copy.column, copy.copies, copy.correlation, copy.n_clusters] for copy in model._copies],
         "path": plain(model._numbers.columns),
@@ -35,29 +38,75 @@ def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str
     restore_table(model, arrays, metadata)
     if any(column.size != 2 for column in model._columns):
         raise ValueError("a column has other than two categories")
-    names, aside = typed(metadata, "names", list), np.array(typed(metadata, "aside", list), np.intp)
-    check_numbers(arrays, {"frequencies": (model.n_components_, len(names))})
+    names, aside = typed(metadata, "names", list), typed(metadata, "aside", list)
+    if not all(type(name) in (str, int) for name in names) or len(names) > model.n_features_in_:
+        raise ValueError("names are neither texts nor numbers, or more than the features")
+    _check_places(aside, len(names), "aside")
     gone = np.zeros(len(names), bool)
     gone[aside] = True
     if [names[n] for n in np.flatnonzero(~gone)] != [column.name for column in model._columns]:
         raise ValueError("the columns are not those of names without the ones set aside")
-    if (arrays["frequencies"] > 1).any():
-        raise ValueError("a frequency is above one")
-    path, chosen = typed(metadata, "path", dict), typed(metadata, "chosen", dict)
-    lengths = {len(values) for values in path.values()}
-    if len(lengths) != 1 or not {"n_components", "log_likelihood"} <= set(path) or not {"practical"} <= set(chosen):
-        raise ValueError("the path is not a table")
+    check_numbers(arrays, {"frequencies": (model.n_components_, len(names))})
+    if (arrays["frequencies"] > 1).any() or not np.array_equal(arrays["frequencies"][:, ~gone], arrays["table"][1::2].T):
+        raise ValueError("a frequency is above one, or not that of the table")
     model._names, model._aside, model.frequencies_ = tuple(names), gone, arrays["frequencies"]
-    model._copies = tuple(NearCopy(int(n), int(m), float(r), int(k)) for n, m, r, k in metadata["copies"])
-    if any(not 0 <= n < len(names) for copy in model._copies for n in (copy.column, copy.copies)):
-        raise ValueError("a copy names a column that is not there")
-    model._numbers = PathNumbers({name: _numbers(values) for name, values in path.items()}, chosen)
-    model._purity = {name: _numbers(values) for name, values in typed(metadata, "purity", dict).items()}
-    if any(len(values) != model.n_components_ for values in model._purity.values()):
-        raise ValueError("purity has other than one row per cluster")
+    model._copies = tuple(_read_copy(copy, len(names)) for copy in typed(metadata, "copies", list))
+    if {copy.column for copy in model._copies} != set(aside):
+        raise ValueError("copies are not the columns set aside")
+    model._numbers = _read_numbers(typed(metadata, "path", dict), typed(metadata, "chosen", dict))
+    model._purity = _read_purity(typed(metadata, "purity", dict), model.n_components_)
     model.purity_ = build_frame({name: np.asarray(values) for name, values in model._purity.items()}, "pyarrow")
 
 
-def _numbers(values: list[Any]) -> list[Any]:
-    """What JSON could not hold as a number is not a number again."""
+def _check_places(places: list[Any], length: int, what: str) -> None:
+    if not all(type(place) is int and 0 <= place < length for place in places):
+        raise ValueError(f"{what} names a column that is not there")
+
+
+def _read_copy(copy: list[Any], n_columns: int) -> NearCopy:
+    column, source, correlation, n_clusters = copy
+    _check_places([column, source], n_columns, "a copy")
+    if type(correlation) is not float or type(n_clusters) is not int:
+        raise ValueError("a copy's correlation or number of clusters is no number")
+    return NearCopy(column, source, correlation, n_clusters)
+
+
+def _read_numbers(path: dict[str, Any], chosen: dict[str, Any]) -> PathNumbers:
+    """Every criterion along K = 1, 2, …, and what each chooses."""
+    if not {"n_components", "log_likelihood", "step", *CRITERIA} <= set(path):
+        raise ValueError("the path lacks a criterion")
+    length = len(path["n_components"])
+    if path["n_components"] != list(range(1, length + 1)) or not length:
+        raise ValueError("the path does not count from one")
+    columns = {name: _numbers(values, length, name) for name, values in path.items()}
+    if set(chosen) != {*CRITERIA, "practical"}:
+        raise ValueError("chosen lacks a criterion")
+    if not all(type(number) is int and 1 <= number <= length for number in chosen.values()):
+        raise ValueError("chosen names a number of clusters that is not on the path")
+    return PathNumbers(columns, chosen)
+
+
+def _read_purity(purity: dict[str, Any], n_clusters: int) -> dict[str, Any]:
+    """One entry per cluster in every column: words, yes or no, or numbers."""
+    wanted = {"cluster", "p_value", "flagged", "impurity", "certified_impurity", *SUSPECTS}
+    if not wanted <= set(purity):
+        raise ValueError("purity lacks a column")
+    out: dict[str, Any] = {}
+    for name, values in purity.items():
+        kind = str if name in SUSPECTS else bool if name == "flagged" else None
+        if kind is None:
+            out[name] = _numbers(values, n_clusters, name)
+        elif type(values) is list and len(values) == n_clusters and all(type(value) is kind for value in values):
+            out[name] = values
+        else:
+            raise ValueError(f"{name} of purity does not hold one entry per cluster")
+    return out
+
+
+def _numbers(values: Any, length: int, name: str) -> list[Any]:
+    """So many numbers; what JSON could not hold as a number is not a number again."""
+    if type(values) is not list or len(values) != length:
+        raise ValueError(f"{name} does not hold {length} numbers")
+    if not all(value is None or type(value) in (int, float) for value in values):
+        raise ValueError(f"{name} holds something that is no number")
     return [float("nan") if value is None else value for value in values]

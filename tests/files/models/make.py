@@ -60,7 +60,24 @@ def classifier() -> Made:
     return tacit.LatentClassClassifier(2, bins=6), frame.drop(columns="word"), frame["word"].fillna("none")
 
 
+def clusters() -> Made:
+    """Yes and no in several spellings, gaps, and a column that nearly copies another."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1], [180, 120])
+    high = np.arange(10) % 2
+    cells = (rng.random((300, 10)) < np.where(kind[:, None] == high, 0.85, 0.15)).astype(int)
+    frame = pd.DataFrame({f"s{n}": cells[:, n] for n in range(7)}).astype(object)
+    frame["word"] = np.array(["No", "yes"], object)[cells[:, 7]]
+    frame["flag"] = cells[:, 8].astype(bool)
+    frame["twice"] = cells[:, 9]
+    frame["copy"] = np.where(rng.random(300) < 0.97, cells[:, 9], 1 - cells[:, 9])
+    frame.loc[::7, "word"] = None
+    frame.loc[::11, "s2"] = None
+    return tacit.BernoulliMixture(), frame, None
+
+
 MODELS: dict[str, Callable[[], Made]] = {
+    "BernoulliMixture": clusters,
     "DawidSkene": labels,
     "LatentClass": table,
     "LatentClassClassifier": classifier,

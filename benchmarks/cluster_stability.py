@@ -1,0 +1,104 @@
+"""Is the number of clusters of real yes/no tables the same for every seed and every order of the rows?
+
+    python benchmarks/cluster_stability.py                              # four tables, 10 seeds, 10 orders
+    python benchmarks/cluster_stability.py --tables digits_bin --repeats 3
+
+Every fit is automatic (K unknown). Printed: how many of the repeats find the most frequent K, by the practical and the
+statistical rule, and the adjusted Rand index with the labels where a table has any (they are never shown to a fit):
+smallest and largest over all repeats of the practical number, and one fit of the statistical number. Seconds are the
+mean of one fit on one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import adjusted_rand_score
+
+from tacit import BernoulliMixture
+from tacit.reproduce.table import find_data
+
+TABLES = {
+    "digits_bin": ("digits_bin.csv", "class", True),
+    "house_votes_84": ("house_votes_84.csv", "class", True),
+    "debd_nltcs": ("debd_nltcs.csv", "split", False),
+    "debd_plants": ("debd_plants.csv.gz", "split", False),
+}
+"""File, the column that is no data, and whether that column holds labels to compare with."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    practical: int
+    statistical: int
+    score: float  # adjusted Rand index with the labels; nan without
+    seconds: float
+
+
+def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.Series | None]:
+    file, aside, labelled = TABLES[name]
+    frame = pd.read_csv(folder / "tables" / file, na_values=["?"])
+    return frame.drop(columns=aside), frame[aside] if labelled else None
+
+
+def fit(rows: pd.DataFrame, labels: pd.Series | None, seed: int, select: str = "auto") -> Fit:
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the two numbers differ is part of what is printed
+        model = BernoulliMixture(select=select, random_state=seed, n_jobs=1).fit(rows)
+    took = time.perf_counter() - begin
+    score = np.nan if labels is None else adjusted_rand_score(labels, model.labels_)
+    return Fit(model.selection_["practical"], model.selection_["statistical"], score, took)
+
+
+def agree(numbers: list[int]) -> str:
+    """The most frequent number and how many found it; the others after it."""
+    first, *others = Counter(numbers).most_common()
+    rest = "".join(f", {k} in {times}" for k, times in others)
+    return f"{first[0]} in {first[1]} of {len(numbers)}{rest}"
+
+
+def measure(folder: Path, name: str, repeats: int) -> list[str]:
+    rows, labels = load(folder, name)
+    seeds = [fit(rows, labels, seed) for seed in range(repeats)]
+    orders = []
+    for order in range(repeats):
+        mixed = rows.sample(frac=1, random_state=order)
+        orders.append(fit(mixed, None if labels is None else labels[mixed.index], 0))
+    scores = [one.score for one in seeds + orders]
+    other = "" if labels is None else f"{fit(rows, labels, 0, 'statistical').score:.3f}"
+    return [
+        name,
+        f"{len(rows):,} × {rows.shape[1]}",
+        *(agree([getattr(one, rule) for one in fits]) for rule in ("practical", "statistical")
+          for fits in (seeds, orders)),
+        "" if labels is None else f"{min(scores):.3f}–{max(scores):.3f}",
+        other,
+        f"{np.mean([one.seconds for one in seeds + orders]):.1f}",
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
+    parser.add_argument("--repeats", type=int, default=10)
+    arguments = parser.parse_args()
+    folder = find_data()
+    if folder is None:
+        raise SystemExit("set TACIT_DATA to the folder that holds tables/")
+    head = ["table", "rows × columns", "practical K, seeds", "orders", "statistical K, seeds", "orders"]
+    print("| " + " | ".join([*head, "ARI, practical", "ARI, statistical", "s a fit"]) + " |")
+    print("|" + " --- |" * 9)
+    for name in arguments.tables:
+        print("| " + " | ".join(measure(folder, name, arguments.repeats)) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
