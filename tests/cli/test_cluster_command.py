@@ -157,7 +157,8 @@ def test_a_saved_model_puts_new_rows_into_clusters(symptoms, tmp_path, capsys):
     arguments = ["predict", str(path), "--model", model, "--id", "patient"]
     assert main([*arguments, "--out", str(tmp_path / "p")]) == 0
     assert "240 rows: their class predicted" in capsys.readouterr().err
-    predicted, clusters = pc.read_csv(tmp_path / "p" / "predictions.csv"), pc.read_csv(tmp_path / "out" / "clusters.csv")
+    predicted = pc.read_csv(tmp_path / "p" / "predictions.csv")
+    clusters = pc.read_csv(tmp_path / "out" / "clusters.csv")
     assert predicted.column_names == ["patient", "value", "probability"]
     assert predicted["value"].equals(clusters["cluster"])
     assert np.allclose(predicted["probability"].to_numpy(), clusters["probability"].to_numpy())
