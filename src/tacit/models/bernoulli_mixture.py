@@ -135,7 +135,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 self._numbers, number = found.path.numbers, self._choose(table, found)
             with clock.stage("refine"):
                 self._settle(table, found, number)
-                if sample_weight is not None and len(self.labels_) < np.size(sample_weight):
+                if sample_weight is not None and len(self.labels_) < np.asarray(sample_weight).size:
                     self.labels_ = self.predict(X)  # rows without weight shape nothing, but they too have a cluster
         self._clock, self._notes = clock, self._tell(found, number)
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
