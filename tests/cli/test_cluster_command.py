@@ -163,7 +163,7 @@ def test_a_saved_model_puts_new_rows_into_clusters(symptoms, tmp_path, capsys):
     assert predicted["value"].equals(clusters["cluster"])
     assert np.allclose(predicted["probability"].to_numpy(), clusters["probability"].to_numpy())
     assert main([*arguments, "--target", "s0", "--out", str(tmp_path / "t")]) == 3
-    assert "leave --target out" in capsys.readouterr().err
+    assert "holds a BernoulliMixture, which predicts clusters; leave --target out" in capsys.readouterr().err
     again = load(model)
     assert again.n_components_ == 2
     assert again.purity_.num_rows == 2
