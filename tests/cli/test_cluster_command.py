@@ -157,12 +157,13 @@ def test_a_saved_model_puts_new_rows_into_clusters(symptoms, tmp_path, capsys):
     arguments = ["predict", str(path), "--model", model, "--id", "patient"]
     assert main([*arguments, "--out", str(tmp_path / "p")]) == 0
     assert "240 rows: their class predicted" in capsys.readouterr().err
-    predicted, clusters = pc.read_csv(tmp_path / "p" / "predictions.csv"), pc.read_csv(tmp_path / "out" / "clusters.csv")
+    predicted = pc.read_csv(tmp_path / "p" / "predictions.csv")
+    clusters = pc.read_csv(tmp_path / "out" / "clusters.csv")
     assert predicted.column_names == ["patient", "value", "probability"]
     assert predicted["value"].equals(clusters["cluster"])
     assert np.allclose(predicted["probability"].to_numpy(), clusters["probability"].to_numpy())
     assert main([*arguments, "--target", "s0", "--out", str(tmp_path / "t")]) == 3
-    assert "leave --target out" in capsys.readouterr().err
+    assert "holds a BernoulliMixture, which predicts clusters; leave --target out" in capsys.readouterr().err
     again = load(model)
     assert again.n_components_ == 2
     assert again.purity_.num_rows == 2

@@ -98,7 +98,7 @@ def test_numbers_are_cut_above_the_threshold():
     assert codes(frame, binarize=0.1) == [0, 0, 0, NOTHING, 1]
     assert codes(pd.DataFrame({"x": ["3", "0.5", None]}), binarize=1.0) == [1, 0, NOTHING]
     assert codes(pd.DataFrame({"x": [True, False]}), binarize=0.5) == [1, 0]
-    with pytest.raises(DataError, match="column 'x' holds words, which cannot be cut at 0.5; leave it out"):
+    with pytest.raises(DataError, match=r"column 'x' holds words, which cannot be cut at 0\.5; leave it out"):
         read_binary(pd.DataFrame({"x": ["yes", "no"]}), binarize=0.5)
 
 

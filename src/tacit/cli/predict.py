@@ -68,12 +68,13 @@ def predict_rows(
     """The class or label of every row, or the most probable value of one column given the others."""
     from tacit.cli.rows import read_rows, under
     from tacit.errors import DataError
-    from tacit.models import LatentClass
+    from tacit.models import BernoulliMixture, LatentClass
 
     if target is not None:
         if not isinstance(model, LatentClass):
             kind = type(model).__name__
-            raise DataError(f"{model_file} holds a {kind}, which predicts one thing; leave --target out")
+            what = "clusters" if isinstance(model, BernoulliMixture) else "its own label"
+            raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
         model.joint_.index(target)
     rows = read_rows(data_file, id_)
     names = getattr(model, "classes_", None)  # hidden classes have numbers for names

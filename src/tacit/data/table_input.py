@@ -62,9 +62,9 @@ def code_table(data: Any, code: CodeColumns, sample_weight: Any, group: bool) ->
         weight = weight[weight > 0]
     coded = [_narrow(*pair) for pair in code(names, arrays)]
     kept = [(codes, words) for codes, words in coded if words.size]
-    _tell_empty([words.name for _, words in coded if not words.size])
     if not kept:
         raise DataError(f"none of the {len(names)} columns holds a value; every cell is missing")
+    _tell_empty([words.name for _, words in coded if not words.size])
     table = Table(_side_by_side([codes for codes, _ in kept]), tuple(words for _, words in kept), weight)
     return group_rows(table) if group else table
 

@@ -135,7 +135,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 self._numbers, number = found.path.numbers, self._choose(table, found)
             with clock.stage("refine"):
                 self._settle(table, found, number)
-                if sample_weight is not None and len(self.labels_) < np.size(sample_weight):
+                if sample_weight is not None and len(self.labels_) < np.asarray(sample_weight).size:
                     self.labels_ = self.predict(X)  # rows without weight shape nothing, but they too have a cluster
         self._clock, self._notes = clock, self._tell(found, number)
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
@@ -197,7 +197,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         self._aside, self._copies, self._purity = ~found.kept, found.copies, None
         self._names = tuple(column.name for column in table.columns)
         posterior, _ = posterior_of(MemoryEngine(rows, self.n_jobs), self._mixture)
-        self.labels_: NDArray[np.intp] = table.expand(posterior.argmax(axis=1).astype(np.float64)).astype(np.intp)
+        self.labels_ = table.expand(posterior.argmax(axis=1).astype(np.float64)).astype(np.intp)
         self.frequencies_ = np.empty((number, table.n_columns))
         self.frequencies_[:, found.kept] = self._mixture.table[1::2].T
         weight = posterior if table.row_weight is None else posterior * table.row_weight[:, None]
@@ -318,6 +318,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
     def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
         restore_clusters(self, arrays, metadata)
 
+    labels_: NDArray[np.intp]
     frequencies_: Floats
     _numbers: PathNumbers
     _copies: tuple[NearCopy, ...]

@@ -47,9 +47,10 @@ def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str
     if [names[n] for n in np.flatnonzero(~gone)] != [column.name for column in model._columns]:
         raise ValueError("the columns are not those of names without the ones set aside")
     check_numbers(arrays, {"frequencies": (model.n_components_, len(names))})
-    if (arrays["frequencies"] > 1).any() or not np.array_equal(arrays["frequencies"][:, ~gone], arrays["table"][1::2].T):
+    given = arrays["frequencies"]
+    if (given > 1).any() or not np.array_equal(given[:, ~gone], arrays["table"][1::2].T):
         raise ValueError("a frequency is above one, or not that of the table")
-    model._names, model._aside, model.frequencies_ = tuple(names), gone, arrays["frequencies"]
+    model._names, model._aside, model.frequencies_ = tuple(names), gone, given
     model._copies = tuple(_read_copy(copy, len(names)) for copy in typed(metadata, "copies", list))
     if {copy.column for copy in model._copies} != set(aside):
         raise ValueError("copies are not the columns set aside")

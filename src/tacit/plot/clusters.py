@@ -18,7 +18,7 @@ from tacit.models.bernoulli_mixture import BernoulliMixture
 MOST_COLUMNS = 60
 """Columns shown: more cannot be read."""
 SUSPECT = "#c1272d"
-STEP, CHOSEN = "#9db8cf", {"practical": "#1b6ca8", "statistical": "#c1272d"}
+STEP, CHOSEN = "#9db8cf", {"practical": ("#1b6ca8", "-"), "statistical": ("#c1272d", "--")}
 
 
 def plot_clusters(model: Any, ax: Any = None) -> Any:
@@ -100,8 +100,8 @@ def plot_path(model: Any, ax: Any = None) -> Any:
         ax.bar(number, np.maximum(step, charge / 100), color=STEP)  # a step of nothing has no place on a log scale
         ax.axhline(charge, color="#555555", linewidth=1, linestyle=":", label="a pure cluster's charge")
         ax.set_yscale("log")
-    for name, colour in CHOSEN.items():
-        ax.axvline(chosen[name], color=colour, linestyle="--", label=f"{name}: {chosen[name]}")
+    for name, (colour, dashes) in CHOSEN.items():  # dashes over a line: both show when they agree
+        ax.axvline(chosen[name], color=colour, linestyle=dashes, label=f"{name}: {chosen[name]}")
     others = ", ".join(f"{name} {k}" for name, k in chosen.items() if name not in CHOSEN)
     ax.plot([], [], " ", label=others)
     ax.set_xticks(path["n_components"])
