@@ -13,13 +13,12 @@ by share of differing cells. Tables are cut to their first rows after shuffling 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tables import data_folder
 
 TABLES = ("car", "house_votes_84", "mushroom", "nursery", "polca_election", "zoo")
 SYSTEMS = ("tacit", "mode", "knn codes", "knn hamming", "forests")
@@ -27,11 +26,7 @@ MOST_ROWS = 2_500
 
 
 def load(name: str) -> pd.DataFrame:
-    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
-    folder = next((Path(place) / "tables" for place in places if place and Path(place).is_dir()), None)
-    if folder is None:
-        raise SystemExit("set TACIT_DATA to the folder that holds tables/")
-    frame = pd.read_csv(folder / f"{name}.csv", dtype=str).replace("?", np.nan)
+    frame = pd.read_csv(data_folder() / f"{name}.csv", dtype=str).replace("?", np.nan)
     for column in frame:  # measurements are cut into tenths for everyone: what is compared is categories
         if frame[column].nunique() > 50:
             tenths = pd.qcut(pd.to_numeric(frame[column]), 10, duplicates="drop").astype(str)

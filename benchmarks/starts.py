@@ -12,13 +12,13 @@ the one a user would keep; `look-ahead` is the best on the held-out rows themsel
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tables import data_folder
 
 from tacit import LatentClass
 from tacit.data.table import Table
@@ -33,11 +33,7 @@ CLIMB = {"max_iter": 500, "tol": 1e-6, "accelerate": True}
 
 
 def tables() -> list[Path]:
-    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
-    folder = next((Path(place) / "tables" for place in places if place and Path(place).is_dir()), None)
-    if folder is None:
-        raise SystemExit("set TACIT_DATA to the folder that holds tables/")
-    return sorted(path for path in folder.iterdir() if ".csv" in path.name)
+    return sorted(path for path in data_folder().iterdir() if ".csv" in path.name)
 
 
 def held_out(test: Table, mixture) -> float:

@@ -28,6 +28,15 @@ SYSTEMS = ("tacit", "stepmix", "pomegranate")
 N_CLASSES = 10
 
 
+def data_folder() -> Path:
+    """Where the tables are."""
+    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
+    folder = next((Path(place) / "tables" for place in places if place and Path(place).is_dir()), None)
+    if folder is None:
+        raise SystemExit("set TACIT_DATA to the folder that holds tables/")
+    return folder
+
+
 def load(name: str) -> np.ndarray:
     """Codes, -1 for a gap."""
     kind, _, gaps = name.partition(" ")
@@ -42,11 +51,7 @@ def load(name: str) -> np.ndarray:
             if gaps:
                 codes[rng.random(n_rows) < 0.2, n] = -1
         return codes
-    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
-    folder = next((Path(place) / "tables" for place in places if place and Path(place).is_dir()), None)
-    if folder is None:
-        raise SystemExit("set TACIT_DATA to the folder that holds tables/")
-    frame = pd.read_csv(folder / f"{kind}.csv", dtype=str, keep_default_na=False)
+    frame = pd.read_csv(data_folder() / f"{kind}.csv", dtype=str, keep_default_na=False)
     if gaps:
         frame = frame.replace({"?": np.nan, "": np.nan})
     return np.stack([pd.factorize(frame[c], sort=True)[0] for c in frame], axis=1).astype(np.int8)

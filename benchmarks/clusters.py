@@ -1,0 +1,166 @@
+"""Bernoulli mixtures side by side: Tacit, StepMix and pomegranate on the same yes/no rows, one fresh process each.
+
+    pip install ".[bench]"
+    python benchmarks/clusters.py                       # all sets; the long ones take minutes for the peers
+    python benchmarks/clusters.py --sets nltcs digits
+
+`s/pass` is the difference of two runs with few and more iterations, divided by the iterations between, in CPU seconds
+on one thread, ten clusters. `scan` is the wall-clock of a whole automatic fit (number unknown) and of StepMix fitted
+for K = 1 … the longest K that Tacit looked at, BIC choosing. Nothing here asserts a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+from tables import data_folder
+
+SETS = ("nltcs", "plants", "digits", "digits gaps", "20k x 100", "20k x 100 gaps", "200k x 500")
+SYSTEMS = ("tacit", "stepmix", "pomegranate")
+N_CLUSTERS = 10
+
+
+def load(name: str) -> np.ndarray:
+    """Ones and zeros, -1 for a gap."""
+    rng = np.random.default_rng(0)
+    kind = name.removesuffix(" gaps")
+    if " x " in kind:
+        rows, columns = (int(part.replace("k", "000")) for part in kind.split(" x "))
+        frequencies = rng.uniform(0.1, 0.9, size=(8, columns))
+        codes = (rng.random((rows, columns)) < frequencies[rng.integers(8, size=rows)]).astype(np.int8)
+    else:
+        file = {"nltcs": "debd_nltcs.csv", "plants": "debd_plants.csv.gz", "digits": "digits_bin.csv"}[kind]
+        frame = pd.read_csv(data_folder() / file).drop(columns=["class", "split"], errors="ignore")
+        codes = frame.to_numpy().astype(np.int8)
+    if kind != name:
+        codes[rng.random(codes.shape) < 0.1] = -1
+    return codes
+
+
+def fit_tacit(codes: np.ndarray, n_iter: int) -> float:
+    """Plain passes from a random start over rows as given: no grouping of equal rows, no leaps."""
+    from tacit.data.table import Column, Table
+    from tacit.factor.table_pool import random_start
+    from tacit.refine.em import em
+    from tacit.refine.table_prior import table_steps
+
+    table = Table(codes.view(np.uint8), tuple(Column(n, np.arange(2)) for n in range(codes.shape[1])))
+    start = random_start(table, N_CLUSTERS, np.random.default_rng(0))
+    return em(table_steps(table, N_CLUSTERS, 0.0, 1), start, max_iter=n_iter, tol=0.0).log_likelihood
+
+
+def fit_stepmix(codes: np.ndarray, n_iter: int, n_clusters: int = N_CLUSTERS, tol: float = 0.0) -> float:
+    from stepmix.stepmix import StepMix
+
+    gaps = bool((codes < 0).any())
+    data = np.where(codes < 0, np.nan, codes.astype(np.float64))
+    kind = "binary_nan" if gaps else "binary"
+    model = StepMix(
+        n_clusters, measurement=kind, max_iter=n_iter, abs_tol=tol, rel_tol=0.0, random_state=0, progress_bar=0
+    )
+    model.fit(data)
+    return float(model.bic(data)) if tol else float(model.score(data) * len(data))
+
+
+def fit_pomegranate(codes: np.ndarray, n_iter: int) -> float:
+    import torch
+    from pomegranate.distributions import Bernoulli
+    from pomegranate.gmm import GeneralMixtureModel
+
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    clusters = [Bernoulli(rng.uniform(0.2, 0.8, codes.shape[1]).astype(np.float32)) for _ in range(N_CLUSTERS)]
+    data = torch.tensor(np.maximum(codes, 0).astype(np.float32))
+    if (codes < 0).any():
+        data = torch.masked.MaskedTensor(data, mask=torch.tensor(codes >= 0))
+    model = GeneralMixtureModel(clusters, max_iter=n_iter, tol=-1e30).fit(data)
+    return float(model.log_probability(data).sum())
+
+
+FIT = dict(zip(SYSTEMS, (fit_tacit, fit_stepmix, fit_pomegranate), strict=True))
+
+
+def run(system: str, name: str) -> dict:
+    warnings.simplefilter("ignore")
+    codes = load(name)
+    fit = FIT[system]
+    fit(codes[:500], 1)  # imports and first calls are not what is measured
+    slow = system != "tacit" and codes.size > 5_000_000
+    few, more = (1, 2) if slow else (5, 25)
+    fit(codes, few)
+    begin = time.process_time()
+    fit(codes, few)
+    middle = time.process_time()
+    score = fit(codes, more)
+    end = time.process_time()
+    return {"pass": ((end - middle) - (middle - begin)) / (more - few), "score": score / len(codes)}
+
+
+def scan(system: str, name: str, longest: int) -> dict:
+    """Seconds of finding the number of clusters, and the number."""
+    warnings.simplefilter("ignore")
+    codes = load(name)
+    begin = time.perf_counter()
+    if system == "tacit":
+        from tacit import BernoulliMixture
+
+        model = BernoulliMixture().fit(np.where(codes < 0, np.nan, codes.astype(float)))
+        found, longest = model.n_components_, len(model.path_)
+    else:
+        scores = [fit_stepmix(codes, 1_000, k, 1e-4) for k in range(1, longest + 1)]
+        found = int(np.argmin(scores)) + 1
+    return {"seconds": time.perf_counter() - begin, "found": found, "longest": longest}
+
+
+def call(*arguments: str) -> dict | str:
+    command = [sys.executable, __file__, *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    except subprocess.TimeoutExpired:
+        return "stopped after 5 minutes"
+    if done.returncode:
+        return f"failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
+    parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--scan", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run or options.scan:
+        found = run(*options.run) if options.run else scan(*options.scan[:2], int(options.scan[2]))
+        print(json.dumps(found))
+        return
+    for name in options.sets:
+        ours = None
+        for system in sorted(options.systems, key=lambda s: s != "tacit"):
+            row = call("--run", system, name)
+            if isinstance(row, str):
+                print(f"{name:16} {system:12} {row}", flush=True)
+                continue
+            ours = row if system == "tacit" else ours
+            ratio = f"{row['pass'] / ours['pass']:.1f}x" if ours else "-"
+            print(f"{name:16} {system:12} {row['pass']:10.5f} s/pass {ratio:>8} {row['score']:10.4f} a row", flush=True)
+        longest = 0
+        for system in [s for s in ("tacit", "stepmix") if s in options.systems]:
+            row = call("--scan", system, name, str(longest))
+            if isinstance(row, str):
+                print(f"{name:16} {system:12} scan {row}", flush=True)
+                continue
+            longest = row["longest"]
+            took = f"{row['seconds']:.2f} s, {row['found']} found"
+            print(f"{name:16} {system:12} scan of 1 … {longest}: {took}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
