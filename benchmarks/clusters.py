@@ -92,8 +92,7 @@ def run(system: str, name: str) -> dict:
     codes = load(name)
     fit = FIT[system]
     fit(codes[:500], 1)  # imports and first calls are not what is measured
-    slow = system != "tacit" and codes.size > 5_000_000
-    few, more = (1, 2) if slow else (5, 25)
+    few, more = (2, 10) if system != "tacit" and codes.size > 5_000_000 else (5, 25)
     fit(codes, few)
     begin = time.process_time()
     fit(codes, few)
