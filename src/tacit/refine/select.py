@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tacit.data.sampling import row_hashes, scramble
+from tacit.data.copies import single_rows
+from tacit.data.sampling import scramble
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
-from tacit.factor.table_pool import draw_sample
 from tacit.refine.em import Refined
 
 CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
@@ -41,8 +42,7 @@ def choose_components(table: Table, fit_at: FitAt, criterion: str, seed: int) ->
     """Walk the candidates while the criterion improves; hidden cells on a sample of rows, BIC on all of them."""
     shown, hidden = table, None
     if criterion == "heldout":
-        sample = draw_sample(table, MOST_ROWS, seed).table if table.n_rows > MOST_ROWS else table
-        shown, hidden = hide_cells(sample, HIDDEN, seed)
+        shown, hidden = hide_cells(table, HIDDEN, seed)
     tried: list[int] = []
     values: list[float] = []
     since_best = 0
@@ -62,7 +62,7 @@ def choose_components(table: Table, fit_at: FitAt, criterion: str, seed: int) ->
             break
     best = tried[int(np.argmax(values))]
     name = "log-likelihood per hidden cell" if criterion == "heldout" else "−BIC/2"
-    rows = f", on {shown.n_rows:,} rows" if shown.n_rows < table.n_rows else ""
+    rows = f", on {MOST_ROWS:,} rows" if criterion == "heldout" and table.n_samples > MOST_ROWS else ""
     note = f"{best} classes chosen among {tried} by the {name}{rows}"
     return Chosen(best, {"criterion": name, "n_components": tried, "value": values}, note)
 
@@ -75,15 +75,23 @@ def bic(table: Table, n_components: int, log_likelihood: float) -> float:
 
 
 def hide_cells(table: Table, share: float, seed: int) -> tuple[Table, Table]:
-    """The table with some observed cells hidden, and one with only those; chosen by hash, not by position."""
-    rows = row_hashes(table, seed)
-    columns = np.arange(table.n_columns, dtype=np.uint64)
-    word = scramble(rows[:, None] ^ scramble(columns, seed + 3)[None, :], seed)
-    hidden = (word < np.uint64(int(share * 2.0**64))) & table.present
-    missing = np.iinfo(table.codes.dtype).max
-    shown = replace(table, codes=np.where(hidden, missing, table.codes).astype(table.codes.dtype))
-    only = replace(table, codes=np.where(hidden, table.codes, missing).astype(table.codes.dtype))
-    return shown, only
+    """At most `MOST_ROWS` rows with some observed cells hidden, and the same rows with only those.
+
+    Cells are hidden row by row, not pattern by pattern: a pattern whose cell is hidden in all of its copies at once
+    would hide what columns have in common. Which ones is a matter of hashes of rows and names, not of positions.
+    """
+    rows = single_rows(table, MOST_ROWS, seed)
+    codes = table.codes[rows.pattern]
+    names = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
+    word = scramble(rows.hashes[:, None] ^ scramble(names, seed + 3)[None, :], seed)
+    hidden = (word < np.uint64(int(share * 2.0**64))) & (codes < np.diff(table.first))
+    missing = codes.dtype.type(np.iinfo(codes.dtype).max)
+    both = np.hstack([np.where(hidden, missing, codes), np.where(hidden, codes, missing)])
+    patterns, at = np.unique(both, axis=0, return_inverse=True)
+    weight = np.bincount(at.reshape(-1), rows.weight, minlength=len(patterns)).astype(np.float64)
+    shown, only = (np.ascontiguousarray(part) for part in np.hsplit(patterns, 2))
+    kept = replace(table, codes=shown, row_weight=weight, pattern_of=None)
+    return kept, replace(kept, codes=only)
 
 
 def cell_log_likelihood(shown: Table, hidden: Table, mixture: Mixture) -> float:
