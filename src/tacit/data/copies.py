@@ -13,13 +13,14 @@ permutes cells among them needs the rows themselves. Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.sampling import Words, numbered_apart, row_contents, scramble
+from tacit.data.sampling import Words, numbered_apart, row_contents, row_hashes, scramble
 from tacit.data.table import Floats, Table
+from tacit.kernels import BLOCK_ROWS
 
 EXPANDED = 5_000_000
 """Single rows held at once: three numbers each."""
@@ -46,6 +47,26 @@ def single_rows(table: Table, most: int, seed: int) -> Copies:
     hashes = numbered_apart(content[pattern], seed)
     order = np.argsort(hashes, kind="stable")[:most]
     return Copies(pattern[order], each[pattern[order]], hashes[order])
+
+
+def sample_rows(table: Table, most: int, seed: int) -> Table:
+    """At most `most` of the user's rows in the order of their hashes: what a start may draw from by position.
+
+    Of a grouped table rows are drawn, not patterns, or heavy ones would be missed; a long table block by block.
+    """
+    if table.n_rows <= most:
+        return table.take(np.argsort(row_hashes(table, seed), kind="stable"))
+    if table.row_weight is None:
+        blocks = [
+            row_hashes(replace(table, codes=table.codes[begin : begin + BLOCK_ROWS]), seed)
+            for begin in range(0, table.n_rows, BLOCK_ROWS)
+        ]
+        return table.take(np.argsort(np.concatenate(blocks), kind="stable")[:most])
+    copies = single_rows(table, most, seed)
+    patterns, first_seen, at = np.unique(copies.pattern, return_index=True, return_inverse=True)
+    order = np.argsort(first_seen, kind="stable")
+    weight = np.bincount(at, copies.weight)[order].astype(np.float64)
+    return replace(table.take(patterns[order]), row_weight=weight)
 
 
 def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64], Floats]:

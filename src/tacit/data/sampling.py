@@ -66,9 +66,3 @@ def row_contents(table: Table, seed: int) -> Words:
 def row_hashes(table: Table, seed: int) -> Words:
     """One hash per row of a table from the names of its cells, equal rows numbered apart."""
     return numbered_apart(row_contents(table, seed), seed)
-
-
-def canonical_sample(table: Table, most: int, seed: int) -> Table:
-    """At most `most` rows in the order of their hashes: what a random start may draw from by position."""
-    order = np.argsort(row_hashes(table, seed), kind="stable")[:most]
-    return table.take(order)

@@ -2,7 +2,7 @@
 
 Paper     folklore; k-means++ seeding of Arthur & Vassilvitskii 2007 under Hamming distance; the embedding is that
           of correspondence analysis
-Needs     a sample of rows in canonical order (`data.sampling.canonical_sample`), so that positions may be drawn
+Needs     a sample of rows in canonical order (`data.copies.sample_rows`), so that positions may be drawn
 Promises  nothing by itself: members of a pool, of which EM keeps the best. Eight of each kind on 13 real tables, by
           the mean and the worst distance of their best to the best of all (nats a row): spread rows .008 / .06,
           shared-out rows .02 / .17, random tables .04 / .48, SPA .06 / .74, spectral clusters .07 / .90. A start must

@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.copies import single_rows
-from tacit.data.sampling import canonical_sample, row_hashes
+from tacit.data.copies import sample_rows
 from tacit.data.table import Column, Table
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.row_starts import (
@@ -27,7 +26,6 @@ from tacit.factor.row_starts import (
     spectral_clusters,
 )
 from tacit.factor.spa import balanced_split, factor_spa, naive_split, pair_log_likelihood
-from tacit.kernels import BLOCK_ROWS
 from tacit.moments.pairs import PairCounts
 
 MOST_CELLS = 600
@@ -81,28 +79,10 @@ class Sample:
 
 
 def draw_sample(table: Table, most: int, seed: int) -> Sample:
-    """At most `most` of the user's rows; of a long table block by block, so that memory stays flat."""
-    if table.n_rows <= most:
-        drawn = canonical_sample(table, most, seed)
-    elif table.row_weight is not None:  # patterns: rows are drawn, not patterns, or heavy ones would be missed
-        drawn = _draw_copies(table, most, seed)
-    else:
-        blocks = [
-            row_hashes(replace(table, codes=table.codes[begin : begin + BLOCK_ROWS]), seed)
-            for begin in range(0, table.n_rows, BLOCK_ROWS)
-        ]
-        drawn = table.take(np.argsort(np.concatenate(blocks), kind="stable")[:most])
+    """At most `most` of the user's rows, in an order and with columns that do not depend on the file's."""
+    drawn = sample_rows(table, most, seed)
     ordered, cells = in_name_order(drawn)
     return Sample(ordered, cells, drawn.n_rows == table.n_rows)
-
-
-def _draw_copies(table: Table, most: int, seed: int) -> Table:
-    """At most `most` single rows of a grouped table, equal ones grouped again, in the order of their first copy."""
-    copies = single_rows(table, most, seed)
-    patterns, first_seen, at = np.unique(copies.pattern, return_index=True, return_inverse=True)
-    order = np.argsort(first_seen, kind="stable")
-    weight = np.bincount(at, copies.weight)[order]
-    return replace(table.take(patterns[order]), row_weight=np.ascontiguousarray(weight))
 
 
 def in_name_order(table: Table) -> tuple[Table, NDArray[np.intp]]:

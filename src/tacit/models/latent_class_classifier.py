@@ -12,8 +12,8 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from tacit.data.copies import sample_rows
 from tacit.data.frames import as_frame
-from tacit.data.sampling import canonical_sample
 from tacit.data.table import Column, Table
 from tacit.data.table_input import read_table
 from tacit.diagnose.report import FitReport
@@ -176,7 +176,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
 
     def _choose(self, table: Table) -> int:
         """The number of latent classes per label whose labels of left-out rows are likeliest."""
-        sample = canonical_sample(table, MOST_ROWS, seed_of(self.random_state))
+        sample = sample_rows(table, MOST_ROWS, seed_of(self.random_state))
         tried: list[int] = []
         values: list[float] = []
         most = label_counts(sample).max() / 2  # with a class for every other row there is nothing left to learn
@@ -216,7 +216,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         left_out = self._left_out
         with one_blas_thread(), self._clock.stage("diagnose"):
             if left_out is None and len(self.classes_) > 1:
-                sample = canonical_sample(self._table, MOST_ROWS, seed_of(self.random_state))
+                sample = sample_rows(self._table, MOST_ROWS, seed_of(self.random_state))
                 left_out = self._leave_out(sample, self.n_components_)
             figures = None if left_out is None else left_out.figures()
             counts = label_counts(self._table)
