@@ -1,4 +1,4 @@
-"""Data with known truth: crowds of labellers drawn from the Dawid–Skene model, and binary rows in clusters.
+"""Crowds of labellers drawn from the Dawid–Skene model.
 
     truth of a task      y ~ prior
     who labels it        `labels_per_task` different workers (`crowd`), or every worker with probability
@@ -19,7 +19,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.labels import Labels, assemble
-from tacit.data.table import Column, Table, group_rows
 from tacit.errors import DataError
 
 Floats = NDArray[np.float64]
@@ -249,9 +248,7 @@ def _assign(
     return task[kept], chosen[kept]
 
 
-def _finish(
-    task: Ints, worker: Ints, truth: Ints, confusion: Floats, prior: Floats, rng: np.random.Generator
-) -> Crowd:
+def _finish(task: Ints, worker: Ints, truth: Ints, confusion: Floats, prior: Floats, rng: np.random.Generator) -> Crowd:
     given = draw_labels(worker, truth[task], confusion, rng)
     labels = pa.table({"task": task, "worker": worker, "label": given})
     answers = pa.table({"task": np.arange(len(truth), dtype=np.int32), "label": truth})
@@ -260,9 +257,7 @@ def _finish(
 
 def _refuse_empty(n_tasks: int, n_workers: int, n_classes: int) -> None:
     if min(n_tasks, n_workers, n_classes) < 1:
-        raise DataError(
-            f"n_tasks={n_tasks}, n_workers={n_workers}, n_classes={n_classes}; give at least one of each"
-        )
+        raise DataError(f"n_tasks={n_tasks}, n_workers={n_workers}, n_classes={n_classes}; give at least one of each")
 
 
 def _check_prior(prior: Floats | None, n_classes: int) -> Floats:
@@ -270,9 +265,7 @@ def _check_prior(prior: Floats | None, n_classes: int) -> Floats:
         return np.full(n_classes, 1 / n_classes)
     weights = np.asarray(prior, np.float64)
     if weights.shape != (n_classes,) or (weights < 0).any() or weights.sum() <= 0:
-        raise DataError(
-            f"prior has shape {weights.shape}; give {n_classes} numbers from 0 up, not all of them 0"
-        )
+        raise DataError(f"prior has shape {weights.shape}; give {n_classes} numbers from 0 up, not all of them 0")
     return np.asarray(weights / weights.sum())
 
 
@@ -284,97 +277,3 @@ def _check_confusion(confusion: Floats, n_workers: int, n_classes: int) -> Float
             f"confusion has shape {given.shape}; give {shape} (worker, true, given) with rows that sum to one"
         )
     return given
-
-
-# ------------------------------------------------------------ binary clusters
-
-SPREAD_OF_BASE = 1.5
-"""Logits that all clusters share are even over ± this."""
-LARGEST_LOGIT = 3.5
-"""Logits are cut here: no column gives a cluster away alone."""
-LOGIT_TO_DISTANCE = 0.42
-"""2 p(1 − p), averaged over the base: turns a variance of logits into a distance between clusters."""
-
-
-@dataclass(frozen=True)
-class BinaryRows:
-    """Rows of zeros and ones (n, L), −1 a gap, with what made them."""
-
-    rows: NDArray[np.int8]
-    clusters: Ints  # (n,)
-    weights: Floats  # (K,)
-    frequencies: Floats  # (K, L), before any column copied another
-    copied: dict[int, int]  # column → the column it repeats
-
-    def coded(self, *, group: bool = True) -> Table:
-        """The same rows as the pipe wants them."""
-        words = np.array([0, 1])
-        columns = tuple(Column(name, words) for name in range(self.rows.shape[1]))
-        codes = np.where(self.rows < 0, 255, self.rows).astype(np.uint8)
-        return group_rows(Table(codes, columns)) if group else Table(codes, columns)
-
-
-def bernoulli_mixture(
-    n_rows: int,
-    n_columns: int,
-    n_clusters: int,
-    *,
-    separation: float = 16.0,
-    informative: float = 0.5,
-    identifiable: bool = False,
-    even: bool = True,
-    missing: float = 0.0,
-    copies: int = 0,
-    copy_chance: float = 0.6,
-    random_state: Seed = None,
-) -> BinaryRows:
-    """Binary rows in clusters with independent columns, how hard to tell apart one number says.
-
-    Parameters
-    ----------
-    separation : float
-        D: the summed distance between two clusters' logits is D √(n_columns / 20), whatever the number of columns
-        that carry it. 30 is easy, 16 middling, 8 difficult, 4.5 hard.
-    informative : float
-        Chance of a column to differ between clusters at all.
-    identifiable : bool
-        At least 2⌈log₂K⌉ + 1 columns differ (where there are so many): with fewer no data could tell K.
-    even : bool
-        Clusters as large as one another; else in proportion to 1, 2, …, K.
-    missing : float
-        Share of the cells hidden.
-    copies : int
-        So many columns repeat another one, cell by cell with probability `copy_chance`.
-
-    Examples
-    --------
-    >>> from tacit.simulate import bernoulli_mixture
-    >>> data = bernoulli_mixture(100, 20, 3, random_state=0)
-    >>> data.rows.shape, data.frequencies.shape
-    ((100, 20), (3, 20))
-    """
-    if min(n_rows, n_columns, n_clusters) < 1 or 2 * copies > n_columns:
-        raise DataError(
-            f"n_rows={n_rows}, n_columns={n_columns}, n_clusters={n_clusters}, copies={copies}; give at least one "
-            "row, column and cluster, and at most half of the columns as copies"
-        )
-    rng = np.random.default_rng(random_state)
-    size = np.ones(n_clusters) if even else np.arange(1.0, n_clusters + 1)
-    weights = size / size.sum()
-    base = rng.uniform(-SPREAD_OF_BASE, SPREAD_OF_BASE, size=n_columns)
-    chance = rng.random(n_columns)
-    differs = chance < informative
-    if identifiable:
-        differs |= chance.argsort().argsort() < 2 * int(np.ceil(np.log2(n_clusters))) + 1
-    variance = separation * np.sqrt(n_columns / 20) / (LOGIT_TO_DISTANCE * max(int(differs.sum()), 1))
-    own = rng.normal(0.0, np.sqrt(variance), size=(n_clusters, n_columns))
-    logits = np.clip(base + own * differs, -LARGEST_LOGIT, LARGEST_LOGIT)
-    frequencies = 1 / (1 + np.exp(-logits))
-    clusters = draw_truth(n_rows, weights, rng)
-    rows = (rng.random((n_rows, n_columns)) < frequencies[clusters]).astype(np.int8)
-    mixed = rng.permutation(n_columns)
-    copied = {int(mixed[2 * at]): int(mixed[2 * at + 1]) for at in range(copies)}
-    for copy, source in copied.items():
-        rows[:, copy] = np.where(rng.random(n_rows) < copy_chance, rows[:, source], rows[:, copy])
-    rows[rng.random((n_rows, n_columns)) < missing] = -1
-    return BinaryRows(rows, clusters, weights, frequencies, copied)

@@ -1,0 +1,26 @@
+"""Data with known truth, one module per door; everything is drawn from one generator in one fixed order."""
+
+from __future__ import annotations
+
+from tacit.simulate.clusters import BinaryRows, bernoulli_mixture
+from tacit.simulate.crowds import (
+    Crowd,
+    choose_workers,
+    crowd,
+    draw_confusions,
+    draw_labels,
+    draw_truth,
+    specialist_crowd,
+)
+
+__all__ = [
+    "BinaryRows",
+    "Crowd",
+    "bernoulli_mixture",
+    "choose_workers",
+    "crowd",
+    "draw_confusions",
+    "draw_labels",
+    "draw_truth",
+    "specialist_crowd",
+]
