@@ -188,3 +188,21 @@ def test_bounds_of_the_path() -> None:
     words = Column("size", np.array(["s", "m", "l"]))
     with pytest.raises(DataError, match="'size' has 3 categories; clusters of binary rows need two"):
         cluster_path(Table(np.zeros((3, 1), np.uint8), (words,)))
+
+
+def test_a_pair_that_a_missing_class_made_alike_is_no_copy() -> None:
+    """Two columns tell two classes apart almost surely, four half as well: at K = 1 the pair stands out like a copy."""
+    rng = np.random.default_rng(3)
+    kind = rng.integers(2, size=5_000)
+    often = np.full((2, 30), 0.4)
+    often[:, :2], often[:, 2:6] = [[0.04], [0.96]], [[0.27], [0.7]]
+    codes = (rng.random((5_000, 30)) < often[kind]).astype(np.uint8)
+    table = group_rows(Table(codes, tuple(Column(n, np.array([0, 1])) for n in range(30))))
+    found = screened(table)
+    assert found.copies == ()
+    assert found.path.numbers.chosen["statistical"] == 2
+    copied = codes.copy()
+    copied[:, 20] = np.where(rng.random(5_000) < 0.6, codes[:, 21], codes[:, 20])
+    found = screened(group_rows(Table(copied, table.columns)))
+    assert [{one.column, one.copies} for one in found.copies] == [{20, 21}]
+    assert found.path.numbers.chosen["statistical"] == 2

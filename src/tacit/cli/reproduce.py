@@ -23,16 +23,19 @@ def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, q
     \b
     tacit reproduce crowd:table4              # error and seconds on two real crowds
     tacit reproduce crowd --quick             # all tables and figures of the paper, briefly
+
+    Long tables keep finished pieces in progress.jsonl: the same command goes on where it was interrupted, and more
+    repeats add to those that are there.
     """
     from tacit.reproduce import KEYS, keys_of
-    from tacit.reproduce.table import Outcome, Run, find_data, render, write_outcomes
+    from tacit.reproduce.table import Outcome, Progress, Run, find_data, render, write_outcomes
 
     chosen = keys_of(key)
     if not chosen:
         raise click.UsageError(f"there is no table or figure {key!r}; the keys are {', '.join(KEYS)}")
     talk = Talk(quiet)
     data = find_data()
-    run = Run(repeats, quick, seed, data, talk.say)
+    run = Run(repeats, quick, seed, data, talk.say, Progress(Path(out) / "progress.jsonl"))
     outcomes: dict[str, Outcome] = {}
     for name in chosen:
         begin = time.perf_counter()

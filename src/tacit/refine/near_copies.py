@@ -14,6 +14,9 @@ so explain one another's residuals, a copy is explained by its source alone. A p
     |r| > 4 × the root mean square of the other entries of each column
     |r| > 2 × the next largest entry of each column
 
+and third columns have nothing to say about it (`third_columns_speak`): while they do, a class may be missing that made
+the pair alike, and the pair waits until it is fitted.
+
 A narrow table may spend a cluster on a copy before it stands out. So the chosen fit is looked at as well: two clusters
 that differ in two columns only are no clusters by any evidence (it takes three columns to tell a hidden class from a
 dependence of two), and these two columns are a near-copy too.
@@ -49,6 +52,8 @@ SCREEN_ROWS = 20_000
 """Rows that are counted: at 20,000 the chance error of a correlation is .007, far below `LARGE`."""
 MOST_SCREENED = 3_000
 """Columns up to which pairs are counted, L × L numbers: a wider table is fitted as it is, and `screened` says so."""
+THIRD_SURE = 3.0
+"""Spreads above chance from which third columns are heard."""
 THIRD_GAP = 0.15
 TWO_GAPS = 0.8
 """Two clusters differ in two columns only when the third squared difference is below this share of the second, and
@@ -135,7 +140,20 @@ def find_near_copies(moments: PairMoments, mixture: Mixture, names: Sequence[str
     r = residual_correlation(moments, mixture)
     alone = _standing_out(r, moments.n_rows) | _standing_out(partial_correlation(r, moments.n_rows), moments.n_rows)
     pairs = [(int(left), int(right)) for left, right in np.argwhere(np.triu(alone, 1))]
+    pairs = [pair for pair in pairs if not third_columns_speak(r, moments.n_rows, *pair)]
     return _set_aside(moments, pairs, r, mixture.n_classes, names)
+
+
+def third_columns_speak(r: Floats, n_rows: Floats, i: int, j: int) -> bool:
+    """Other columns ℓ are related to columns i and j alike: Σ_ℓ r_iℓ r_jℓ is above chance, with the sign of r_ij.
+
+    A class still missing relates all columns that it sets apart. A copy inside clusters that are all there relates two.
+    """
+    others = np.ones(len(r), bool)
+    others[[i, j]] = False
+    noise = 1 / np.sqrt(np.maximum(n_rows[i, others] * n_rows[j, others], 1.0))
+    common = np.sign(r[i, j]) * float(r[i, others] @ r[j, others]) - abs(r[i, j]) * float(noise.sum())
+    return bool(common > THIRD_SURE * np.sqrt((1 + r[i, j] ** 2) * float(np.square(noise).sum())))
 
 
 def find_pair_splits(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearCopy]:

@@ -6,14 +6,18 @@ why; it is never an error and never left out in silence.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tacit import __version__
 from tacit.io.write import write_columns
 
 DATA_VARIABLE = "TACIT_DATA"
@@ -54,6 +58,33 @@ class Outcome:
     curves: Curves | None = None
 
 
+class Progress:
+    """Pieces of long runs that are done: one line of JSON each, so that an interrupted run goes on where it was.
+
+    A line cut off by the interruption is no piece, and neither is one that another version of the project wrote.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._done: dict[str, Any] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                with suppress(ValueError, KeyError):
+                    piece = json.loads(line)
+                    if piece["version"] == __version__:
+                        self._done[piece["name"]] = piece["value"]
+
+    def piece(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` gave for this name before, or gives now."""
+        if name not in self._done:
+            self._done[name] = make()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                line = {"name": name, "version": __version__, "value": self._done[name]}
+                file.write(json.dumps(line) + "\n")
+        return self._done[name]
+
+
 @dataclass(frozen=True)
 class Run:
     """How much to run: `quick` is what CI can afford, `repeats` overrides both."""
@@ -63,6 +94,11 @@ class Run:
     seed: int = 0
     data: Path | None = None
     say: Callable[[str], None] = lambda text: None
+    progress: Progress | None = None
+
+    def piece(self, name: str, make: Callable[[], Any]) -> Any:
+        """`make()`, what JSON can hold, done once: a run that was interrupted finds it again."""
+        return make() if self.progress is None else self.progress.piece(f"{name} seed={self.seed}", make)
 
     def times(self, full: int, quick: int = 1) -> int:
         """Repeats of something random."""
