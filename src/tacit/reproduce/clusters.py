@@ -14,6 +14,7 @@ _HOME = {
     "hard": "clusters_grid",
     "copies": "clusters_grid",
     "pure": "clusters_grid",
+    "chance": "clusters_chance",
     "table": "clusters_table",
 }
 
