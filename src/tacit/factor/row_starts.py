@@ -60,13 +60,18 @@ class RowView:
     def marginals(self) -> Floats:
         return marginal_table(self.sample)
 
-    def embedded(self, rank: int) -> Floats:
-        """Rows in the leading principal directions of the standardised rows (m, rank): correspondence analysis."""
-        width = len(self.marginals)
-        some = slice(0, max(int(DIRECTION_WORK / width**2), FEWEST_ROWS))
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """Mean (C,) and covariance (C, C) of the standardised rows."""
+        some = slice(0, max(int(DIRECTION_WORK / len(self.marginals) ** 2), FEWEST_ROWS))
         scaled, share = self.one_hot[some] / np.sqrt(self.marginals), self.weight[some] / self.weight[some].sum()
         mean = share @ scaled
-        spread = scaled.T @ (scaled * share[:, None]) - np.outer(mean, mean)
+        return mean, scaled.T @ (scaled * share[:, None]) - np.outer(mean, mean)
+
+    def embedded(self, rank: int) -> Floats:
+        """Rows in the leading principal directions of the standardised rows (m, rank): correspondence analysis."""
+        mean, spread = self._moments
+        width = len(mean)
         _, vectors = eigh(spread, subset_by_index=(width - rank, width - 1))
         leading = vectors[:, ::-1] / np.sqrt(self.marginals)[:, None]
         return np.asarray(self.one_hot @ leading - mean @ vectors[:, ::-1])
