@@ -3,8 +3,9 @@
 A number of clusters is chosen by comparing fits, so one that is stuck does as much harm as a wrong rule. Every K is
 started from the most gainful splits of the fit before it (`class_splits`), from many classes merged down (one chain
 of merges serves all K) and from spectral clusters; short runs, the best goes on. When the path has ended it is walked
-back: merging two classes of K + 1 sometimes beats what K found. Log-likelihoods never fall along the path: where a
-fit is below the one before, that one goes on with a class twice.
+back and forth until it rests: merging two classes of K + 1 sometimes beats what K found, and splitting what K then has
+sometimes beats K + 1. Log-likelihoods never fall along the path: where a fit is below the one before, that one goes on
+with a class twice.
 
 Fits are plain maximum likelihood: their log-likelihoods are compared with one another, and a prior's pull on each
 would be compared too. A long table is walked on a sample of its rows, and every fit then sees all rows a few times.
@@ -138,8 +139,8 @@ def cluster_path(
             callback(len(whole), whole[-1].log_likelihood)
         if until is not None and _best_so_far(whole, varying, table.total_weight):
             ended = until(whole[-1].params)
-    last = max(_numbers(whole, varying, table.total_weight).chosen[name] for name in STOPPERS) + 1
-    for at in () if ended else walk.sweep(found, names, last):
+    reach = max(_numbers(whole, varying, table.total_weight).chosen[name] for name in STOPPERS) + 1
+    for at in () if ended else walk.sweep(found, names, reach):  # fits beyond are no criterion's choice
         whole[at] = _on_all_rows(found[at], sample, table, tol, n_jobs)
     fits = _rising(whole, table, tol, n_jobs)
     kept = (ClusterFit(fit, name, entropy_of(fit.params, fit.sums)) for fit, name in zip(fits, names, strict=True))
@@ -208,8 +209,12 @@ class _Walk:
         return chain
 
     def sweep(self, found: list[Found], names: list[str], last: int) -> list[int]:
-        """Walk back and forth among the first `last` fits, each challenged by the neighbour it comes from; what rose."""
-        risen = set(range(len(found)))  # fits that their neighbours have not seen
+        """Walk back and forth among the first `last` fits, each challenged by the neighbour it comes from; what rose.
+
+        Back, two classes of the fit above are merged; forth, a class of the fit below is split. Only what has risen is
+        news to its neighbours, so the walk comes to rest.
+        """
+        risen = set(range(len(found)))
         ever: set[int] = set()
         for turn in range(MOST_TURNS):
             back = turn % 2 == 0
@@ -218,8 +223,6 @@ class _Walk:
                 if (at + 1 if back else at - 1) in news | risen and self._challenge(found, names, at, back):
                     risen.add(at)
             ever |= risen
-            if turn == 0:
-                risen = set(ever)
             if not risen:
                 break
         return sorted(ever)
