@@ -5,9 +5,9 @@
 
 Every fit is automatic (K unknown). Printed: how many of the repeats find the most frequent K, by the practical and the
 statistical rule, and the adjusted Rand index with the labels where a table has any (they are never shown to a fit):
-smallest and largest over all repeats of the practical number, and one fit of the statistical number. Beside them StepMix
-where it is installed: K = 1, 2, … until BIC has risen twice, three starts each, its K and its index. Seconds are the
-mean of one fit in CPU time on one thread, and those of StepMix's scan.
+smallest and largest over all repeats of the practical number, and one fit of the statistical number. Beside them
+StepMix where it is installed: K = 1, 2, … until BIC has risen twice, three starts each, its K and its index. Seconds
+are the mean of one fit in CPU time on one thread, and those of StepMix's scan.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _pointer(array: NDArray[Any] | None) -> ctypes.c_void_p:
 
 def _check(array: NDArray[Any], dtype: type, shape: tuple[int | None, ...], name: str) -> NDArray[Any]:
     fits = array.dtype == dtype and array.ndim == len(shape) and array.flags.c_contiguous
-    if not fits or any([want is not None and want != got for want, got in zip(shape, array.shape, strict=True)]):
+    if not fits or any(want is not None and want != got for want, got in zip(shape, array.shape, strict=True)):
         raise TypeError(
             f"{name}: want contiguous {np.dtype(dtype)} of shape {shape}, got {array.dtype} {array.shape}"
         )

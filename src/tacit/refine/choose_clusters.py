@@ -16,8 +16,8 @@ pure clusters; AIC3 and BIC charge 3d/2 and d ln(n)/2, which wide tables cannot 
 
 *Practical.* The likelihood of real tables keeps rising in small steps, because no cluster of theirs is quite pure. The
 practical number stops before the first step that gains less than a tenth of the largest, at the statistical
-number at the latest. A step may fall short of the tenth by 3 d^⅓ nats, the margin that a cluster pays above d: steps are
-not known better than that, and where one lies at the very tenth the start of a fit would decide.
+number at the latest. A step may fall short of the tenth by 3 d^⅓ nats, the margin that a cluster pays above d: steps
+are not known better than that, and where one lies at the very tenth the start of a fit would decide.
 """
 
 from __future__ import annotations

@@ -152,12 +152,13 @@ class _OwnRows:
         high = self._score(halves.high, profile) + np.log(halves.upper)
         return np.asarray(self.weight @ np.logaddexp(low, high))
 
-    def _score(self, left: Floats, right: Floats) -> Singles:
+    def _score(self, left: Floats, right: Floats) -> NDArray[np.floating]:
         """Log-likelihood ratio of the rows (n, S) under frequencies `left` against `right` (L, S)."""
         absent = np.log1p(-left) - np.log1p(-right)
         slope = (np.log(left) - np.log(right) - absent).astype(np.float32)
         score = self.one @ slope
-        return score + (absent.sum(axis=0) if self.seen is None else self.seen @ absent.astype(np.float32))
+        rest = absent.sum(axis=0) if self.seen is None else self.seen @ absent.astype(np.float32)
+        return np.asarray(score + rest)
 
     @cached_property
     def _whole(self) -> tuple[Floats, Floats]:
@@ -180,7 +181,7 @@ def _standardised(one: Singles, seen: Singles | None, profile: Floats) -> Single
     at_one = profile.astype(np.float32)
     scale = np.sqrt(np.maximum(at_one * (1 - at_one), 1e-3)).astype(np.float32)
     residual = (one - at_one) / scale
-    return residual if seen is None else residual * seen
+    return np.asarray(residual if seen is None else residual * seen, np.float32)
 
 
 def leading_direction(residual: Singles, weight: Floats) -> Singles:
