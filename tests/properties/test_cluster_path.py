@@ -10,9 +10,11 @@ import pytest
 
 from tacit.data.table import Column, Table, group_rows
 from tacit.engine.memory import MemoryEngine, posterior_of
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
-from tacit.refine.class_splits import entropy_of, plain_steps, split_classes, with_split, with_twin
+from tacit.refine.class_splits import LEAST_SHARE, entropy_of, plain_steps, split_classes, with_split, with_twin
 from tacit.refine.cluster_path import ClusterPath, cluster_path, most_clusters
+from tacit.refine.merge_down import merge_down, single_merges
 from tacit.refine.near_copies import Screened, find_near_copies, pair_moments, screened_path, without_columns
 from tacit.simulate import bernoulli_mixture
 
@@ -101,6 +103,36 @@ def test_a_split_gains_in_the_mixture_at_least_what_it_gains_in_its_class() -> N
         assert whole - fit.log_likelihood >= split.gain - 0.5  # rows below the least share are left out of the gain
     twin = plain_steps(table, 3).expect(with_twin(fit.mixture)).log_likelihood
     assert twin == pytest.approx(fit.log_likelihood, rel=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_the_gain_of_a_split_is_that_of_two_classes_on_the_rows_of_one(missing: float) -> None:
+    table = bernoulli_mixture(300, 20, 4, separation=30, missing=missing, random_state=7).coded()
+    fit = cluster_path(table, most=2).fits[-1]
+    posterior, _ = posterior_of(MemoryEngine(table, 1), fit.mixture)
+    weight = np.ones(table.n_rows) if table.row_weight is None else table.row_weight
+    splits = split_classes(table, fit.mixture, posterior, np.random.default_rng(0))
+    assert len(splits) == 2
+    for split in splits:
+        share = posterior[:, split.which]
+        own = replace(table.take(share > LEAST_SHARE), row_weight=(share * weight)[share > LEAST_SHARE])
+        alone = Mixture(np.ones(1), fit.mixture.table[:, [split.which]], table.first)
+        exact = (
+            plain_steps(own, 2).expect(split.halves).log_likelihood - plain_steps(own, 1).expect(alone).log_likelihood
+        )
+        assert split.gain == pytest.approx(exact, rel=1e-4)
+        assert split.gain > 0
+
+
+def test_the_cheapest_merge_is_the_one_of_the_chain() -> None:
+    table = bernoulli_mixture(300, 20, 4, separation=30, random_state=8).coded()
+    sums = cluster_path(table, most=5, least=5).at(5).refined.sums
+    counts, totals = sums.table + 1e-9, sums.totals + 1e-9
+    tried = list(single_merges(counts, totals, table.first, 3))
+    assert len(tried) == 3
+    chain = merge_down(counts, totals, table.first, 4)
+    assert all(np.allclose(np.sort(one), np.sort(other)) for one, other in zip(tried[0], chain, strict=True))
+    assert all(totals_left.sum() == pytest.approx(totals.sum()) for _, totals_left in tried)
 
 
 def test_entropy_without_a_pass_is_that_of_the_posterior() -> None:

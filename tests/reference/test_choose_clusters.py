@@ -44,8 +44,10 @@ def test_what_each_criterion_chooses() -> None:
 
 
 def test_practical_stops_before_the_first_small_step() -> None:
-    path = np.cumsum([-5000, 1000, 400, 99, 500, 150])
-    assert practical_number(path, 6) == 3  # 99 is below a tenth of 1000, whatever comes after
+    path = np.cumsum([-5000, 1000, 400, 90, 500, 150])
+    assert practical_number(path, 6) == 3  # 90 is below a tenth of 1000, whatever comes after
+    assert practical_number(path, 6, margin=9.0) == 3
+    assert practical_number(path, 6, margin=11.0) == 6  # by less than a step is known: it counts
     assert practical_number(path, 2) == 2  # never beyond the statistical number
     assert practical_number(path, 1) == 1
     assert practical_number(path[:1], 1) == 1

@@ -66,20 +66,18 @@ class MemoryEngine:
     def sums(self, params: Mixture) -> Sums:
         """Blocks are added in order into their part, parts in order: the same bits on every engine."""
         log_weights, log_table = params.log_weights(), self.rows_.spread(params.log_table())
-        log_likelihood, totals, table = 0.0, np.zeros(params.n_classes), np.zeros_like(log_table)
-        for begin in range(0, self.n_rows, PART_ROWS):
-            end = min(begin + PART_ROWS, self.n_rows)
-            part = kernels.mixture_sums(
-                self.rows_.cells(begin, end),
-                log_weights,
-                log_table,
-                row_weight=self.rows_.weights(begin, end),
-                threads=self.threads,
-            )
+        log_likelihood, totals, table = self._part(0, log_weights, log_table)
+        for begin in range(PART_ROWS, self.n_rows, PART_ROWS):
+            part = self._part(begin, log_weights, log_table)
             log_likelihood += part[0]
             totals += part[1]
             table += part[2]
         return Sums(log_likelihood, totals, self.rows_.gather(table))
+
+    def _part(self, begin: int, log_weights: Floats, log_table: Floats) -> tuple[float, Floats, Floats]:
+        end = min(begin + PART_ROWS, self.n_rows)
+        cells, weight = self.rows_.cells(begin, end), self.rows_.weights(begin, end)
+        return kernels.mixture_sums(cells, log_weights, log_table, row_weight=weight, threads=self.threads)
 
     def rows(self, params: Mixture, sink: Sink) -> None:
         """Hands the posterior (rows, F) and log-likelihood (rows,) of each part to `sink`, in order."""

@@ -31,6 +31,8 @@ DENSE_CELLS = 2_000_000
 """Numbers the one-hot rows may hold, for tables with very many categories."""
 DIRECTION_WORK = 5e7
 """Multiplications spent on the principal directions: all of these rows when categories are few, else some."""
+COMMON_RANK = 24
+"""Principal directions that are found at once."""
 FEWEST_ROWS = 500
 """Rows that the directions see however many categories there are."""
 SPREAD_ROWS = 500
@@ -60,14 +62,27 @@ class RowView:
     def marginals(self) -> Floats:
         return marginal_table(self.sample)
 
-    def embedded(self, rank: int) -> Floats:
-        """Rows in the leading principal directions of the standardised rows (m, rank): correspondence analysis."""
-        width = len(self.marginals)
-        some = slice(0, max(int(DIRECTION_WORK / width**2), FEWEST_ROWS))
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """Mean (C,) and covariance (C, C) of the standardised rows."""
+        some = slice(0, max(int(DIRECTION_WORK / len(self.marginals) ** 2), FEWEST_ROWS))
         scaled, share = self.one_hot[some] / np.sqrt(self.marginals), self.weight[some] / self.weight[some].sum()
         mean = share @ scaled
-        spread = scaled.T @ (scaled * share[:, None]) - np.outer(mean, mean)
-        _, vectors = eigh(spread, subset_by_index=(width - rank, width - 1))
+        return mean, scaled.T @ (scaled * share[:, None]) - np.outer(mean, mean)
+
+    def embedded(self, rank: int) -> Floats:
+        """Rows in the leading principal directions of the standardised rows (m, rank): correspondence analysis."""
+        points = self._points if rank <= self._points.shape[1] else self._embed(rank)
+        return points[:, :rank]
+
+    @cached_property
+    def _points(self) -> Floats:
+        """Directions are found together: a few cost what one does, and a path of fits asks for them K by K."""
+        return self._embed(min(COMMON_RANK, len(self.marginals)))
+
+    def _embed(self, rank: int) -> Floats:
+        mean, spread = self._moments
+        _, vectors = eigh(spread, subset_by_index=(len(mean) - rank, len(mean) - 1))
         leading = vectors[:, ::-1] / np.sqrt(self.marginals)[:, None]
         return np.asarray(self.one_hot @ leading - mean @ vectors[:, ::-1])
 

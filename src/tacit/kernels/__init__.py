@@ -70,7 +70,8 @@ def _library() -> ctypes.CDLL:
 
 
 def _pointer(array: NDArray[Any] | None) -> ctypes.c_void_p:
-    return ctypes.c_void_p(None if array is None else array.ctypes.data)
+    # `array.ctypes` would build an object for every call; small tables make thousands of calls a second
+    return ctypes.c_void_p(None if array is None else array.__array_interface__["data"][0])
 
 
 def _check(array: NDArray[Any], dtype: type, shape: tuple[int | None, ...], name: str) -> NDArray[Any]:
@@ -103,8 +104,9 @@ def _width(n_classes: int) -> int:
 def _padded(array: Floats, width: int, fill: float) -> Floats:
     if array.shape[-1] == width:
         return np.ascontiguousarray(array)
-    out = np.full((*array.shape[:-1], width), fill)
+    out = np.empty((*array.shape[:-1], width))
     out[..., : array.shape[-1]] = array
+    out[..., array.shape[-1] :] = fill
     return out
 
 

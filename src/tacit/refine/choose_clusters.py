@@ -16,7 +16,8 @@ pure clusters; AIC3 and BIC charge 3d/2 and d ln(n)/2, which wide tables cannot 
 
 *Practical.* The likelihood of real tables keeps rising in small steps, because no cluster of theirs is quite pure. The
 practical number stops before the first step that gains less than a tenth of the largest, at the statistical
-number at the latest.
+number at the latest. A step may fall short of the tenth by 3 d^⅓ nats, the margin that a cluster pays above d: steps
+are not known better than that, and where one lies at the very tenth the start of a fit would decide.
 """
 
 from __future__ import annotations
@@ -57,8 +58,12 @@ class PathNumbers:
 
 def statistical_charge(n_columns: int) -> float:
     """Nats that a cluster must gain: d + 3 d^⅓, d = columns + 1."""
-    d = n_columns + 1
-    return float(d + TW_SHARE * np.cbrt(d))
+    return n_columns + 1 + chance_margin(n_columns)
+
+
+def chance_margin(n_columns: int) -> float:
+    """3 d^⅓ nats, what chance may add to a step beyond its mean."""
+    return float(TW_SHARE * np.cbrt(n_columns + 1))
 
 
 def path_criteria(log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float) -> dict[str, Floats]:
@@ -76,10 +81,10 @@ def path_criteria(log_likelihood: Floats, entropy: Floats, n_columns: int, n_row
     }
 
 
-def practical_number(log_likelihood: Floats, statistical: int) -> int:
-    """The K before the first step that gains less than a tenth of the largest; at most the statistical K."""
+def practical_number(log_likelihood: Floats, statistical: int, margin: float = 0.0) -> int:
+    """The K before the first step below a tenth of the largest, by more than `margin` nats; at most the statistical."""
     steps = np.diff(log_likelihood)[: statistical - 1]
-    small = np.flatnonzero(steps < SMALL_STEP * steps.max()) if len(steps) else steps
+    small = np.flatnonzero(steps < SMALL_STEP * steps.max() - margin) if len(steps) else steps
     return int(small[0]) + 1 if len(small) else statistical
 
 
@@ -87,7 +92,7 @@ def number_clusters(log_likelihood: Floats, entropy: Floats, n_columns: int, n_r
     """All criteria of a path, and what they choose; of equals the smaller K."""
     values = path_criteria(log_likelihood, entropy, n_columns, n_rows)
     chosen = {name: int(np.argmin(value)) + 1 for name, value in values.items()}
-    chosen["practical"] = practical_number(log_likelihood, chosen["statistical"])
+    chosen["practical"] = practical_number(log_likelihood, chosen["statistical"], chance_margin(n_columns))
     columns: dict[str, list[int] | list[float]] = {
         "n_components": list(range(1, len(log_likelihood) + 1)),
         "log_likelihood": log_likelihood.tolist(),

@@ -11,14 +11,14 @@ that carry most of it, and from a row that pulls others to its side.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums
-from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, normalise_tables
-from tacit.refine.em import em
+from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture
 from tacit.refine.tables import Prior, TableSteps
 
 SPLIT_PASSES = 6
@@ -79,24 +79,109 @@ def _split(
     rows = np.flatnonzero(membership > LEAST_SHARE)
     if share[rows].sum() < LEAST_ROWS or len(rows) < 2:
         return None
-    own = replace(table, codes=np.ascontiguousarray(table.codes[rows]), row_weight=share[rows], pattern_of=None)
-    profile = mixture.table[:, which]
-    residual = residuals(own, profile)
-    steps = plain_steps(own, 2)
-    alone = steps.expect(Mixture(np.ones(1), profile[:, None], table.first)).log_likelihood
-    leading = leading_direction(residual, share[rows])
-    ways = (leading, few_columns(leading), pulling_row(residual, share[rows], draw))
-    sides = [residual @ way for way in ways]
-    tried = [em(steps, _halves(own, profile, side), max_iter=SPLIT_PASSES, tol=0.0) for side in sides]
-    best = max(tried, key=lambda one: one.log_likelihood)
-    return Split(which, best.log_likelihood - alone, best.params)
+    own = _OwnRows.of(table, rows, share[rows], mixture.table[1::2, which])
+    leading = leading_direction(own.residual, own.weight)
+    ways = (leading, few_columns(leading), pulling_row(own.residual, own.weight, draw))
+    upper = np.stack([own.residual @ way > 0 for way in ways], axis=1).astype(np.float32)
+    halves = own.maximise(upper, 1.0)  # each leans a little, by a row, to the class they came from
+    for _ in range(SPLIT_PASSES):
+        halves = own.maximise(own.upper_share(halves), 0.0)
+    gain = own.gains(halves)
+    best = int(np.argmax(gain))
+    return Split(which, float(gain[best]), halves.mixture(best, table.first))
 
 
-def residuals(table: Table, profile: Floats) -> Singles:
-    """Standardised residuals (n, L) of binary rows around a class profile (C,); a gap is zero."""
-    at_one = profile[1::2].astype(np.float32)
+@dataclass(frozen=True)
+class _Halves:
+    """Several ways to halve a class: share of the upper half (S,), frequencies of both (L, S)."""
+
+    upper: Floats
+    low: Floats
+    high: Floats
+
+    def mixture(self, way: int, first: NDArray[np.int32]) -> Mixture:
+        table = np.empty((2 * len(self.low), 2))
+        table[1::2] = np.stack([self.low[:, way], self.high[:, way]], axis=1)
+        table[0::2] = 1 - table[1::2]
+        return Mixture(np.array([1 - self.upper[way], self.upper[way]]), table, first)
+
+
+@dataclass(frozen=True)
+class _OwnRows:
+    """The rows of one class: what they say (n, L) in single precision, their weights (n,), the class profile (L,).
+
+    EM of two classes needs products with these arrays alone, and all ways to halve share them. Single precision is
+    enough to rank: log-likelihoods are taken relative to the class, so that large numbers never meet.
+    """
+
+    one: Singles
+    seen: Singles | None  # None: no gaps
+    residual: Singles
+    weight: Floats
+    profile: Floats
+
+    @classmethod
+    def of(cls, table: Table, rows: NDArray[np.intp], weight: Floats, profile: Floats) -> _OwnRows:
+        some = replace(table, codes=table.codes[rows], row_weight=weight, pattern_of=None)
+        one = (some.codes == 1).astype(np.float32)
+        seen = None if some.present.all() else some.present.astype(np.float32)
+        kept = np.clip(profile, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
+        return cls(one, seen, _standardised(one, seen, kept), weight, kept)
+
+    def maximise(self, upper: Singles, pseudo_rows: float) -> _Halves:
+        """The halves made by memberships in the upper one (n, S), `pseudo_rows` of the class profile in each."""
+        mine = upper * self.weight.astype(np.float32)[:, None]
+        totals = mine.sum(axis=0, dtype=np.float64)
+        whole, (all_ones, all_seen) = float(self.weight.sum()), self._whole
+        ones = (self.one.T @ mine).astype(np.float64)
+        seen = np.broadcast_to(totals, ones.shape) if self.seen is None else (self.seen.T @ mine).astype(np.float64)
+        high = _frequency(ones, seen, self.profile, pseudo_rows)
+        low = _frequency(all_ones[:, None] - ones, all_seen[:, None] - seen, self.profile, pseudo_rows)
+        share = (totals + pseudo_rows) / (whole + 2 * pseudo_rows)
+        return _Halves(np.clip(share, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR), low, high)
+
+    def upper_share(self, halves: _Halves) -> Singles:
+        """Memberships in the upper half (n, S)."""
+        score = self._score(halves.high, halves.low) + np.log(halves.upper / (1 - halves.upper)).astype(np.float32)
+        return np.asarray(1 / (1 + np.exp(np.clip(-score, -60, 60))), np.float32)
+
+    def gains(self, halves: _Halves) -> Floats:
+        """Nats that the halves gain over the class (S,)."""
+        profile = self.profile[:, None]
+        low = self._score(halves.low, profile) + np.log(1 - halves.upper)
+        high = self._score(halves.high, profile) + np.log(halves.upper)
+        return np.asarray(self.weight @ np.logaddexp(low, high))
+
+    def _score(self, left: Floats, right: Floats) -> NDArray[np.floating]:
+        """Log-likelihood ratio of the rows (n, S) under frequencies `left` against `right` (L, S)."""
+        absent = np.log1p(-left) - np.log1p(-right)
+        slope = (np.log(left) - np.log(right) - absent).astype(np.float32)
+        score = self.one @ slope
+        rest = absent.sum(axis=0) if self.seen is None else self.seen @ absent.astype(np.float32)
+        return np.asarray(score + rest)
+
+    @cached_property
+    def _whole(self) -> tuple[Floats, Floats]:
+        """Ones and observed cells of each column (L,), with weights."""
+        weight = self.weight.astype(np.float32)
+        ones = (self.one.T @ weight).astype(np.float64)
+        seen = np.full(len(ones), self.weight.sum()) if self.seen is None else self.seen.T @ weight
+        return ones, seen.astype(np.float64)
+
+
+def _frequency(ones: Floats, seen: Floats, profile: Floats, pseudo_rows: float) -> Floats:
+    """Shares of ones (L, S); where a half shows nothing, the profile of the class."""
+    least = pseudo_rows + 1e-6
+    share = (np.maximum(ones, 0.0) + least * profile[:, None]) / (np.maximum(seen, 0.0) + least)
+    return np.asarray(np.clip(share, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR))
+
+
+def _standardised(one: Singles, seen: Singles | None, profile: Floats) -> Singles:
+    """Standardised residuals (n, L) of binary rows around a class profile (L,); a gap is zero."""
+    at_one = profile.astype(np.float32)
     scale = np.sqrt(np.maximum(at_one * (1 - at_one), 1e-3)).astype(np.float32)
-    return np.asarray(np.where(table.present, ((table.codes == 1) - at_one) / scale, 0), np.float32)
+    residual = (one - at_one) / scale
+    return np.asarray(residual if seen is None else residual * seen, np.float32)
 
 
 def leading_direction(residual: Singles, weight: Floats) -> Singles:
@@ -133,20 +218,3 @@ def entropy_of(mixture: Mixture, sums: Sums) -> float:
     """Entropy of the rows' memberships, in nats: ℓ minus the expected complete log-likelihood, no pass needed."""
     complete = sums.totals @ mixture.log_weights() + (sums.table * mixture.log_table()).sum()
     return max(float(sums.log_likelihood - complete), 0.0)
-
-
-def _halves(own: Table, profile: Floats, side: Singles) -> Mixture:
-    """Two classes from the signs of a score (n,), each leaning a little to the class they came from."""
-    weight = own.row_weight
-    assert weight is not None
-    upper = np.where(side > 0, weight, 0.0)
-    shares = np.stack([weight - upper, upper])
-    ones = shares @ np.where(own.present, own.codes == 1, False).astype(np.float64)
-    seen = shares @ own.present.astype(np.float64)
-    at_one = (ones + profile[1::2]) / (seen + 1)
-    table = np.empty((int(own.first[-1]), 2))
-    table[1::2] = at_one.T
-    table[0::2] = 1 - at_one.T
-    totals = shares.sum(axis=1) + 1
-    table = np.clip(table, PROBABILITY_FLOOR, 1.0)
-    return Mixture(totals / totals.sum(), normalise_tables(table, own.first), own.first)

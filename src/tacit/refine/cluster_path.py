@@ -3,8 +3,9 @@
 A number of clusters is chosen by comparing fits, so one that is stuck does as much harm as a wrong rule. Every K is
 started from the most gainful splits of the fit before it (`class_splits`), from many classes merged down (one chain
 of merges serves all K) and from spectral clusters; short runs, the best goes on. When the path has ended it is walked
-back: merging two classes of K + 1 sometimes beats what K found. Log-likelihoods never fall along the path: where a
-fit is below the one before, that one goes on with a class twice.
+back and forth until it rests: merging two classes of K + 1 sometimes beats what K found, and splitting what K then has
+sometimes beats K + 1. Log-likelihoods never fall along the path: where a fit is below the one before, that one goes on
+with a class twice.
 
 Fits are plain maximum likelihood: their log-likelihoods are compared with one another, and a prior's pull on each
 would be compared too. A long table is walked on a sample of its rows, and every fit then sees all rows a few times.
@@ -24,10 +25,10 @@ from tacit.engine.mixture import Floats, Mixture, normalise_tables
 from tacit.errors import DataError
 from tacit.factor.row_starts import cell_counts, spectral_clusters, spread_rows
 from tacit.factor.table_pool import MOST_CELLS, Sample, draw_sample
-from tacit.refine.choose_clusters import PathNumbers, number_clusters
+from tacit.refine.choose_clusters import PathNumbers, number_clusters, statistical_charge
 from tacit.refine.class_splits import entropy_of, plain_steps, split_classes, with_split, with_twin
 from tacit.refine.em import Refined, em
-from tacit.refine.merge_down import MERGE_ROWS, merge_down
+from tacit.refine.merge_down import MERGE_ROWS, merge_down, single_merges
 from tacit.refine.starts import Entrant, go_on, halve
 
 MOST_CLUSTERS = 24
@@ -51,9 +52,18 @@ N_SPLITS = 2
 ROUNDS = (4, 8)
 """Passes after which the better half of the starts stays."""
 BACK_PASSES = 8
-"""Passes by which a merged fit must have overtaken, or come within `NEAR` of, the fit it challenges."""
-NEAR = 2.0
-"""Nats below which a challenger is still worth finishing."""
+"""Passes by which a challenger must have overtaken, or come near, the fit that is there."""
+NEAR_SHARE = 0.25
+"""A challenger that is below by less than this share of what a cluster must gain is still worth finishing."""
+RISE = 0.1
+"""Nats by which a fit must rise for its neighbours to look at it again."""
+MOST_TURNS = 9
+"""How often the path is walked back and forth at the most; on real tables it comes to rest before."""
+N_MERGES = 2
+"""Merges of the fit above that are tried at each K on the way back."""
+MORE_DRAWS = 9
+"""Spectral starts beyond the first, divided by K: where clusters are few starts are cheap, and all that follows stands
+on them, near-copies too."""
 
 Found = Refined[Mixture, Sums]
 
@@ -129,7 +139,8 @@ def cluster_path(
             callback(len(whole), whole[-1].log_likelihood)
         if until is not None and _best_so_far(whole, varying, table.total_weight):
             ended = until(whole[-1].params)
-    for at in () if ended else walk.back(found, names):
+    reach = max(_numbers(whole, varying, table.total_weight).chosen[name] for name in STOPPERS) + 1
+    for at in () if ended else walk.sweep(found, names, reach):  # fits beyond are no criterion's choice
         whole[at] = _on_all_rows(found[at], sample, table, tol, n_jobs)
     fits = _rising(whole, table, tol, n_jobs)
     kept = (ClusterFit(fit, name, entropy_of(fit.params, fit.sums)) for fit, name in zip(fits, names, strict=True))
@@ -162,6 +173,7 @@ class _Walk:
     def __init__(self, sample: Sample, last: int, max_iter: int, tol: float, seed: int, n_jobs: int | None) -> None:
         self.sample, self.rows, self.last = sample, sample.table, last
         self.max_iter, self.tol, self.n_jobs = max_iter, tol, n_jobs
+        self.near = NEAR_SHARE * statistical_charge(sample.table.n_columns)
         self.rng = np.random.default_rng(seed)
 
     def step(self, before: Found | None, number: int) -> tuple[str, Found]:
@@ -175,13 +187,12 @@ class _Walk:
         return raced.name, raced.refined
 
     def _starts(self, before: Found, number: int) -> Iterator[tuple[str, Mixture]]:
-        posterior, _ = posterior_of(MemoryEngine(self.rows, self.n_jobs), before.params)
-        for rank, split in enumerate(split_classes(self.rows, before.params, posterior, self.rng)[:N_SPLITS]):
-            yield f"split {rank + 1}", with_split(before.params, split)
+        yield from self._split(before)
         if number in self._chain:
             yield "merged", self._chain[number]
         if int(self.rows.first[-1]) <= MOST_CELLS:
-            yield "spectral", spectral_clusters(self.sample.view, number, self.rng)
+            for draw in range(1 + MORE_DRAWS // number):
+                yield f"spectral {draw + 1}", spectral_clusters(self.sample.view, number, self.rng)
 
     @cached_property
     def _chain(self) -> dict[int, Mixture]:
@@ -197,21 +208,47 @@ class _Walk:
             chain[number] = _from_counts(counts, weights, rows)
         return chain
 
-    def back(self, found: list[Found], names: list[str]) -> list[int]:
-        """Walk the path back: two classes of the next fit merged, kept where that beats what is there; what changed."""
-        changed = []
-        for at in range(len(found) - 2, 0, -1):
-            steps = plain_steps(self.rows, at + 1, self.n_jobs)
-            upper = found[at + 1].sums
-            counts, weights = merge_down(upper.table + 1e-9, upper.totals + 1e-9, self.rows.first, at + 1)
-            start = _from_counts(counts, weights, self.rows)
+    def sweep(self, found: list[Found], names: list[str], last: int) -> list[int]:
+        """Walk back and forth among the first `last` fits, each challenged by the neighbour it comes from; what rose.
+
+        Back, two classes of the fit above are merged; forth, a class of the fit below is split. Only what has risen is
+        news to its neighbours, so the walk comes to rest.
+        """
+        risen = set(range(len(found)))
+        ever: set[int] = set()
+        for turn in range(MOST_TURNS):
+            back = turn % 2 == 0
+            news, risen = risen, set()
+            for at in range(min(last, len(found) - 1) - 1, 0, -1) if back else range(2, min(last, len(found))):
+                if (at + 1 if back else at - 1) in news | risen and self._challenge(found, names, at, back):
+                    risen.add(at)
+            ever |= risen
+            if not risen:
+                break
+        return sorted(ever)
+
+    def _challenge(self, found: list[Found], names: list[str], at: int, back: bool) -> bool:
+        """Start the fit at `at` from its neighbour above, merged, or below, split; true when it has risen by that."""
+        steps = plain_steps(self.rows, at + 1, self.n_jobs)
+        held = found[at].log_likelihood
+        starts = self._merged(found[at + 1]) if back else self._split(found[at - 1])
+        for name, start in starts:
             tried = em(steps, start, max_iter=BACK_PASSES, tol=self.tol, accelerate=True)
-            if tried.log_likelihood > found[at].log_likelihood - NEAR:
+            if tried.log_likelihood > found[at].log_likelihood - self.near:
                 tried = go_on(steps, tried, self.max_iter, tol=self.tol, accelerate=True)
             if tried.log_likelihood > found[at].log_likelihood:
-                found[at], names[at] = tried, "merged back"
-                changed.append(at)
-        return changed
+                found[at], names[at] = tried, name
+        return found[at].log_likelihood > held + RISE
+
+    def _split(self, before: Found) -> Iterator[tuple[str, Mixture]]:
+        posterior, _ = posterior_of(MemoryEngine(self.rows, self.n_jobs), before.params)
+        for rank, split in enumerate(split_classes(self.rows, before.params, posterior, self.rng)[:N_SPLITS]):
+            yield f"split {rank + 1}", with_split(before.params, split)
+
+    def _merged(self, upper: Found) -> Iterator[tuple[str, Mixture]]:
+        sums = upper.sums
+        for counts, weights in single_merges(sums.table + 1e-9, sums.totals + 1e-9, self.rows.first, N_MERGES):
+            yield "merged back", _from_counts(counts, weights, self.rows)
 
 
 def _from_counts(counts: Floats, weights: Floats, rows: Table) -> Mixture:

@@ -86,6 +86,20 @@ def merge_down(
     return np.ascontiguousarray(counts[:, alive]), weights[alive]
 
 
+def single_merges(
+    counts: Floats, weights: Floats, first: NDArray[np.int32], number: int
+) -> Iterator[tuple[Floats, Floats]]:
+    """The `number` cheapest ways to merge two classes, as `merge_down` would, the cheapest first."""
+    left, right = np.triu_indices(len(weights), 1)
+    cost = _losses(counts, weights, _worth(counts, weights, first), first, left, right)
+    for pair in np.argsort(cost, kind="stable")[:number]:
+        kept, gone = left[pair], right[pair]
+        merged, totals = counts.copy(), weights.copy()
+        merged[:, kept] += merged[:, gone]
+        totals[kept] += totals[gone]
+        yield np.delete(merged, gone, axis=1), np.delete(totals, gone)
+
+
 def _losses(
     counts: Floats,
     weights: Floats,

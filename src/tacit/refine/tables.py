@@ -8,6 +8,7 @@ maximum likelihood. The M-step is then one addition and one normalisation.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +41,16 @@ class TableSteps:
     first: NDArray[np.int32]
     n_cells: int
 
+    @cached_property
+    def _no_prior(self) -> bool:
+        return not (self.prior.table.any() or self.prior.weights.any())
+
     def expect(self, params: Mixture) -> Sums:
         return self.engine.sums(params)
 
     def objective(self, params: Mixture, sums: Sums) -> float:
+        if self._no_prior:
+            return sums.log_likelihood
         table = (self.prior.table * params.log_table()).sum() + (self.prior.weights * params.log_weights()).sum()
         return sums.log_likelihood + float(table)
 
