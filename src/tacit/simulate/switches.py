@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tacit.errors import DataError
 
 Floats = NDArray[np.float64]
-Bits = NDArray[np.int8]
+Bits = NDArray[np.int64]
 Seed = int | np.random.Generator | None
 
 MEANS = (0.2, 0.4)
@@ -72,4 +72,4 @@ def draw_switches(n: int, d: int, rng: np.random.Generator) -> Bits:
     Q = Q * np.sign(np.diag(triangle))  # Haar measure: qr alone prefers some rotations
     spread = np.sqrt(rng.random(d))
     r = a + (rng.standard_normal((n, d)) * spread) @ Q.T
-    return np.asarray(r > THRESHOLD, np.int8)
+    return np.asarray(r > THRESHOLD, np.int64)
