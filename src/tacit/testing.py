@@ -137,7 +137,8 @@ def check_probabilities(model: LatentModel, data: Any) -> None:
     rows = _rows(data)
     if not hasattr(model, "predict_proba"):  # switches: each has its own probability
         beliefs = model.transform(rows)
-        assert ((beliefs >= 0) & (beliefs <= 1)).all() and beliefs.shape == model.predict(rows).shape
+        assert ((beliefs >= 0) & (beliefs <= 1)).all()
+        assert beliefs.shape == model.predict(rows).shape
         return
     beliefs = model.predict_proba(rows)
     assert ((beliefs >= 0) & (beliefs <= 1)).all()

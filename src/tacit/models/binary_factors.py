@@ -28,9 +28,16 @@ from tacit.refine.switch_baselines import alternating_least_squares, weighted_le
 from tacit.refine.switch_race import raced_params, start_params
 from tacit.refine.switch_start import SpectralStart, estimate_noise, estimate_number, spectral_start
 from tacit.refine.switches import (
-    MOST_SWITCHES, NOISE_FLOOR, SwitchParams, SwitchSums, choose_states, first_params, most_likely, posterior,
+    MOST_SWITCHES,
+    NOISE_FLOOR,
+    SwitchParams,
+    SwitchSums,
+    choose_states,
+    first_params,
+    most_likely,
+    posterior,
     refine_switches,
-)  # fmt: skip
+)
 
 Floats = NDArray[np.float64]
 Search = Literal["auto", "newton", "power", "independent"]
@@ -141,7 +148,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 start, params, notes = self._start(matrix.values, d, seen, hashes)
             with clock.stage("refine"):
                 refined = self._polish(matrix.values, params)
-        self._clock = clock
+        self._clock, self._seen, self._hashes = clock, seen, hashes
         self._keep(matrix, start, refined, count, notes)
         self._warn_limit(self.max_iter if self.refine == "em" else 0)
         return self
@@ -171,8 +178,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         if self.search == "independent":
             sigma2 = estimate_noise(seen, d) if self.noise is None else self.noise**2
             found = factor_independent(X, d, sigma2, rng=rng)
-            told = f"independent switches: {found.residual:.0%} of the centred tensor is left over"
-            return None, first_params(found.W, found.share, sigma2), [told]
+            left = f"independent switches: {found.residual:.0%} of the centred tensor is left over"
+            return None, first_params(found.W, found.share, sigma2), [left]
         start = spectral_start(
             X, d, sigma=self.noise, search=self.search, filter_=None if self.filter == "auto" else self.filter,
             split=self.split, rng=rng, hashes=hashes, spectrum_=seen,
@@ -289,8 +296,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
             examination = examine_switches(
-                self._params, self._start_kept, n=self._matrix.n_rows, names=[str(name) for name in self._names],
-                converged=self.converged_,
+                self._matrix.values, self._params, self._start_kept, self._seen, self._hashes,
+                converged=self.converged_, seed=self._seed(),
             )  # fmt: skip
         return make_report(examination, self._notes, self._clock)
 
@@ -312,7 +319,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     def _check_options(self) -> None:
         for name, known in (("search", Search), ("filter", Filter)):
             if getattr(self, name) not in get_args(known):
-                raise DataError(f"{name}={getattr(self, name)!r} is not there; give one of {', '.join(get_args(known))}")
+                raise DataError(
+                    f"{name}={getattr(self, name)!r} is not there; give one of {', '.join(get_args(known))}"
+                )
         if self.refine is not None and self.refine not in get_args(Refine):
             raise DataError(f"refine={self.refine!r} is not there; give one of {', '.join(get_args(Refine))}, or None")
         if self.noise is not None and not 0 <= self.noise < np.inf:
@@ -325,7 +334,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         if hasattr(self, "_matrix"):  # the report travels, so that the data need not
             self.report_  # noqa: B018
         state = dict(super().__getstate__())
-        for name in ("_matrix", "_start_kept", "_clock"):
+        for name in ("_matrix", "_start_kept", "_seen", "_hashes", "_clock"):
             state.pop(name, None)
         return state
 
