@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.factor.n_switches import TRACY_WIDOM, threshold
-from tacit.factor.switches import sample_rows, score
+from tacit.factor.switches import KS_NULL, sample_rows, score
 from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
 from tacit.refine.switch_start import SpectralStart, spectral_start
@@ -142,7 +142,7 @@ def _examine_candidates(examiner: Examiner, start: SpectralStart) -> None:
     examiner.quantities |= {
         "candidates": len(found.scores),
         "scores": chosen.tolist(),
-        "score_null_level": 1.63 / np.sqrt(max(found.n_scored, 1)),  # a true switch exceeds it once in a hundred
+        "score_null_level": KS_NULL / np.sqrt(max(found.n_scored, 1)),  # a true switch exceeds it once in a hundred
         "next_score": float(rest.min()) if len(rest) else None,
         "newton_condition": found.pairs.condition[found.chosen].tolist(),
         "eigenvalue_gap": float(np.diff(np.sort(found.pairs.eigenvalues)).min()) if len(found.scores) > 1 else None,
@@ -271,8 +271,8 @@ def _examine_halves(
     if change[worst] > UNSTABLE:
         examiner.doubt(
             "caution",
-            f"Half of the rows alone give switch {worst} other weights (a change of {min(change[worst], 10):.0%}): there "
-            "are too few rows for so many switches and so much noise; bring more rows.",
+            f"Half of the rows alone give switch {worst} other weights (a change of {min(change[worst], 10):.0%}): "
+            "there are too few rows for so many switches and so much noise; bring more rows.",
         )
 
 

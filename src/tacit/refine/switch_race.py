@@ -1,6 +1,7 @@
 """Which candidates are the switches, when noise blurs their scores: several picks, judged by likelihood.
 
-Scores of true and false candidates overlap when the two bumps of a switch do. Picks with jittered scores climb on a
+Scores of true and false candidates overlap when the two bumps of a switch do, and a true vector that is badly estimated
+scores badly. Picks with jittered scores climb on a
 sample of rows by successive halving; the best by likelihood is the start.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.factor.switches import choose_all, weights_of
+from tacit.factor.switches import KS_NULL, choose_all, weights_of
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.switch_start import SpectralStart
 from tacit.refine.switches import (
@@ -23,14 +24,16 @@ from tacit.refine.switches import (
 
 Floats = NDArray[np.float64]
 
-PICKS = 16
+PICKS = 24
 """Sets of candidates that race, the greedy one among them."""
 SHORT_LIST = 16
 """Candidates per switch that picks are made of."""
 JITTER = 0.5
 """Spread of the logarithm of a jittered score."""
+DOUBTFUL = 1.25
+"""A chosen score this many times its null level (1 % of true switches exceed it) is doubtful."""
 RACE_ROWS = 5_000
-RACE_ROUNDS = (6, 6, 8, 10)
+RACE_ROUNDS = (4, 4, 6, 8, 10)
 """Passes of everyone, of the better half, of the better quarter, …"""
 
 
@@ -44,7 +47,7 @@ def raced_params(
 ) -> tuple[SwitchParams, str | None]:
     """Where EM starts, and what to say about it: the greedy pick, or the best of several when noise is high."""
     greedy = start_params(start)
-    high = float(np.median(greedy.spread)) > HIGH_NOISE
+    high = float(np.median(greedy.spread)) > HIGH_NOISE or doubtful(start)
     if not high or start.noise_free or start.exclusive or greedy.d > SPLIT_STATES:
         return greedy, None
     picks = jittered_picks(start, rng)
@@ -60,8 +63,15 @@ def raced_params(
     raced = halve(entrants, rounds=RACE_ROUNDS, max_iter=sum(RACE_ROUNDS), tol=0.0, accelerate=True)
     found: SwitchParams = raced.refined.params
     words = "the greedy one" if raced.name == "0" else "another than the greedy one"
-    note = f"noise is high: {len(picks)} sets of candidates climbed on {len(rows):,} rows, {words} was likeliest"
+    note = f"scores overlap: {len(picks)} sets of candidates climbed on {len(rows):,} rows, {words} was likeliest"
     return SwitchParams(found.W @ basis.T, found.log_prior, found.sigma2), note
+
+
+def doubtful(start: SpectralStart) -> bool:
+    """Whether a chosen candidate's Kolmogorov–Smirnov score is no true switch's."""
+    found = start.candidates
+    worst = float(found.scores[found.chosen].max(initial=0.0))
+    return found.filter == "ks" and worst * np.sqrt(found.n_scored) > DOUBTFUL * KS_NULL
 
 
 def jittered_picks(start: SpectralStart, rng: np.random.Generator) -> list[Floats]:
