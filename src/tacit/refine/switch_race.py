@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.factor.switches import KS_NULL, choose_all, weights_of
+from tacit.factor.switches import KS_NULL, choose, choose_all, weights_of
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.switch_start import SpectralStart
 from tacit.refine.switches import (
@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 PICKS = 24
 """Sets of candidates that race, the greedy one among them."""
+SWAPS = 12
+"""Sets that differ from the greedy one in its worst member only."""
 SHORT_LIST = 16
 """Candidates per switch that picks are made of."""
 JITTER = 0.5
@@ -81,15 +83,17 @@ def jittered_picks(start: SpectralStart, rng: np.random.Generator) -> list[Float
         return []
     short = min(len(found.scores), SHORT_LIST * d)
     logs = np.log(np.maximum(found.scores[:short], 1e-300))
-    picks = [found.chosen]
-    seen = {tuple(sorted(found.chosen.tolist()))}
-    for _ in range(PICKS - 1):
-        order = np.argsort(logs + JITTER * rng.standard_normal(short), kind="stable")
+    kept = found.chosen[np.argsort(found.scores[found.chosen], kind="stable")][:-1]
+    others = np.setdiff1d(np.arange(short), found.chosen)
+    orders = [np.append(kept, other) for other in others]  # the worst one for the next best, one after another
+    orders = [order for order in orders if len(choose(found.pairs.y, order)) == d][:SWAPS]
+    jitter = JITTER * rng.standard_normal((PICKS, short))
+    orders += [np.argsort(logs + noise, kind="stable") for noise in jitter]
+    picks = {tuple(sorted(found.chosen.tolist())): found.chosen}
+    for order in orders:
         pick = choose_all(found.pairs.y, order)
-        key = tuple(sorted(pick.tolist()))
-        if len(pick) == d and key not in seen:
-            seen.add(key)
-            picks.append(pick)
-    return [found.pairs.y[pick] for pick in picks]
+        if len(pick) == d and len(picks) < PICKS:
+            picks.setdefault(tuple(sorted(pick.tolist())), pick)
+    return [found.pairs.y[pick] for pick in picks.values()]
 
 
