@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,12 @@ from tacit.factor.n_switches import SwitchCount, count_switches, noise_variance,
 from tacit.factor.switches import (
     EXACT,
     LM_STARTS,
-    SCORE_ROWS,
     Candidates,
     Filter,
     Search,
     choose_all,
     exclusive_pairs,
     find_candidates,
-    sample_rows,
     score_candidates,
     weights_of,
 )
@@ -136,14 +134,3 @@ def estimate_noise(seen: Spectrum, d: int) -> float:
 def estimate_number(seen: Spectrum, most: int) -> SwitchCount:
     """d and σ² by Kritchman & Nadler's test."""
     return count_switches(seen.values, seen.n, seen.m, most=most)
-
-
-def rows_for_race(X: Floats, hashes: NDArray[np.uint64], most: int = SCORE_ROWS[0]) -> Floats:
-    """A sample of rows that judges starts."""
-    return sample_rows(X, most, hashes)
-
-
-def with_vectors(start: SpectralStart, y: Floats) -> SpectralStart:
-    """The same start from other vectors (d, d)."""
-    share = np.clip((y**2).sum(axis=1), 0.0, 1.0)
-    return replace(start, W=weights_of(y, start.whitening), share=share)
