@@ -79,6 +79,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         EM stops when an iteration gains less than `tol` nats per cell, or after `max_iter` passes; 0 keeps the start.
     random_state : int or None
         The one seed; None is 0.
+    n_jobs : int or None
+        As every model has it; the work is matrix products on one thread, so it changes nothing.
 
     Attributes
     ----------
