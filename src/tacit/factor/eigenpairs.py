@@ -199,7 +199,7 @@ def sphere(s: int, d: int, rng: np.random.Generator) -> Floats:
 
 
 def merge(y: Floats, residual: Floats) -> NDArray[np.intp]:
-    """Indices of distinct points, smallest residual first. Two pairs may lie close together where one is nearly lost."""
+    """Indices of distinct points, smallest residual first; pairs about to be lost lie close together, and stay two."""
     order = np.argsort(residual, kind="stable")
     kept: list[int] = []
     left = order
