@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_MODELS = ("BernoulliMixture", "DawidSkene", "LatentClass", "LatentClassClassifier", "LatentClassImputer", "load")
+_MODELS = (
+    "BernoulliMixture",
+    "BinaryFactors",
+    "DawidSkene",
+    "LatentClass",
+    "LatentClassClassifier",
+    "LatentClassImputer",
+    "load",
+)
 _WHERE = dict.fromkeys(_MODELS, "tacit.models")
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
 
 __all__ = [
     "BernoulliMixture",
+    "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",
@@ -28,6 +37,7 @@ __all__ = [
 if TYPE_CHECKING:
     from tacit.models import (
         BernoulliMixture,
+        BinaryFactors,
         DawidSkene,
         LatentClass,
         LatentClassClassifier,

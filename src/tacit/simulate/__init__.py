@@ -12,11 +12,14 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.switches import SwitchedRows, binary_factors
 
 __all__ = [
     "BinaryRows",
     "Crowd",
+    "SwitchedRows",
     "bernoulli_mixture",
+    "binary_factors",
     "choose_workers",
     "crowd",
     "draw_confusions",

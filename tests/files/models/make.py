@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import tacit
-from tacit.simulate import crowd
+from tacit.simulate import binary_factors, crowd
 
 HERE = Path(__file__).parent
 
@@ -76,13 +76,26 @@ def clusters() -> Made:
     return tacit.BernoulliMixture(), frame, None
 
 
+def switches() -> Made:
+    """Three switches, and a feature that never changes."""
+    frame = pd.DataFrame(binary_factors(300, m=6, d=3, sigma=0.2, random_state=0).X, columns=[*"abcdef"]).round(4)
+    frame["fixed"] = 2.0
+    return tacit.BinaryFactors(3), frame, None
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     "BernoulliMixture": clusters,
+    "BinaryFactors": switches,
     "DawidSkene": labels,
     "LatentClass": table,
     "LatentClassClassifier": classifier,
     "LatentClassImputer": imputer,
 }
+
+
+def beliefs(model: Any, frame: pd.DataFrame) -> Any:
+    """Probabilities of classes, or of switches."""
+    return model.predict_proba(frame) if hasattr(model, "predict_proba") else model.transform(frame)
 
 
 def main() -> None:
@@ -95,7 +108,7 @@ def main() -> None:
         rows = json.loads(frame.to_json(orient="columns"))
         expected = {
             "labels": {column: list(cells.values()) for column, cells in rows.items()},
-            "probabilities": model.predict_proba(frame).tolist(),
+            "probabilities": beliefs(model, frame).tolist(),
             "predicted": model.predict(frame).tolist(),
         }
         Path(f"{stem}.json").write_text(json.dumps(expected) + "\n")
