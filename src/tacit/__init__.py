@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_MODELS = ("BernoulliMixture", "DawidSkene", "LatentClass", "LatentClassClassifier", "LatentClassImputer", "load")
+_MODELS = (
+    "Admixture",
+    "BernoulliMixture",
+    "DawidSkene",
+    "LatentClass",
+    "LatentClassClassifier",
+    "LatentClassImputer",
+    "load",
+)
 _WHERE = dict.fromkeys(_MODELS, "tacit.models")
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
 
 __all__ = [
+    "Admixture",
     "BernoulliMixture",
     "DawidSkene",
     "LatentClass",
@@ -27,6 +36,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from tacit.models import (
+        Admixture,
         BernoulliMixture,
         DawidSkene,
         LatentClass,

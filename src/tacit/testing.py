@@ -133,6 +133,8 @@ def check_model_file(model: LatentModel, data: Any) -> None:
 
 
 def check_probabilities(model: LatentModel, data: Any) -> None:
+    if not hasattr(model, "predict_proba"):  # a model of proportions has no classes to predict
+        return
     _fit(model, data)
     rows = _rows(data)
     beliefs = model.predict_proba(rows)

@@ -11,6 +11,7 @@ from tacit.errors import ModelFileError
 from tacit.io.model_file import read_model
 
 if TYPE_CHECKING:
+    from tacit.models.admixture import Admixture
     from tacit.models.base import LatentModel
     from tacit.models.bernoulli_mixture import BernoulliMixture
     from tacit.models.dawid_skene import DawidSkene
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tacit.models.latent_class_imputer import LatentClassImputer
 
 REGISTRY = {
+    "Admixture": "tacit.models.admixture",
     "BernoulliMixture": "tacit.models.bernoulli_mixture",
     "DawidSkene": "tacit.models.dawid_skene",
     "LatentClass": "tacit.models.latent_class",
@@ -29,6 +31,7 @@ REGISTRY = {
 
 __all__ = [
     "REGISTRY",
+    "Admixture",
     "BernoulliMixture",
     "DawidSkene",
     "LatentClass",
