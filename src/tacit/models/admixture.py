@@ -185,13 +185,11 @@ class Admixture(TransformerMixin, LatentModel):
         )  # fmt: skip
 
     def _keep(self, genotypes: Genotypes, panel: Genotypes, order: NDArray[np.intp], fit: AncestryFit) -> None:
-        """Hold the fit in the user's order, the largest population first."""
+        """Hold the fit in the user's order."""
         self.__dict__.pop("report_", None)
-        weight = fit.params.shares.mean(axis=0)
-        rank = np.lexsort((fit.params.frequencies[0], -weight))
         shares = np.empty_like(fit.params.shares)
-        shares[self._people] = fit.params.shares[:, rank]
-        self._order, self._fitted = order, np.ascontiguousarray(fit.params.frequencies[:, rank])
+        shares[self._people] = fit.params.shares
+        self._order, self._fitted = order, fit.params.frequencies
         self._panel_, self._fit_ = panel, fit
         self.ancestry_ = shares
         self.n_populations_ = self._n_features_out = shares.shape[1]

@@ -103,10 +103,16 @@ def _settled(
     calls: Calls, params: Ancestry, space: Subspace, squares: bool, path: list[float], n_iter: int, converged: bool,
     start: str, n_jobs: int | None,
 ) -> AncestryFit:  # fmt: skip
-    """Everyone's proportions at their one best given the frequencies, as a new person's will be."""
-    shares, values = proportions(calls, params.frequencies, squares=squares, n_jobs=n_jobs)
+    """Everyone's proportions at their one best given the frequencies, as a new person's will be; largest first."""
+    frequencies, shares = params.frequencies, params.shares
+    for _ in range(2):  # sums run over populations in order: found in their final order, bits are those of `transform`
+        rank = np.argsort(-shares.mean(axis=0), kind="stable")
+        frequencies = np.ascontiguousarray(frequencies[:, rank])
+        shares, values = proportions(calls, frequencies, squares=squares, n_jobs=n_jobs)
+        if (np.diff(shares.mean(axis=0)) <= 0).all():
+            break
     if not squares:
         path = [*path, max(float(values.sum()), path[-1])]
     objective = path[-1] if path else float(values.sum())
-    found = Ancestry(shares, params.frequencies)
+    found = Ancestry(shares, frequencies)
     return AncestryFit(found, values, space.spectrum, objective, path or [objective], n_iter, converged, start)
