@@ -7,6 +7,7 @@ nothing about ancestry: `informative` leaves it out.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from tacit.data.frames import ArrowFrame, as_frame, column
 from tacit.data.names import Names
 from tacit.errors import DataError
+from tacit.io.plink import read_plink
 from tacit.kernels.admixture import MISSING, Calls
 
 Floats = NDArray[np.float64]
@@ -134,6 +136,12 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
         raise DataError("the genotypes have no people (rows); give at least one row")
     names = np.arange(calls.shape[1]) if samples is None else _names(samples, calls.shape[1])
     return Genotypes(calls, names, snps)
+
+
+def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
+    """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`."""
+    panel = read_plink(path, threads=threads)
+    return Genotypes(panel.calls, panel.samples, panel.snps)
 
 
 def _from_frame(frame: Any, snps: Sequence[Any]) -> Calls:
