@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_MODELS = ("BernoulliMixture", "DawidSkene", "LatentClass", "LatentClassClassifier", "LatentClassImputer", "load")
+_MODELS = (
+    "BernoulliMixture",
+    "DawidSkene",
+    "LatentClass",
+    "LatentClassClassifier",
+    "LatentClassImputer",
+    "MixtureFractions",
+    "load",
+)
 _WHERE = dict.fromkeys(_MODELS, "tacit.models")
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
 
@@ -21,6 +29,7 @@ __all__ = [
     "LatentClass",
     "LatentClassClassifier",
     "LatentClassImputer",
+    "MixtureFractions",
     "__version__",
     "load",
 ]
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
         LatentClass,
         LatentClassClassifier,
         LatentClassImputer,
+        MixtureFractions,
         load,
     )
 

@@ -133,6 +133,8 @@ def check_model_file(model: LatentModel, data: Any) -> None:
 
 
 def check_probabilities(model: LatentModel, data: Any) -> None:
+    if not hasattr(model, "predict_proba"):
+        return  # it has no classes, only amounts
     _fit(model, data)
     rows = _rows(data)
     beliefs = model.predict_proba(rows)

@@ -24,6 +24,7 @@ from tacit.models import (
     LatentClass,
     LatentClassClassifier,
     LatentClassImputer,
+    MixtureFractions,
 )
 from tacit.simulate import crowd
 from tacit.testing import CHECKS, Labelled
@@ -54,12 +55,21 @@ def switches():
     return pd.DataFrame(np.where(rng.random(rows.shape) < 0.1, np.nan, rows), columns=[f"s{n}" for n in range(10)])
 
 
+def mixtures():
+    """Mixtures of three parts, values in [0, 1], with gaps."""
+    rng = np.random.default_rng(3)
+    values = rng.dirichlet(np.full(3, 0.5), 20) @ rng.beta(0.5, 0.5, (3, 40)) + 0.02 * rng.normal(size=(20, 40))
+    values = np.where(rng.random(values.shape) < 0.1, np.nan, np.clip(values, 0, 1))
+    return pd.DataFrame(values, columns=[f"site{n}" for n in range(40)], index=[f"blood{n}" for n in range(20)])
+
+
 CASES = {
     "BernoulliMixture": (BernoulliMixture(), switches),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
     "LatentClassImputer": (LatentClassImputer(3), answers),
+    "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
 }
 
 

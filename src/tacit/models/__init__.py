@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
     from tacit.models.latent_class_imputer import LatentClassImputer
+    from tacit.models.mixture_fractions import MixtureFractions
 
 REGISTRY = {
     "BernoulliMixture": "tacit.models.bernoulli_mixture",
@@ -24,6 +25,7 @@ REGISTRY = {
     "LatentClass": "tacit.models.latent_class",
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
     "LatentClassImputer": "tacit.models.latent_class_imputer",
+    "MixtureFractions": "tacit.models.mixture_fractions",
 }
 """Estimators and their modules, imported when asked for: scikit-learn takes its time."""
 
@@ -34,6 +36,7 @@ __all__ = [
     "LatentClass",
     "LatentClassClassifier",
     "LatentClassImputer",
+    "MixtureFractions",
     "load",
 ]
 
