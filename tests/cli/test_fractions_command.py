@@ -65,7 +65,7 @@ def test_with_a_reference(files, capsys):
 
 
 def test_blind_and_its_profiles_as_a_reference(files, capsys):
-    folder, W = files
+    folder, _ = files
     out = folder / "out"
     assert main(["fractions", str(folder / "values.csv"), "--components", "3", "--out", str(out), "--quiet"]) == 0
     table, found = shares(out / "fractions.csv")

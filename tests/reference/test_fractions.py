@@ -71,7 +71,7 @@ def test_the_path_never_falls_whatever_the_start():
 
 
 def test_pure_samples_and_pure_features_are_recovered_exactly():
-    """No noise, every part alone in a sample, and features that are 0 and 1 in every pattern: only one answer exists."""
+    """No noise, every part alone in a sample, features that are 0 and 1 in every pattern: only one answer exists."""
     rng = np.random.default_rng(0)
     K = 3
     W = np.vstack([np.eye(K), rng.dirichlet(np.ones(K), 12)])
