@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import MixtureFractions, load
-from tacit.data.matrix_input import read_matrix
+from tacit.data.named_matrix import read_named_matrix
 from tacit.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
 from tacit.io.model_file import read_model, write_model
 
@@ -182,19 +182,19 @@ def test_more_parts_than_samples_or_names_that_do_not_meet():
     with pytest.raises(DataError, match="X lacks 1 of the 40 features of the fit, 'cg3' first"):
         model.transform(values.drop(columns="cg3"))
     with pytest.raises(DataError, match="words in column 'note', and only one column may name the rows"):
-        read_matrix(values.assign(sample=values.index, note="x").reset_index(drop=True))
+        read_named_matrix(values.assign(sample=values.index, note="x").reset_index(drop=True))
     with pytest.raises(DataError, match="the row 'a' twice"):
-        read_matrix(values.set_axis(["a"] * len(values)))
+        read_named_matrix(values.set_axis(["a"] * len(values)))
     with pytest.raises(DataError, match="has no column 'id' that could name its rows"):
-        read_matrix(values, name_column="id")
+        read_named_matrix(values, name_column="id")
     with pytest.raises(DataError, match="no name in row 2 of column 'sample'"):
-        read_matrix(pa.table({"sample": ["a", None], "x": [0.1, 0.2]}))
+        read_named_matrix(pa.table({"sample": ["a", None], "x": [0.1, 0.2]}))
     with pytest.raises(DataError, match="no column of numbers beside 'sample'"):
-        read_matrix(pa.table({"sample": ["a", "b"]}))
+        read_named_matrix(pa.table({"sample": ["a", "b"]}))
 
 
 def test_numbers_spelled_in_words_and_truth_values_are_numbers():
-    matrix = read_matrix(pa.table({"id": ["a", "b"], "x": ["0.25", None], "y": [True, False], "z": [0, 1]}))
+    matrix = read_named_matrix(pa.table({"id": ["a", "b"], "x": ["0.25", None], "y": [True, False], "z": [0, 1]}))
     assert matrix.row_names == ("a", "b")
     np.testing.assert_array_equal(matrix.values, [[0.25, 1, 0], [np.nan, 0, 1]])
 

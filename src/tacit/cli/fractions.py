@@ -46,17 +46,17 @@ def fractions(
     tacit fractions blood.csv --reference cells.csv --out fractions
     tacit fractions blood.csv --components 4
     """
-    from tacit.data.matrix_input import read_matrix
+    from tacit.data.named_matrix import read_named_matrix
     from tacit.io.read import read_columns
     from tacit.models.base import model_state
     from tacit.models.mixture_fractions import MixtureFractions, fraction_columns, profile_columns
 
     talk = Talk(quiet)
     with talk.doing("reading"):
-        values = read_matrix(read_columns(values_file), name_column=id_, what=values_file)
+        values = read_named_matrix(read_columns(values_file), name_column=id_, what=values_file)
         if samples_in == "columns":
             values = values.transposed
-        parts = None if reference is None else read_matrix(read_columns(reference), what=reference)
+        parts = None if reference is None else read_named_matrix(read_columns(reference), what=reference)
     model = MixtureFractions(components, reference=parts, random_state=seed, n_jobs=threads, engine=engine)
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(values)
@@ -98,11 +98,11 @@ def predict_fractions(
     model: MixtureFractions, data_file: str, model_file: str, id_: str | None, talk: Talk, results: Results, json_: bool
 ) -> int:
     """Fractions of new samples, which are the columns or the rows of the file: the model knows its features' names."""
-    from tacit.data.matrix_input import read_matrix
+    from tacit.data.named_matrix import read_named_matrix
     from tacit.io.read import read_columns
     from tacit.models.mixture_fractions import fraction_columns
 
-    values = read_matrix(read_columns(data_file), name_column=id_, what=data_file)
+    values = read_named_matrix(read_columns(data_file), name_column=id_, what=data_file)
     known = set(model.features_)
     if len(known & set(values.column_names)) < len(known & set(values.row_names or ())):
         values = values.transposed

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
-from tacit.data.matrix_input import Matrix, canonical_order, match_columns, read_matrix
+from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_named_matrix
 from tacit.diagnose.fractions import examine_fractions
 from tacit.diagnose.report import FitReport
 from tacit.engine.blas import one_blas_thread
@@ -148,7 +148,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         """Fractions of the samples of X, as `fit(X).fractions_`."""
         return self.fit(X).fractions_
 
-    def _choose_features(self, given: Matrix) -> tuple[Matrix, Matrix | None]:
+    def _choose_features(self, given: NamedMatrix) -> tuple[NamedMatrix, NamedMatrix | None]:
         """The columns that can be used, and the reference's parts over just those."""
         seen = ~np.isnan(given.values).all(axis=0)
         if not seen.any():
@@ -179,7 +179,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
             )
         return given.take_columns(kept), parts.take_columns(place[kept])
 
-    def _places_in_reference(self, given: Matrix, parts: Matrix) -> NDArray[np.intp]:
+    def _places_in_reference(self, given: NamedMatrix, parts: NamedMatrix) -> NDArray[np.intp]:
         """Where each column of X stands in the reference, −1 nowhere: by name where both have them, else by place."""
         named = all(isinstance(one, str) for one in (*given.column_names, *parts.column_names))
         if named:
@@ -231,7 +231,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         self.objective_path_ = np.array(refined.path)
         self._known = False
 
-    def _keep_known(self, data: Shares, reference: Matrix) -> None:
+    def _keep_known(self, data: Shares, reference: NamedMatrix) -> None:
         self.profiles_ = reference.values
         self.parts_ = np.array([*(reference.row_names or ()), None], object)[:-1]
         residual = residual_squares(data, fractions_of(data, self.profiles_), self.profiles_)
@@ -239,7 +239,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
         self._known = True
 
-    def _keep(self, matrix: Matrix, data: Shares) -> None:
+    def _keep(self, matrix: NamedMatrix, data: Shares) -> None:
         self._data, self.features_ = data, matrix.column_names
         self.n_components_ = self._n_features_out = len(self.profiles_)
         fractions, empty = fractions_of(data, self.profiles_), np.isnan(matrix.values).all(axis=1)
@@ -290,7 +290,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         if isinstance(self.features_[0], str) and not isinstance(given.column_names[0], str):
             if given.shape[1] != self.n_features_in_:
                 raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
-            given = Matrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
+            given = NamedMatrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
         matrix = match_columns(given, self.features_, "X")
         fractions = fractions_of(Shares.of(matrix.values), self.profiles_)
         fractions[np.isnan(matrix.values).all(axis=1)] = self.weights_
@@ -340,9 +340,9 @@ class MixtureFractions(TransformerMixin, LatentModel):
     _known: bool
 
 
-def read_shares(data: Any, what: str) -> Matrix:
+def read_shares(data: Any, what: str) -> NamedMatrix:
     """A matrix whose values lie in [0, 1]."""
-    matrix = read_matrix(data, what=what)
+    matrix = read_named_matrix(data, what=what)
     outside = (matrix.values < 0) | (matrix.values > 1)
     if outside.any():
         row, at = np.argwhere(outside)[0]

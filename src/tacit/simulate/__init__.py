@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tacit.simulate.ancestry import AdmixedGenotypes, admixture
 from tacit.simulate.clusters import BinaryRows, bernoulli_mixture
 from tacit.simulate.crowds import (
     Crowd,
@@ -14,8 +15,10 @@ from tacit.simulate.crowds import (
 )
 
 __all__ = [
+    "AdmixedGenotypes",
     "BinaryRows",
     "Crowd",
+    "admixture",
     "bernoulli_mixture",
     "choose_workers",
     "crowd",

@@ -1,4 +1,4 @@
-"""Whatever holds numbers → `Matrix`: rows and columns with their names, a gap is NaN.
+"""Whatever holds numbers → `NamedMatrix`: rows and columns with their names, a gap is NaN.
 
 A frame may name its rows: pandas by its index, any frame by one column of words. All other columns must be numbers
 (also spelled in words, since CSV files deliver decimals as text); nulls and NaN are gaps, infinite numbers are refused.
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Matrix:
+class NamedMatrix:
     """Numbers (row, column), NaN a gap; `row_names` is None where rows have none."""
 
     values: Floats
@@ -36,20 +36,20 @@ class Matrix:
         return self.values.shape[0], self.values.shape[1]
 
     @property
-    def transposed(self) -> Matrix:
+    def transposed(self) -> NamedMatrix:
         """Rows for columns; rows without names are counted."""
         names = self.row_names if self.row_names is not None else tuple(range(len(self.values)))
         rows = tuple(str(name) for name in self.column_names)
-        return Matrix(np.ascontiguousarray(self.values.T), rows, names)
+        return NamedMatrix(np.ascontiguousarray(self.values.T), rows, names)
 
-    def take_columns(self, at: NDArray[np.intp]) -> Matrix:
+    def take_columns(self, at: NDArray[np.intp]) -> NamedMatrix:
         names = tuple(self.column_names[n] for n in at.tolist())
         return replace(self, values=np.ascontiguousarray(self.values[:, at]), column_names=names)
 
 
-def read_matrix(data: Any, *, name_column: str | None = None, what: str = "the table") -> Matrix:
+def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = "the table") -> NamedMatrix:
     """A matrix of numbers; `name_column` holds the names of the rows, found by itself when not said."""
-    if isinstance(data, Matrix):
+    if isinstance(data, NamedMatrix):
         return _checked(data, what)
     frame = as_frame(data)
     if frame is None:
@@ -72,10 +72,10 @@ def read_matrix(data: Any, *, name_column: str | None = None, what: str = "the t
     if not arrays:
         raise DataError(f"{what} has no column of numbers beside {named!r}")
     values = np.column_stack([_numbers(array, name, what) for name, array in arrays.items()])
-    return _checked(Matrix(values, names, tuple(arrays)), what)
+    return _checked(NamedMatrix(values, names, tuple(arrays)), what)
 
 
-def match_columns(matrix: Matrix, names: Sequence[str | int], what: str = "the table") -> Matrix:
+def match_columns(matrix: NamedMatrix, names: Sequence[str | int], what: str = "the table") -> NamedMatrix:
     """The columns of that name, in that order; numbered columns are those at that place."""
     if names == matrix.column_names:
         return matrix
@@ -95,17 +95,17 @@ def canonical_order(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]
     return tuple(np.argsort(cells.sum(axis=axis, dtype=np.uint64), kind="stable") for axis in (1, 0))  # type: ignore[return-value]
 
 
-def _read_array(data: Any, what: str) -> Matrix:
+def _read_array(data: Any, what: str) -> NamedMatrix:
     try:
         values = np.array(data, np.float64, order="C")
     except (TypeError, ValueError):
         raise DataError(f"{what} holds something that is no number; give a frame or a matrix of numbers") from None
     if values.ndim != 2 or not values.size:
         raise DataError(f"{what} has shape {values.shape}; give a frame or a matrix (row, column) that is not empty")
-    return _checked(Matrix(values, None, tuple(range(values.shape[1]))), what)
+    return _checked(NamedMatrix(values, None, tuple(range(values.shape[1]))), what)
 
 
-def _checked(matrix: Matrix, what: str) -> Matrix:
+def _checked(matrix: NamedMatrix, what: str) -> NamedMatrix:
     if np.isinf(matrix.values).any():
         row, at = np.argwhere(np.isinf(matrix.values))[0]
         name = matrix.column_names[at]
@@ -146,7 +146,7 @@ def _row_names(array: Any, name: str, what: str) -> tuple[str, ...]:
     return tuple(str(one) for one in names)
 
 
-def _plain_pandas(data: Any) -> Matrix | None:
+def _plain_pandas(data: Any) -> NamedMatrix | None:
     """A pandas frame of numbers only, at once: column by column a frame of many features takes minutes."""
     kinds = getattr(data, "dtypes", None)
     if not hasattr(data, "iloc") or kinds is None or not data.size:
@@ -154,7 +154,7 @@ def _plain_pandas(data: Any) -> Matrix | None:
     if not all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in kinds.unique()):
         return None
     values = np.ascontiguousarray(data.to_numpy(np.float64))
-    return Matrix(values, _index_names(data), tuple(data.columns.tolist()))
+    return NamedMatrix(values, _index_names(data), tuple(data.columns.tolist()))
 
 
 def _index_names(data: Any) -> tuple[str, ...] | None:
