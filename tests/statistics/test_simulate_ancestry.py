@@ -30,7 +30,7 @@ def test_frequencies_are_as_far_apart_as_fst_says():
         data = admixture(5, 2, 20_000, fst=fst, n_chromosomes=400, random_state=1)
         mean = data.frequencies.mean(axis=1)
         between = ((data.frequencies[:, 0] - data.frequencies[:, 1]) ** 2).mean() / 2
-        # Two populations around a pooled frequency: E (f₁ − f₂)²/2 = F p (1 − p); sampling adds (1 − F) p (1 − p) / 400.
+        # Two populations around a pooled frequency: E (f₁ − f₂)²/2 = F p (1 − p); sampling adds 1/400 of the rest.
         pooled = (mean * (1 - mean)).mean() + between / 2
         assert between / pooled == pytest.approx(fst, abs=0.02)
 

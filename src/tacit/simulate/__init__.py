@@ -13,13 +13,16 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.switches import SwitchedRows, binary_factors
 
 __all__ = [
     "AdmixedGenotypes",
     "BinaryRows",
     "Crowd",
+    "SwitchedRows",
     "admixture",
     "bernoulli_mixture",
+    "binary_factors",
     "choose_workers",
     "crowd",
     "draw_confusions",
