@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _MODELS = (
     "BernoulliMixture",
+    "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",
@@ -25,6 +26,7 @@ _WHERE = dict.fromkeys(_MODELS, "tacit.models")
 
 __all__ = [
     "BernoulliMixture",
+    "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",
@@ -37,6 +39,7 @@ __all__ = [
 if TYPE_CHECKING:
     from tacit.models import (
         BernoulliMixture,
+        BinaryFactors,
         DawidSkene,
         LatentClass,
         LatentClassClassifier,

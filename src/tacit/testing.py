@@ -137,6 +137,11 @@ def check_probabilities(model: LatentModel, data: Any) -> None:
         return  # it has no classes, only amounts
     _fit(model, data)
     rows = _rows(data)
+    if not hasattr(model, "predict_proba"):  # switches: each has its own probability
+        beliefs = model.transform(rows)
+        assert ((beliefs >= 0) & (beliefs <= 1)).all()
+        assert beliefs.shape == model.predict(rows).shape
+        return
     beliefs = model.predict_proba(rows)
     assert ((beliefs >= 0) & (beliefs <= 1)).all()
     np.testing.assert_allclose(beliefs.sum(axis=1), 1.0, atol=1e-12)

@@ -20,13 +20,14 @@ import tacit.models
 from tacit.models import (
     REGISTRY,
     BernoulliMixture,
+    BinaryFactors,
     DawidSkene,
     LatentClass,
     LatentClassClassifier,
     LatentClassImputer,
     MixtureFractions,
 )
-from tacit.simulate import crowd
+from tacit.simulate import binary_factors, crowd
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -63,8 +64,15 @@ def mixtures():
     return pd.DataFrame(values, columns=[f"site{n}" for n in range(40)], index=[f"blood{n}" for n in range(20)])
 
 
+def measurements():
+    """Numbers that three switches add up to."""
+    rows = binary_factors(600, m=8, d=3, sigma=0.2, random_state=3).X
+    return pd.DataFrame(rows, columns=[f"x{n}" for n in range(8)])
+
+
 CASES = {
     "BernoulliMixture": (BernoulliMixture(), switches),
+    "BinaryFactors": (BinaryFactors(), measurements),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
@@ -74,7 +82,14 @@ CASES = {
 
 
 @parametrize_with_checks(
-    [BernoulliMixture(binarize=0.0), DawidSkene(), LatentClass(), LatentClassClassifier(), LatentClassImputer()]
+    [
+        BernoulliMixture(binarize=0.0),
+        BinaryFactors(),
+        DawidSkene(),
+        LatentClass(),
+        LatentClassClassifier(),
+        LatentClassImputer(),
+    ]
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -187,7 +187,7 @@ def shifted_power(T: Floats, starts: Floats, direction: int) -> Floats:
         active = active[np.linalg.norm(moved - now, axis=1) > 1e-9]
         if not len(active):
             break
-    return u
+    return np.asarray(u)
 
 
 def sphere(s: int, d: int, rng: np.random.Generator) -> Floats:

@@ -45,7 +45,9 @@ def factor_independent(
     seen = spectrum(X, centred=True) if seen is None else seen
     whitening = whiten(seen, d, sigma2)
     T = centred_tensor(X, whitening, seen.mean)
-    rest, directions, skews = T.copy(), [], []
+    rest = T.copy()
+    directions: list[Floats] = []
+    skews: list[float] = []
     for _ in range(d):
         u = deflate(rest, sphere(STARTS * d, d, rng), np.array(directions).reshape(-1, d))
         skew = float(contract(rest, u[None])[0] @ u)

@@ -27,8 +27,17 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from tacit.factor.eigenpairs import (
-    CONVERGED, LONGEST, SHORTEST, Eigenpairs, describe, levenberg_marquardt, merge, newton, shifted_power, sphere,
-)  # fmt: skip
+    CONVERGED,
+    LONGEST,
+    SHORTEST,
+    Eigenpairs,
+    describe,
+    levenberg_marquardt,
+    merge,
+    newton,
+    shifted_power,
+    sphere,
+)
 from tacit.moments.whitened import Whitening
 
 Floats = NDArray[np.float64]

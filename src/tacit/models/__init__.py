@@ -13,6 +13,7 @@ from tacit.io.model_file import read_model
 if TYPE_CHECKING:
     from tacit.models.base import LatentModel
     from tacit.models.bernoulli_mixture import BernoulliMixture
+    from tacit.models.binary_factors import BinaryFactors
     from tacit.models.dawid_skene import DawidSkene
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 REGISTRY = {
     "BernoulliMixture": "tacit.models.bernoulli_mixture",
+    "BinaryFactors": "tacit.models.binary_factors",
     "DawidSkene": "tacit.models.dawid_skene",
     "LatentClass": "tacit.models.latent_class",
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
@@ -32,6 +34,7 @@ REGISTRY = {
 __all__ = [
     "REGISTRY",
     "BernoulliMixture",
+    "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",

@@ -13,8 +13,13 @@ from tacit.factor.switches import choose_all, weights_of
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.switch_start import SpectralStart
 from tacit.refine.switches import (
-    HIGH_NOISE, SPLIT_STATES, SwitchParams, choose_states, first_params, plane_steps,
-)  # fmt: skip
+    HIGH_NOISE,
+    SPLIT_STATES,
+    SwitchParams,
+    choose_states,
+    first_params,
+    plane_steps,
+)
 
 Floats = NDArray[np.float64]
 

@@ -10,9 +10,19 @@ from numpy.typing import NDArray
 from tacit.factor.eigenpairs import Eigenpairs
 from tacit.factor.n_switches import SwitchCount, count_switches, noise_variance, numerical_rank
 from tacit.factor.switches import (
-    EXACT, LM_STARTS, SCORE_ROWS, Candidates, Filter, Search, choose_all, exclusive_pairs, find_candidates, sample_rows,
-    score_candidates, weights_of,
-)  # fmt: skip
+    EXACT,
+    LM_STARTS,
+    SCORE_ROWS,
+    Candidates,
+    Filter,
+    Search,
+    choose_all,
+    exclusive_pairs,
+    find_candidates,
+    sample_rows,
+    score_candidates,
+    weights_of,
+)
 from tacit.moments.whitened import Spectrum, Whitening, project, spectrum, whiten, whitened_tensor
 
 Floats = NDArray[np.float64]

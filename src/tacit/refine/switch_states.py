@@ -34,7 +34,7 @@ RECENTRE = 6
 
 @dataclass(frozen=True)
 class RowSums:
-    """Of rows: log of the sum over states (n,), E[h] (n, d), the centres where they were used; summed P(h | x) (2^d,)."""
+    """Per row: log of the sum over states (n,), E[h] (n, d), the centre if one was used; summed P(h | x) (2^d,)."""
 
     log_sum: Floats
     mean: Floats
@@ -95,8 +95,10 @@ def split_table(G: Floats, sigma2: float, log_prior: Floats) -> SplitTable:
     A, B = states(low), states(d - low)
     between = log_prior.reshape(len(B), len(A)).T - A @ G[:low, low:] @ B.T / sigma2
     largest = float(between.max())
-    quadratics = [-((S @ part) * S).sum(axis=1) / (2 * sigma2) for S, part in ((A, G[:low, :low]), (B, G[low:, low:]))]
-    return SplitTable(low, *quadratics, np.exp(between - largest), largest, largest - float(between.min()))
+    low_part, high_part = (
+        -((S @ part) * S).sum(axis=1) / (2 * sigma2) for S, part in ((A, G[:low, :low]), (B, G[low:, low:]))
+    )
+    return SplitTable(low, low_part, high_part, np.exp(between - largest), largest, largest - float(between.min()))
 
 
 def sums_split(beta: Floats, split: SplitTable) -> RowSums:

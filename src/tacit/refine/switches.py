@@ -19,9 +19,19 @@ from numpy.typing import NDArray
 from tacit.moments.whitened import row_blocks
 from tacit.refine.em import Refined, Step, em
 from tacit.refine.switch_states import (
-    SAFE_RANGE, Codes, RowSums, best_all, bits, codes_of, constants, pair_totals, split_table, sums_all,
-    sums_near, sums_split,
-)  # fmt: skip
+    SAFE_RANGE,
+    Codes,
+    RowSums,
+    best_all,
+    bits,
+    codes_of,
+    constants,
+    pair_totals,
+    split_table,
+    sums_all,
+    sums_near,
+    sums_split,
+)
 
 Floats = NDArray[np.float64]
 States = Literal["all", "near2", "near3"]

@@ -43,7 +43,9 @@ def alstructure(
     coords = halves.T @ basis  # F̂ = coords basisᵀ: genotypes projected onto the subspace
     proportions = rng.dirichlet(np.ones(n_populations), size=len(halves))
     frequencies: Floats | None = None
-    for passes in range(1, MOST_PASSES + 1):
+    passes = 0
+    while passes < MOST_PASSES:
+        passes += 1
         right = coords @ (basis.T @ proportions)
         frequencies = box_least_squares(proportions.T @ proportions, right, start=frequencies)
         before = proportions

@@ -4,9 +4,8 @@ Paper     Slawski, Hein & Lutsik 2013, "Matrix factorization with binary compone
           cube near a subspace, without the constraint that weights sum to one (the switches paper's model has none)
 Needs     n × m rows of rank d; noise that leaves the columns of H nearly binary
 Promises  H and W exactly without noise (Theorem 2 there); nothing with noise
-Differs   the d rows that fix the candidates are the best conditioned of a random 10 d (their code draws rows; plain random
-          ones are often nearly singular, and at σ = .4 the error was twenty times as large). Candidates are scored on
-          10,000 rows at most; the factors of a run come from all rows, and so does the residual ‖X − H W‖ by which the
+Differs   the d rows that fix the candidates are the best conditioned of a random 10 d (plain random ones are often
+          nearly singular: at σ = .4 the error was twenty times as large). Candidates are scored on 10,000 rows at most; the factors of a run come from all rows, and so does the residual ‖X − H W‖ by which the
           best of 50 runs is kept, as in the switches paper.
 
 Symbols   here   shape    meaning
