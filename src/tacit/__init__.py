@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODELS = (
+    "Admixture",
     "BernoulliMixture",
     "BinaryFactors",
     "DawidSkene",
@@ -25,6 +26,7 @@ _WHERE = dict.fromkeys(_MODELS, "tacit.models")
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
 
 __all__ = [
+    "Admixture",
     "BernoulliMixture",
     "BinaryFactors",
     "DawidSkene",
@@ -38,6 +40,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from tacit.models import (
+        Admixture,
         BernoulliMixture,
         BinaryFactors,
         DawidSkene,

@@ -11,6 +11,7 @@ from tacit.errors import ModelFileError
 from tacit.io.model_file import read_model
 
 if TYPE_CHECKING:
+    from tacit.models.admixture import Admixture
     from tacit.models.base import LatentModel
     from tacit.models.bernoulli_mixture import BernoulliMixture
     from tacit.models.binary_factors import BinaryFactors
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tacit.models.mixture_fractions import MixtureFractions
 
 REGISTRY = {
+    "Admixture": "tacit.models.admixture",
     "BernoulliMixture": "tacit.models.bernoulli_mixture",
     "BinaryFactors": "tacit.models.binary_factors",
     "DawidSkene": "tacit.models.dawid_skene",
@@ -33,6 +35,7 @@ REGISTRY = {
 
 __all__ = [
     "REGISTRY",
+    "Admixture",
     "BernoulliMixture",
     "BinaryFactors",
     "DawidSkene",

@@ -5,8 +5,9 @@ Paper     Slawski, Hein & Lutsik 2013, "Matrix factorization with binary compone
 Needs     n × m rows of rank d; noise that leaves the columns of H nearly binary
 Promises  H and W exactly without noise (Theorem 2 there); nothing with noise
 Differs   the d rows that fix the candidates are the best conditioned of a random 10 d (plain random ones are often
-          nearly singular: at σ = .4 the error was twenty times as large). Candidates are scored on 10,000 rows at most; the factors of a run come from all rows, and so does the residual ‖X − H W‖ by which the
-          best of 50 runs is kept, as in the switches paper.
+          nearly singular: at σ = .4 the error was twenty times as large). Candidates are scored on 10,000 rows at
+          most; the factors of a run come from all rows, and so does the residual ‖X − H W‖ by which the best of 50
+          runs is kept, as in the switches paper.
 
 Symbols   here   shape    meaning
           U      (n, d)   left singular vectors of X: every column of H lies in their span, were there no noise
