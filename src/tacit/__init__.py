@@ -14,10 +14,12 @@ __version__ = "0.1.0"
 _MODELS = (
     "Admixture",
     "BernoulliMixture",
+    "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",
     "LatentClassImputer",
+    "MixtureFractions",
     "load",
 )
 _WHERE = dict.fromkeys(_MODELS, "tacit.models")
@@ -26,10 +28,12 @@ _WHERE = dict.fromkeys(_MODELS, "tacit.models")
 __all__ = [
     "Admixture",
     "BernoulliMixture",
+    "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",
     "LatentClassImputer",
+    "MixtureFractions",
     "__version__",
     "load",
 ]
@@ -38,10 +42,12 @@ if TYPE_CHECKING:
     from tacit.models import (
         Admixture,
         BernoulliMixture,
+        BinaryFactors,
         DawidSkene,
         LatentClass,
         LatentClassClassifier,
         LatentClassImputer,
+        MixtureFractions,
         load,
     )
 

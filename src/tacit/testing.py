@@ -133,10 +133,14 @@ def check_model_file(model: LatentModel, data: Any) -> None:
 
 
 def check_probabilities(model: LatentModel, data: Any) -> None:
-    if not hasattr(model, "predict_proba"):  # a model of proportions has no classes to predict
-        return
     _fit(model, data)
     rows = _rows(data)
+    if not hasattr(model, "predict_proba"):  # no classes: switches with a probability each, or parts of a whole
+        amounts = model.transform(rows)
+        assert ((amounts >= 0) & (amounts <= 1)).all()
+        if hasattr(model, "predict"):
+            assert amounts.shape == model.predict(rows).shape
+        return
     beliefs = model.predict_proba(rows)
     assert ((beliefs >= 0) & (beliefs <= 1)).all()
     np.testing.assert_allclose(beliefs.sum(axis=1), 1.0, atol=1e-12)

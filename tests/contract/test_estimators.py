@@ -20,12 +20,14 @@ import tacit.models
 from tacit.models import (
     REGISTRY,
     BernoulliMixture,
+    BinaryFactors,
     DawidSkene,
     LatentClass,
     LatentClassClassifier,
     LatentClassImputer,
+    MixtureFractions,
 )
-from tacit.simulate import crowd
+from tacit.simulate import binary_factors, crowd
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -54,17 +56,40 @@ def switches():
     return pd.DataFrame(np.where(rng.random(rows.shape) < 0.1, np.nan, rows), columns=[f"s{n}" for n in range(10)])
 
 
+def mixtures():
+    """Mixtures of three parts, values in [0, 1], with gaps."""
+    rng = np.random.default_rng(3)
+    values = rng.dirichlet(np.full(3, 0.5), 20) @ rng.beta(0.5, 0.5, (3, 40)) + 0.02 * rng.normal(size=(20, 40))
+    values = np.where(rng.random(values.shape) < 0.1, np.nan, np.clip(values, 0, 1))
+    return pd.DataFrame(values, columns=[f"site{n}" for n in range(40)], index=[f"blood{n}" for n in range(20)])
+
+
+def measurements():
+    """Numbers that three switches add up to."""
+    rows = binary_factors(600, m=8, d=3, sigma=0.2, random_state=3).X
+    return pd.DataFrame(rows, columns=[f"x{n}" for n in range(8)])
+
+
 CASES = {
     "BernoulliMixture": (BernoulliMixture(), switches),
+    "BinaryFactors": (BinaryFactors(), measurements),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
     "LatentClassImputer": (LatentClassImputer(3), answers),
+    "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
 }
 
 
 @parametrize_with_checks(
-    [BernoulliMixture(binarize=0.0), DawidSkene(), LatentClass(), LatentClassClassifier(), LatentClassImputer()]
+    [
+        BernoulliMixture(binarize=0.0),
+        BinaryFactors(),
+        DawidSkene(),
+        LatentClass(),
+        LatentClassClassifier(),
+        LatentClassImputer(),
+    ]
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engine.mixture import Floats
-from tacit.factor.simplex_qp import minimise_on_simplex
+from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.kernels.admixture import MISSING, Calls
 
 BLOCK = 4096
@@ -84,7 +84,7 @@ def alternate(space: Subspace, means: Floats, shares: Floats, *, max_iter: int, 
     squares = [squares_of(shares, frequencies)]
     converged = False
     while len(squares) <= max_iter and not converged:
-        shares = minimise_on_simplex(frequencies.T @ frequencies, basis @ (coords.T @ frequencies), shares)
+        shares = simplex_least_squares(frequencies.T @ frequencies, basis @ (coords.T @ frequencies), shares)
         frequencies = _better_frequencies(shares.T @ shares, coords @ (basis.T @ shares), frequencies)
         squares.append(squares_of(shares, frequencies))
         converged = tol > 0 and squares[-2] - squares[-1] < tol * cells
@@ -191,7 +191,7 @@ def shares_under(space: Subspace, people: list[int]) -> Floats:
     points = _points(space)
     corners = points[people]
     even = np.full((len(points), len(people)), 1 / len(people))
-    return minimise_on_simplex(corners @ corners.T, points @ corners.T, even)
+    return simplex_least_squares(corners @ corners.T, points @ corners.T, even)
 
 
 def _points(space: Subspace) -> Floats:

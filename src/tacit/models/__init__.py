@@ -14,18 +14,22 @@ if TYPE_CHECKING:
     from tacit.models.admixture import Admixture
     from tacit.models.base import LatentModel
     from tacit.models.bernoulli_mixture import BernoulliMixture
+    from tacit.models.binary_factors import BinaryFactors
     from tacit.models.dawid_skene import DawidSkene
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
     from tacit.models.latent_class_imputer import LatentClassImputer
+    from tacit.models.mixture_fractions import MixtureFractions
 
 REGISTRY = {
     "Admixture": "tacit.models.admixture",
     "BernoulliMixture": "tacit.models.bernoulli_mixture",
+    "BinaryFactors": "tacit.models.binary_factors",
     "DawidSkene": "tacit.models.dawid_skene",
     "LatentClass": "tacit.models.latent_class",
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
     "LatentClassImputer": "tacit.models.latent_class_imputer",
+    "MixtureFractions": "tacit.models.mixture_fractions",
 }
 """Estimators and their modules, imported when asked for: scikit-learn takes its time."""
 
@@ -33,10 +37,12 @@ __all__ = [
     "REGISTRY",
     "Admixture",
     "BernoulliMixture",
+    "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",
     "LatentClassImputer",
+    "MixtureFractions",
     "load",
 ]
 

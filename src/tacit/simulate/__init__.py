@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tacit.simulate.ancestry import AdmixedGenotypes, admixture
 from tacit.simulate.clusters import BinaryRows, bernoulli_mixture
 from tacit.simulate.crowds import (
     Crowd,
@@ -12,11 +13,16 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.switches import SwitchedRows, binary_factors
 
 __all__ = [
+    "AdmixedGenotypes",
     "BinaryRows",
     "Crowd",
+    "SwitchedRows",
+    "admixture",
     "bernoulli_mixture",
+    "binary_factors",
     "choose_workers",
     "crowd",
     "draw_confusions",

@@ -19,6 +19,9 @@ from tacit.simulate import crowd
 HERE = Path(__file__).parent
 
 
+ANSWERS = {"probabilities": "predict_proba", "predicted": "predict", "transformed": "transform"}
+"""What a model is asked, where it can be."""
+
 Made = tuple[Any, pd.DataFrame, Any]  # a model, its data, and the labels it learns from (or None)
 
 
@@ -76,12 +79,23 @@ def clusters() -> Made:
     return tacit.BernoulliMixture(), frame, None
 
 
+def mixtures() -> Made:
+    """Values in [0, 1] with gaps, and a feature without any."""
+    rng = np.random.default_rng(0)
+    values = rng.dirichlet(np.full(3, 0.5), 15) @ rng.beta(0.5, 0.5, (3, 25)) + 0.02 * rng.normal(size=(15, 25))
+    frame = pd.DataFrame(np.round(np.clip(values, 0, 1), 4), columns=[f"site{n}" for n in range(25)])
+    frame.iloc[::4, ::3] = np.nan
+    frame["lost"] = np.nan
+    return tacit.MixtureFractions(3), frame, None
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     "BernoulliMixture": clusters,
     "DawidSkene": labels,
     "LatentClass": table,
     "LatentClassClassifier": classifier,
     "LatentClassImputer": imputer,
+    "MixtureFractions": mixtures,
 }
 
 
@@ -93,11 +107,10 @@ def main() -> None:
         model, frame, target = make()
         model.fit(frame, target).save(f"{stem}.tacit")
         rows = json.loads(frame.to_json(orient="columns"))
-        expected = {
-            "labels": {column: list(cells.values()) for column, cells in rows.items()},
-            "probabilities": model.predict_proba(frame).tolist(),
-            "predicted": model.predict(frame).tolist(),
-        }
+        expected: dict[str, Any] = {"labels": {column: list(cells.values()) for column, cells in rows.items()}}
+        for what, method in ANSWERS.items():
+            if hasattr(model, method):
+                expected[what] = getattr(model, method)(frame).tolist()
         Path(f"{stem}.json").write_text(json.dumps(expected) + "\n")
 
 

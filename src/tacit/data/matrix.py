@@ -1,0 +1,108 @@
+"""Whatever holds real numbers, samples × features → `Matrix`: frames of any kind, arrays, lists.
+
+Every cell must be a finite number; words that spell numbers are numbers, since CSV files deliver decimals as text.
+Features that never change say nothing about switches and are set aside with a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tacit.data.frames import as_frame, column
+from tacit.data.sampling import numbered_apart, scramble
+from tacit.errors import DataError, DataWarning
+
+Floats = NDArray[np.float64]
+
+SHOWN = 5
+"""Names a message lists at most."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Real rows (samples, features) with the features' names."""
+
+    values: Floats
+    names: tuple[str | int, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.values.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.values.shape[1])
+
+    def hashes(self, seed: int) -> NDArray[np.uint64]:
+        """One number per row from what it says, equal rows numbered apart; the order of features does not matter."""
+        content = np.zeros(self.n_rows, np.uint64)
+        for n in range(self.n_features):
+            cells = np.ascontiguousarray(self.values[:, n] + 0.0)  # −0 and 0 are the same number
+            content += scramble(cells.view(np.uint64), seed)  # wraps around, exactly
+        return numbered_apart(content, seed)
+
+    def take_features(self, kept: NDArray[np.bool_]) -> Matrix:
+        """Some of the features."""
+        names = tuple(name for name, keep in zip(self.names, kept.tolist(), strict=True) if keep)
+        return Matrix(np.ascontiguousarray(self.values[:, kept]), names)
+
+
+def read_matrix(data: Any) -> Matrix:
+    """A matrix of finite numbers from a frame or an array."""
+    frame = as_frame(data)
+    if frame is None:
+        values = np.asarray(data, np.float64)
+        names: tuple[str | int, ...] = tuple(range(values.shape[1]))
+    else:
+        names = tuple(frame.columns)
+        columns = [_numbers(column(frame, name), name) for name in names]
+        values = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
+    if values.shape[1] == 0:
+        raise DataError("the data has no features; give at least one column of numbers")
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row, at = (int(index[0]) for index in np.nonzero(bad))
+        what = "NaN (a gap)" if np.isnan(values[row, at]) else "inf (an infinite number)"
+        raise DataError(
+            f"feature {names[at]!r} holds {what} in row {row + 1}, {int(bad.sum())} such cells in all; "
+            "leave these rows out or fill the gaps first"
+        )
+    return Matrix(np.ascontiguousarray(values), names)
+
+
+def _numbers(array: Any, name: Any) -> Floats:
+    """One column as numbers; gaps become NaN."""
+    if isinstance(array.type, pa.DictionaryType):
+        array = array.cast(array.type.value_type)
+    try:
+        numbers = array.cast(pa.float64(), safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(
+            f"feature {name!r} holds {str(array.type)!r} values that are not numbers; leave it out or name it with id"
+        ) from None
+    return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
+
+
+def varying_features(matrix: Matrix) -> NDArray[np.bool_]:
+    """Which features change at all; those that do not are named in a warning."""
+    varies = (matrix.values != matrix.values[:1]).any(axis=0)
+    if not varies.any():
+        raise DataError(
+            f"all {matrix.n_features} features are the same in all {matrix.n_rows} rows; give rows that differ"
+        )
+    if not varies.all():
+        fixed = [str(name) for name, moves in zip(matrix.names, varies.tolist(), strict=True) if not moves]
+        listed = ", ".join(fixed[:SHOWN]) + (", …" if len(fixed) > SHOWN else "")
+        warnings.warn(
+            f"{len(fixed)} features never change ({listed}); they were set aside and weigh 0 in every switch",
+            DataWarning,
+            stacklevel=4,
+        )
+    return np.asarray(varies)

@@ -1,0 +1,292 @@
+"""Can the hidden switches be trusted? The verdict, with the numbers behind it.
+
+`not identifiable` when another set of switches explains the rows as well (`switch_rivals`): a switch that is always on,
+switches that exclude one another, one that implies another. `caution` when a switch's eigenpair is degenerate (it is on
+in half of the rows, whatever the others do), when its eigenvalue does not rise above the noise, when its values are not
+two bumps, when half of the rows give another answer, when few rows hold a switch, or when EM was cut short.
+
+Conditions are those of the tensor eigenpair paper (ICML 2018): (I), (II), (27), (31) on the estimated P(h); Newton
+condition numbers and Kolmogorov–Smirnov scores (30) of the chosen candidates beside their null level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from tacit.diagnose.report import Examination, Examiner
+from tacit.diagnose.switch_rivals import Rival, tested_rivals
+from tacit.factor.n_switches import TRACY_WIDOM, threshold
+from tacit.factor.switches import sample_rows, score
+from tacit.moments.whitened import Spectrum
+from tacit.refine.em import em
+from tacit.refine.switch_start import SpectralStart, spectral_start
+from tacit.refine.switch_states import pair_totals, states
+from tacit.refine.switches import SwitchParams, choose_states, first_params, plane_steps
+
+Floats = NDArray[np.float64]
+
+EXAMINED = 12
+"""Conditions on P(h) are looked at up to so many switches."""
+TEST_ROWS = 20_000
+"""Rows that rivals and halves are tested on, at most."""
+ALWAYS = 0.98
+"""A switch on in more rows than this is a baseline."""
+DEGENERATE = 0.15
+"""Largest |eigenvalue| of a switch's projected Jacobian, relative to λ, below which third moments do not see it."""
+FEWEST_ROWS = 20.0
+"""Rows in which a switch should be on, and off."""
+UNSTABLE = 0.4
+"""Relative change of a switch's weights between all rows and half of them."""
+KS_LIMIT, KS_EFFECT = 2.2, 0.02
+"""√n Δ_n of a fitted switch beyond chance (true ones pass 1.95 once in a thousand), and the Δ_n that matters."""
+HALF_PASSES = 60
+NEAR = 1.02
+"""A further eigenvalue this much above its noise threshold means one switch more."""
+
+
+def examine_switches(
+    X: Floats,
+    params: SwitchParams,
+    start: SpectralStart | None,
+    seen: Spectrum,
+    hashes: NDArray[np.uint64],
+    *,
+    converged: bool,
+    seed: int = 0,
+) -> Examination:
+    """Diagnose fitted switches; X are the rows they were fitted to, `hashes` one number per row."""
+    examiner = Examiner()
+    n, on = len(X), switch_shares(params)
+    examiner.quantities |= {
+        "n_rows": n,
+        "n_switches": params.d,
+        "noise": float(np.sqrt(params.sigma2)),
+        "spread": params.spread.tolist(),
+        "rows_on": (on * n).tolist(),
+    }
+    _examine_rows(examiner, on, n)
+    _examine_eigenvalues(examiner, seen, params.d)
+    if start is not None:
+        _examine_candidates(examiner, start)
+    _examine_bumps(examiner, X, params, on, hashes)
+    rows = sample_rows(X, TEST_ROWS, hashes)
+    if params.d <= EXAMINED:
+        _examine_conditions(examiner, params)
+        _examine_rivals(examiner, rows, params, on)
+    if params.d > 1:
+        _examine_halves(examiner, rows, params, sample_rows(hashes, TEST_ROWS, hashes), seed)
+    if not converged:
+        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+    return examiner.conclude()
+
+
+def switch_shares(params: SwitchParams) -> Floats:
+    """P(switch on) (d,)."""
+    return np.asarray(np.diag(pair_totals(np.exp(params.log_prior), params.d)))
+
+
+# ------------------------------------------------------------------- data
+
+
+def _examine_rows(examiner: Examiner, on: Floats, n: int) -> None:
+    fewest = np.minimum(on, 1 - on) * n
+    rare = np.flatnonzero((fewest < FEWEST_ROWS) & (on <= ALWAYS))
+    if len(rare):
+        worst = int(rare[np.argmin(fewest[rare])])
+        state = "on" if on[worst] < 0.5 else "off"
+        examiner.doubt(
+            "caution",
+            f"Switch {worst} is {state} in about {fewest[worst]:.0f} rows, fewer than {FEWEST_ROWS:.0f}; bring more "
+            "rows or ask for fewer switches.",
+        )
+
+
+def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int) -> None:
+    """Does every eigenvalue that was taken rise above the noise, and does none that was left?"""
+    if d >= min(seen.n, seen.m):
+        examiner.doubt(
+            "caution",
+            f"{d} switches use all {min(seen.n, seen.m)} dimensions of the data, so noise cannot be seen apart from "
+            "them; bring more features or rows, or ask for fewer switches.",
+        )
+        return
+    limit = threshold(seen.values, seen.n, seen.m, d, min(TRACY_WIDOM, key=lambda level: abs(level - 0.005)))
+    last = float(seen.values[d - 1])
+    examiner.quantities |= {"smallest_eigenvalue": last, "noise_threshold": limit}
+    if last <= limit:
+        examiner.doubt(
+            "caution",
+            f"The {d}th eigenvalue, {last:.3g}, does not rise above what noise alone makes, {limit:.3g}: the data show "
+            "fewer switches; ask for fewer or bring more rows.",
+        )
+    if d + 1 < min(seen.n, seen.m):
+        beyond = threshold(seen.values, seen.n, seen.m, d + 1, 0.001)
+        examiner.quantities["next_eigenvalue_over_threshold"] = float(seen.values[d]) / max(beyond, 1e-300)
+        if seen.values[d] > NEAR * beyond > 1e-12 * seen.values[0]:
+            examiner.doubt(
+                "caution",
+                f"A further eigenvalue, {seen.values[d]:.3g}, rises above what noise alone makes, {beyond:.3g}: there "
+                "are more switches, or noise is not the same in all features; ask for more.",
+            )
+
+
+def _examine_candidates(examiner: Examiner, start: SpectralStart) -> None:
+    """What the search chose, and how far the next candidate was."""
+    found = start.candidates
+    chosen, rest = found.scores[found.chosen], np.delete(found.scores, found.chosen)
+    examiner.quantities |= {
+        "candidates": len(found.scores),
+        "scores": chosen.tolist(),
+        "score_null_level": 1.63 / np.sqrt(max(found.n_scored, 1)),  # a true switch exceeds it once in a hundred
+        "next_score": float(rest.min()) if len(rest) else None,
+        "newton_condition": found.pairs.condition[found.chosen].tolist(),
+        "eigenvalue_gap": float(np.diff(np.sort(found.pairs.eigenvalues)).min()) if len(found.scores) > 1 else None,
+    }
+
+
+def _examine_bumps(
+    examiner: Examiner, X: Floats, params: SwitchParams, on: Floats, hashes: NDArray[np.uint64]
+) -> None:
+    """Unmixed values of each fitted switch against the two Gaussians they should be (29)."""
+    rows = sample_rows(X, 50_000, hashes)
+    unmixed = rows @ np.linalg.pinv(params.W)
+    spread = params.spread
+    if float(spread.max()) < 1e-4:  # without noise values are 0 and 1, and a distribution has no shape to test
+        return
+    y = np.eye(params.d) * np.sqrt(np.clip(on, 0, 1))  # `score` reads the share of rows off the length
+    scaled = score(unmixed / np.sqrt(np.maximum(on, 1e-12)), y, spread, "ks")
+    examiner.quantities["fitted_scores"] = scaled.tolist()
+    worst = int(scaled.argmax())
+    if scaled[worst] * np.sqrt(len(rows)) > KS_LIMIT and scaled[worst] > KS_EFFECT:
+        examiner.doubt(
+            "caution",
+            f"The values of switch {worst} are not two bumps (their distribution is off by {scaled[worst]:.3f}): what "
+            "moves these features is not a switch, or noise is not Gaussian; look at a histogram of them.",
+        )
+
+
+# ------------------------------------------------------------- conditions
+
+
+def condition_two(params: SwitchParams) -> tuple[Floats, Floats, list[int]]:
+    """Of each switch, relative to λ: smallest and largest |eigenvalue| of its projected Jacobian, and the sign of (31).
+
+    The Jacobian is L_uᵀ K'W'(2𝒞(I, I, e_i) − C)WK L_u (Appendix D) with C^-½ in the place of WK.
+    """
+    d, P = params.d, np.exp(params.log_prior)
+    S = states(d)
+    C = pair_totals(P, d)
+    values, vectors = np.linalg.eigh(C)
+    root = vectors / np.sqrt(np.maximum(values, 1e-12))  # C^-½ up to a rotation
+    smallest, largest, sign = np.ones(d), np.ones(d), [-1] * d
+    for i in range(d if d > 1 else 0):
+        third = (S * (P * S[:, i])[:, None]).T @ S  # 𝒞(I, I, e_i)
+        A = root.T @ (2 * third - C) @ root
+        u = root.T @ C[:, i]  # the direction of switch i
+        L = np.linalg.svd(u[None])[2][1:].T
+        spectrum = np.linalg.eigvalsh(L.T @ A @ L)
+        smallest[i], largest[i] = np.abs(spectrum).min(), np.abs(spectrum).max()
+        sign[i] = -1 if spectrum[-1] < 0 else 1 if spectrum[0] > 0 else 0
+    return smallest, largest, sign
+
+
+def _examine_conditions(examiner: Examiner, params: SwitchParams) -> None:
+    smallest, largest, sign = condition_two(params)
+    examiner.quantities |= {
+        "condition_two": smallest.tolist(), "condition_two_largest": largest.tolist(), "definite": sign
+    }  # fmt: skip
+    for i in np.flatnonzero(largest < DEGENERATE).tolist():
+        examiner.doubt(
+            "caution",
+            f"Switch {i} is on in about half of the rows, independently of the others: third moments do not see such a "
+            "switch, and only the likelihood holds its weights; compare with another seed.",
+        )
+
+
+def _examine_rivals(examiner: Examiner, rows: Floats, params: SwitchParams, on: Floats) -> None:
+    basis = np.linalg.qr(params.W.T)[0]
+    steps = plane_steps(rows, basis, choose_states(params))
+    inside = replace(params, W=params.W @ basis)
+    base = em(steps, inside, max_iter=2, tol=0.0)
+    found = tested_rivals(steps, base.params, base.log_likelihood)
+    standing = [rival for rival in found if rival.stands]
+    examiner.quantities["rivals"] = [
+        {"u": list(r.u), "rigidity": r.rigidity, "outside": r.outside, "cost": r.cost, "needed": r.needed}
+        for r in found
+    ]
+    if not standing:
+        return
+    examiner.doubt("not identifiable", _tell_rival(standing, on))
+
+
+def _tell_rival(standing: list[Rival], on: Floats) -> str:
+    always = np.flatnonzero(on > ALWAYS)
+    pairs = {rival.u for rival in standing if sorted(rival.u)[-2:] == [1, 1] and sum(map(abs, rival.u)) == 2}
+    d = len(on)
+    if len(always):
+        return (
+            f"Switch {always[0]} is always on, a baseline: each other switch and its opposite (1 − h) explain the rows "
+            "alike; take switches that are on in less than half of the rows, or subtract the baseline first."
+        )
+    if len(pairs) >= min(d * (d - 1) // 2, 3) and d > 2:
+        return (
+            "Switches exclude one another: rows are clusters, every union of switches explains them as well; use "
+            "search='power', which takes the single clusters, or a mixture model."
+        )
+    u = standing[0].u
+    names = " ".join(f"{'+' if c > 0 else '−'} h{i}" for i, c in enumerate(u) if c).removeprefix("+ ")
+    return (
+        f"The combination {names} is a switch too, as far as these rows tell: it could replace one of its parts, with "
+        "other weights and the same likelihood; bring rows in which these switches are on together and apart."
+    )
+
+
+# ----------------------------------------------------------------- halves
+
+
+def _examine_halves(
+    examiner: Examiner, rows: Floats, params: SwitchParams, hashes: NDArray[np.uint64], seed: int
+) -> None:
+    """Each half of the rows fitted by itself, from the answer and from its own moments: does it say the same?"""
+    first = hashes < np.partition(hashes, len(hashes) // 2)[len(hashes) // 2]
+    change = np.zeros(params.d)
+    for half in (rows[first], rows[~first]):
+        if len(half) <= params.d:
+            change[:] = np.inf
+            break
+        change = np.maximum(change, relative_change(params.W, _fit_half(half, params, seed)))
+    examiner.quantities["half_sample_change"] = [float(min(value, 1e6)) for value in change]
+    worst = int(change.argmax())
+    if change[worst] > UNSTABLE:
+        examiner.doubt(
+            "caution",
+            f"Half of the rows alone give switch {worst} other weights (a change of {min(change[worst], 10):.0%}): there "
+            "are too few rows for so many switches and so much noise; bring more rows.",
+        )
+
+
+def _fit_half(half: Floats, params: SwitchParams, seed: int) -> Floats:
+    """The likelier of two fits: from the answer, and from a spectral start of its own."""
+    own = spectral_start(half, params.d, rng=seed)
+    starts = [replace(params, centres=None), first_params(own.W, own.share, own.sigma2)]
+    best = None
+    for start in starts:
+        basis = np.linalg.qr(start.W.T)[0]
+        steps = plane_steps(half, basis, choose_states(start))
+        inside = replace(start, W=start.W @ basis, sigma2=max(start.sigma2, steps.floor))
+        fit = em(steps, inside, max_iter=HALF_PASSES, tol=1e-7, accelerate=True)
+        if best is None or fit.log_likelihood > best[0]:
+            best = fit.log_likelihood, fit.params.W @ basis.T
+    assert best is not None
+    return best[1]
+
+
+def relative_change(W: Floats, other: Floats) -> Floats:
+    """‖w_i − w'_i‖/‖w_i‖ (d,) after the best match of switches."""
+    apart = np.linalg.norm(W[:, None] - other[None], axis=2)
+    left, right = linear_sum_assignment(apart**2)
+    return np.asarray(apart[left, right] / np.maximum(np.linalg.norm(W, axis=1), 1e-300))

@@ -1,0 +1,352 @@
+"""Hidden on/off switches behind real measurements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.matrix import Matrix, read_matrix, varying_features
+from tacit.diagnose.report import FitReport
+from tacit.diagnose.switches import examine_switches, switch_shares
+from tacit.engine.blas import one_blas_thread
+from tacit.errors import DataError, NotIdentifiableError
+from tacit.factor.independent_switches import factor_independent
+from tacit.factor.n_switches import SwitchCount
+from tacit.models.base import LatentModel, seed_of
+from tacit.models.clock import StageClock, make_report
+from tacit.models.switch_file import restore_switches, switch_state
+from tacit.moments.whitened import Spectrum, spectrum
+from tacit.refine.em import Refined
+from tacit.refine.switch_baselines import alternating_least_squares, weighted_least_squares
+from tacit.refine.switch_race import raced_params, start_params
+from tacit.refine.switch_start import SpectralStart, estimate_noise, estimate_number, spectral_start
+from tacit.refine.switches import (
+    MOST_SWITCHES,
+    NOISE_FLOOR,
+    SwitchParams,
+    SwitchSums,
+    choose_states,
+    first_params,
+    most_likely,
+    posterior,
+    refine_switches,
+)
+
+Floats = NDArray[np.float64]
+Search = Literal["auto", "newton", "power", "independent"]
+Refine = Literal["em", "wls", "als"]
+Filter = Literal["auto", "ks", "rounding", "exact"]
+
+MOST_FOUND = 12
+"""Switches that are looked for when no number is given."""
+
+
+class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
+    r"""Find the on/off switches whose weights add up to each row: overlapping clusters, binary sources, mixtures.
+
+    :math:`x = W^\top h + \sigma\xi` with :math:`h \in \{0, 1\}^d` of any joint distribution: switches may depend on one
+    another. Weights come from the eigenpairs of a whitened third moment, then EM for the exact model polishes them.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Number of switches d, at most the number of features; None estimates it from the eigenvalues.
+    search : str
+        ``"auto"`` finds candidates by Newton and Levenberg–Marquardt steps, ``"newton"`` as the paper does (the d best
+        scores as they are), ``"power"`` takes power-stable pairs only (switches that exclude one another),
+        ``"independent"`` centred moments for switches independent of one another, whatever their number.
+    refine : str or None
+        ``"em"`` (default); ``"wls"`` the paper's weighted least-squares step; ``"als"`` alternating least squares;
+        None keeps the spectral weights.
+    filter : str
+        How candidates are scored: ``"ks"`` Kolmogorov–Smirnov, ``"rounding"`` distance from rounded values, ``"exact"``
+        values 0 and 1 only; ``"auto"`` is exact without noise and KS with it.
+    noise : float or None
+        The noise's standard deviation when it is known.
+    split : bool
+        Use half of the rows for moments and the others for scores, as the paper's proofs do.
+    max_iter, tol : int, float
+        EM stops when an iteration gains less than `tol` nats per cell, or after `max_iter` passes; 0 keeps the start.
+    random_state : int or None
+        The one seed; None is 0.
+
+    Attributes
+    ----------
+    components_ : (d, m) what each switch adds to every feature, the most frequent switch first
+    switch_probabilities_ : (d,) share of rows in which each switch is on
+    joint_probabilities_ : (2^d,) P(h) of every on/off vector; switch i is bit i of the position
+    noise_ : standard deviation of the noise
+    report_ : `tacit.diagnose.report.FitReport`
+
+    Examples
+    --------
+    >>> from tacit import BinaryFactors
+    >>> from tacit.simulate import binary_factors
+    >>> data = binary_factors(2000, m=10, d=3, sigma=0.1, random_state=0)
+    >>> model = BinaryFactors().fit(data.X)
+    >>> model.components_.shape, round(model.noise_, 2)
+    ((3, 10), 0.1)
+    >>> model.predict(data.X[:2]).shape
+    (2, 3)
+    """
+
+    _model_name = "BinaryFactors"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        search: Search = "auto",
+        refine: Refine | None = "em",
+        filter: Filter = "auto",
+        noise: float | None = None,
+        split: bool = False,
+        max_iter: int = 500,
+        tol: float = 1e-7,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.search = search
+        self.refine = refine
+        self.filter = filter
+        self.noise = noise
+        self.split = split
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the switches behind rows of numbers (samples × features)."""
+        self._check_engine()
+        self._check_options()
+        clock = StageClock()
+        with one_blas_thread():
+            with clock.stage("data"):
+                whole = self._read(X)
+                self._kept = varying_features(whole)
+                matrix = whole.take_features(self._kept) if not self._kept.all() else whole
+                hashes = matrix.hashes(self._seed())
+            with clock.stage("moments"):
+                seen = spectrum(matrix.values)
+                d, count = self._number(seen)
+            with clock.stage("search"):
+                start, params, notes = self._start(matrix.values, d, seen, hashes)
+            with clock.stage("refine"):
+                refined = self._polish(matrix.values, params)
+        self._clock, self._seen, self._hashes = clock, seen, hashes
+        self._keep(matrix, start, refined, count, notes)
+        self._warn_limit(self.max_iter if self.refine == "em" else 0)
+        return self
+
+    def _number(self, seen: Spectrum) -> tuple[int, SwitchCount | None]:
+        """d as asked for or estimated; too many raise."""
+        rank = int((seen.values > 1e-12 * seen.values[0]).sum())
+        d = self.n_components
+        if d is None:
+            count = estimate_number(seen, MOST_FOUND)
+            return count.d, count
+        if not 1 <= d <= MOST_SWITCHES:
+            raise DataError(f"n_components={d} switches were asked for; give a number from 1 to {MOST_SWITCHES}")
+        if d > seen.m or d > rank:
+            what = f"{seen.m} features that change" if d > seen.m else f"data of rank {rank}"
+            raise NotIdentifiableError(
+                f"n_components={d} switches were asked of {what}, whose weights cannot be told apart; "
+                f"ask for {min(rank, seen.m)} at the most"
+            )
+        return d, None
+
+    def _start(
+        self, X: Floats, d: int, seen: Spectrum, hashes: NDArray[np.uint64]
+    ) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
+        """Candidates, the choice among them, and parameters to start from."""
+        rng = np.random.default_rng(self._seed())
+        if self.search == "independent":
+            sigma2 = estimate_noise(seen, d) if self.noise is None else self.noise**2
+            found = factor_independent(X, d, sigma2, rng=rng)
+            left = f"independent switches: {found.residual:.0%} of the centred tensor is left over"
+            return None, first_params(found.W, found.share, sigma2), [left]
+        start = spectral_start(
+            X, d, sigma=self.noise, search=self.search, filter_=None if self.filter == "auto" else self.filter,
+            split=self.split, rng=rng, hashes=hashes, spectrum_=seen,
+        )  # fmt: skip
+        notes = list(start.notes)
+        if self.search == "auto" and self.refine == "em" and self.max_iter > 0:
+            params, told = raced_params(X, start, hashes, rng)
+            notes += [told] if told else []
+        else:
+            params = start_params(start)
+        return start, params, notes
+
+    def _polish(self, X: Floats, params: SwitchParams) -> Refined[SwitchParams, SwitchSums]:
+        """The chosen refinement; all but EM change the weights alone."""
+        if self.refine == "em":
+            tell = self._progress("EM")
+            return refine_switches(X, params, max_iter=self.max_iter, tol=self.tol, callback=tell)
+        if self.refine == "wls":
+            params = replace(params, W=weighted_least_squares(X, params.W, float(np.sqrt(params.sigma2))))
+        elif self.refine == "als":
+            unmixed = X @ np.linalg.pinv(params.W)
+            params = replace(params, W=alternating_least_squares(X, (unmixed > 0.5).astype(np.float64))[0])
+        return replace(refine_switches(X, params, max_iter=0, tol=self.tol), converged=True)
+
+    def _keep(
+        self,
+        matrix: Matrix,
+        start: SpectralStart | None,
+        refined: Refined[SwitchParams, SwitchSums],
+        count: SwitchCount | None,
+        notes: list[str],
+    ) -> None:
+        """Hold the fit, most frequent switch first; what was made from an earlier one is forgotten."""
+        self.__dict__.pop("report_", None)
+        order = np.argsort(-switch_shares(refined.params), kind="stable")
+        self._hold(refined.params.permuted(order), tuple(matrix.names))
+        self._matrix, self._start_kept, self._order = matrix, start, order
+        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
+        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
+        self.objective_path_ = np.array(refined.path)
+        square = float((matrix.values**2).mean())
+        self.noise_ = 0.0 if self._params.sigma2 <= 2 * NOISE_FLOOR * square else float(np.sqrt(self._params.sigma2))
+        self.selection_ = None
+        if count is not None:
+            by = "rank" if count.noise_free else "eigenvalues above the noise"
+            self.selection_ = {"n_components": count.d, "by": by, "margins": [float(v) for v in count.margins]}
+            notes = [f"{count.d} switches by {by}", *notes]
+        how = choose_states(self._params)
+        if how != "all":
+            notes = [*notes, f"EM summed the states within Hamming distance {how[-1]} of the best one of each row"]
+        self._notes = notes
+
+    def _hold(self, params: SwitchParams, names: tuple[str | int, ...]) -> None:
+        """Parameters under their public names; features set aside weigh nothing."""
+        self._params, self._names = params, names
+        self.components_ = np.zeros((params.d, len(self._kept)))
+        self.components_[:, self._kept] = params.W
+        self.switch_probabilities_ = switch_shares(params)
+        self.joint_probabilities_ = np.exp(params.log_prior)
+        self.n_components_ = self._n_features_out = params.d
+
+    # ---------------------------------------------------------------- use
+
+    def transform(self, X: Any) -> Floats:
+        """P(switch on | row) (n, d); a row's answer does not depend on its company."""
+        return self._posterior(X)[0]
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The most likely on/off vector of every row (n, d)."""
+        rows = self._rows(X)
+        with one_blas_thread():
+            return most_likely(rows, self._params)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log-likelihood (n,) of every row, in nats."""
+        return self._posterior(X)[1]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of a row, in nats."""
+        return float(self.score_samples(X).mean())
+
+    def inverse_transform(self, H: Any) -> Floats:
+        """Rows (n, m) that switches, or their probabilities, add up to."""
+        check_is_fitted(self)
+        H = np.asarray(H, np.float64)
+        if H.ndim != 2 or H.shape[1] != self.n_components_:
+            raise DataError(f"switches of shape {H.shape} were given; give rows of {self.n_components_} numbers")
+        return np.asarray(H @ self.components_)
+
+    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
+        """Rows drawn from the model, in the caller's kind of frame."""
+        check_is_fitted(self)
+        rng = np.random.default_rng(seed_of(random_state))
+        drawn = rng.choice(len(self.joint_probabilities_), size=n, p=self.joint_probabilities_)
+        h = (drawn[:, None] >> np.arange(self.n_components_)) & 1
+        rows = h @ self.components_ + self.noise_ * rng.standard_normal((n, self.n_features_in_)) * self._kept
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        return build_frame({str(name): rows[:, at] for at, name in enumerate(names)}, self._backend)
+
+    def _posterior(self, X: Any) -> tuple[Floats, Floats]:
+        rows = self._rows(X)
+        with one_blas_thread():
+            return posterior(rows, self._params)
+
+    def _rows(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        return np.ascontiguousarray(self._read(X, reset=False).values[:, self._kept])
+
+    # ------------------------------------------------------------- report
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons and numbers; made when asked for."""
+        check_is_fitted(self)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            examination = examine_switches(
+                self._matrix.values, self._params, self._start_kept, self._seen, self._hashes,
+                converged=self.converged_, seed=self._seed(),
+            )  # fmt: skip
+        return make_report(examination, self._notes, self._clock)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any, *, reset: bool = True) -> Matrix:
+        if reset:
+            self._backend = backend_of(X)
+        least = 2 if reset else 1
+        if as_frame(X) is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=least)
+        matrix = read_matrix(X)
+        if matrix.n_rows < least:
+            raise DataError(f"the data has {matrix.n_rows} rows (n_samples={matrix.n_rows}); give {least} at least")
+        return matrix
+
+    def _check_options(self) -> None:
+        for name, known in (("search", Search), ("filter", Filter)):
+            if getattr(self, name) not in get_args(known):
+                raise DataError(
+                    f"{name}={getattr(self, name)!r} is not there; give one of {', '.join(get_args(known))}"
+                )
+        if self.refine is not None and self.refine not in get_args(Refine):
+            raise DataError(f"refine={self.refine!r} is not there; give one of {', '.join(get_args(Refine))}, or None")
+        if self.noise is not None and not 0 <= self.noise < np.inf:
+            raise DataError(f"noise={self.noise} is no standard deviation; give 0 or a positive number, or None")
+
+    def _seed(self) -> int:
+        return seed_of(self.random_state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "_matrix"):  # the report travels, so that the data need not
+            self.report_  # noqa: B018
+        state = dict(super().__getstate__())
+        for name in ("_matrix", "_start_kept", "_seen", "_hashes", "_clock"):
+            state.pop(name, None)
+        return state
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return switch_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_switches(self, arrays, metadata)
+
+    selection_: dict[str, Any] | None
+    _kept: NDArray[np.bool_]
+    _notes: list[str]
+    _backend: str

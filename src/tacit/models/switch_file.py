@@ -1,0 +1,57 @@
+"""What the model file of hidden switches holds: weights, P(h), the noise, and which features were set aside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit.data.table import Column
+from tacit.models.file_parts import ROUNDING, Arrays, fit_story, read_path, restore_story, typed
+from tacit.refine.switches import MOST_SWITCHES, SwitchParams
+
+if TYPE_CHECKING:
+    from tacit.models.binary_factors import BinaryFactors
+
+
+def switch_state(model: BinaryFactors) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of fitted switches."""
+    arrays = {
+        "weights": np.ascontiguousarray(model._params.W),
+        "log_prior": model._params.log_prior,
+        "objective_path": model.objective_path_,
+    }
+    return arrays, {
+        "names": [name if isinstance(name, str) else int(name) for name in model._names],
+        "kept": np.flatnonzero(model._kept).tolist(),
+        "sigma2": float(model._params.sigma2),
+        "noise": float(model.noise_),
+        **fit_story(model),
+    }
+
+
+def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `switch_state` described; what does not fit together raises ValueError."""
+    W, log_prior = arrays["weights"], arrays["log_prior"]
+    names, kept = typed(metadata, "names", list), typed(metadata, "kept", list)
+    if not all(type(name) in (str, int) for name in names) or len(set(names)) < len(names):
+        raise ValueError("names are neither texts nor numbers, or a name is there twice")
+    if W.ndim != 2 or not 1 <= len(W) <= MOST_SWITCHES or W.shape[1] != len(names) or W.dtype != np.float64:
+        raise ValueError(f"weights have shape {W.shape} for {len(names)} features")
+    if log_prior.shape != (2 ** len(W),) or log_prior.dtype != np.float64:
+        raise ValueError(f"log_prior has shape {log_prior.shape} for {len(W)} switches")
+    if abs(float(np.exp(np.minimum(log_prior, 1.0)).sum()) - 1) > ROUNDING:
+        raise ValueError("log_prior holds probabilities that do not sum to one")
+    restore_story(model, metadata, tuple(Column(name, np.arange(0)) for name in names))
+    if len(kept) != len(names) or not all(type(at) is int and 0 <= at < model.n_features_in_ for at in kept):
+        raise ValueError("kept names a feature that is not there")
+    if kept != sorted(set(kept)):
+        raise ValueError("kept names a feature twice, or not in order")
+    sigma2, noise = typed(metadata, "sigma2", float), typed(metadata, "noise", float)
+    if sigma2 <= 0 or noise < 0:
+        raise ValueError(f"sigma2 is {sigma2} and noise {noise}")
+    model._kept = np.zeros(model.n_features_in_, bool)
+    model._kept[kept] = True
+    model._hold(SwitchParams(W, log_prior, sigma2), tuple(names))
+    model.noise_, model.objective_path_, model._backend = noise, read_path(arrays), "pyarrow"
+    model._notes = list(model.report_.notes)

@@ -1,0 +1,72 @@
+"""Other ways from a start to weights of hidden switches: the paper's two, and the oracle of its experiments.
+
+Paper     "Learning Binary Latent Variable Models: A Tensor Eigenpair Approach", Appendix K (one weighted least-squares
+          step), Appendix L (alternating least squares), Section 5.1 (the oracle)
+Differs   nothing; `tacit.refine.switches` (EM for the exact model) is better than either: Appendix K leaves P(h) out,
+          which hurts in strong noise
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.moments.whitened import row_blocks
+from tacit.refine.switch_states import bits, rows_at_once, states
+
+Floats = NDArray[np.float64]
+
+KEPT_STATES = 6
+"""Appendix K's K: states kept per row."""
+
+
+def weighted_least_squares(X: Floats, W: Floats, sigma: float, kept: int = KEPT_STATES) -> Floats:
+    """Appendix K: weights (d, m) after one step from W; states weighted by their likelihood alone."""
+    d = len(W)
+    S = states(d)
+    top = min(kept, len(S))
+    sigma2 = max(sigma**2, 1e-12 * float((X[: 10**4] ** 2).mean()))
+    constant = ((S @ (W @ W.T)) * S).sum(axis=1) / 2
+    both, cross = np.zeros((d, d)), np.zeros((d, X.shape[1]))
+    step = rows_at_once(len(S))
+    for begin in range(0, len(X), step):
+        rows = X[begin : begin + step]
+        logs = (rows @ W.T @ S.T - constant) / sigma2
+        best = np.argpartition(-logs, top - 1, axis=1)[:, :top]
+        found = np.take_along_axis(logs, best, axis=1)
+        share = np.exp(found - found.max(axis=1, keepdims=True))
+        share /= share.sum(axis=1, keepdims=True)  # Π
+        h = S[best]  # (rows, K, d)
+        both += np.einsum("rk,rki,rkj->ij", share, h, h, optimize=True)
+        cross += np.einsum("rk,rki->ri", share, h, optimize=True).T @ rows
+    return np.asarray(np.linalg.pinv(both, hermitian=True) @ cross)
+
+
+def alternating_least_squares(
+    X: Floats, h: Floats, *, max_iter: int = 200
+) -> tuple[Floats, NDArray[np.float64], int]:
+    """Appendix L: weights (d, m), switches (n, d) and passes, from first switches h until they stand still."""
+    h = np.asarray(h, np.float64)
+    W = oracle(X, h)
+    for passes in range(1, max_iter + 1):
+        unmixed = X @ np.linalg.pinv(W)
+        new = (unmixed > 0.5).astype(np.float64)
+        if np.array_equal(new, h):
+            return W, h, passes
+        h, W = new, oracle(X, new)
+    return W, h, max_iter
+
+
+def random_switches(n: int, d: int, rng: np.random.Generator) -> Floats:
+    """A random start of alternating least squares."""
+    return bits(rng.integers(0, 2**d, n), d)
+
+
+def oracle(X: Floats, h: Floats) -> Floats:
+    """Weights (d, m) when the switches (n, d) are known: least squares."""
+    h = np.asarray(h, np.float64)
+    both, cross = np.zeros((h.shape[1],) * 2), np.zeros((h.shape[1], X.shape[1]))
+    for block in row_blocks(len(X)):
+        both += h[block].T @ h[block]
+        cross += h[block].T @ X[block]
+    return np.asarray(np.linalg.pinv(both, hermitian=True) @ cross)

@@ -1,0 +1,85 @@
+"""Which candidates are the switches, when noise blurs their scores: several picks, judged by likelihood.
+
+Scores of true and false candidates overlap when the two bumps of a switch do. Picks with jittered scores climb on a
+sample of rows by successive halving; the best by likelihood is the start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.factor.switches import choose_all, weights_of
+from tacit.refine.starts import Entrant, halve
+from tacit.refine.switch_start import SpectralStart
+from tacit.refine.switches import (
+    HIGH_NOISE,
+    SPLIT_STATES,
+    SwitchParams,
+    choose_states,
+    first_params,
+    plane_steps,
+)
+
+Floats = NDArray[np.float64]
+
+PICKS = 16
+"""Sets of candidates that race, the greedy one among them."""
+SHORT_LIST = 16
+"""Candidates per switch that picks are made of."""
+JITTER = 0.5
+"""Spread of the logarithm of a jittered score."""
+RACE_ROWS = 5_000
+RACE_ROUNDS = (6, 6, 8, 10)
+"""Passes of everyone, of the better half, of the better quarter, …"""
+
+
+def start_params(start: SpectralStart) -> SwitchParams:
+    """The greedy pick as parameters."""
+    return first_params(start.W, start.share, start.sigma2)
+
+
+def raced_params(
+    X: Floats, start: SpectralStart, hashes: NDArray[np.uint64], rng: np.random.Generator
+) -> tuple[SwitchParams, str | None]:
+    """Where EM starts, and what to say about it: the greedy pick, or the best of several when noise is high."""
+    greedy = start_params(start)
+    high = float(np.median(greedy.spread)) > HIGH_NOISE
+    if not high or start.noise_free or start.exclusive or greedy.d > SPLIT_STATES:
+        return greedy, None
+    picks = jittered_picks(start, rng)
+    if len(picks) < 2:
+        return greedy, None
+    rows = X if len(X) <= RACE_ROWS else X[hashes < np.partition(hashes, RACE_ROWS)[RACE_ROWS]]
+    basis = start.whitening.basis
+    entrants = []
+    for number, y in enumerate(picks):
+        share = np.clip((y**2).sum(axis=1), 0.0, 1.0)
+        params = first_params(weights_of(y, start.whitening) @ basis, share, start.sigma2)
+        entrants.append(Entrant(str(number), plane_steps(rows, basis, choose_states(params)), params))
+    raced = halve(entrants, rounds=RACE_ROUNDS, max_iter=sum(RACE_ROUNDS), tol=0.0, accelerate=True)
+    found: SwitchParams = raced.refined.params
+    words = "the greedy one" if raced.name == "0" else "another than the greedy one"
+    note = f"noise is high: {len(picks)} sets of candidates climbed on {len(rows):,} rows, {words} was likeliest"
+    return SwitchParams(found.W @ basis.T, found.log_prior, found.sigma2), note
+
+
+def jittered_picks(start: SpectralStart, rng: np.random.Generator) -> list[Floats]:
+    """Distinct independent sets of candidates (d, d) each, the greedy one first."""
+    found, d = start.candidates, start.whitening.d
+    if len(found.chosen) < d:
+        return []
+    short = min(len(found.scores), SHORT_LIST * d)
+    logs = np.log(np.maximum(found.scores[:short], 1e-300))
+    picks = [found.chosen]
+    seen = {tuple(sorted(found.chosen.tolist()))}
+    for _ in range(PICKS - 1):
+        order = np.argsort(logs + JITTER * rng.standard_normal(short), kind="stable")
+        pick = choose_all(found.pairs.y, order)
+        key = tuple(sorted(pick.tolist()))
+        if len(pick) == d and key not in seen:
+            seen.add(key)
+            picks.append(pick)
+    return [found.pairs.y[pick] for pick in picks]
+
+

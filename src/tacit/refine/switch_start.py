@@ -1,0 +1,146 @@
+"""The spectral start of hidden switches, from rows to parameters: the walk of Algorithm 1, and of 2 without noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.factor.eigenpairs import Eigenpairs
+from tacit.factor.n_switches import SwitchCount, count_switches, noise_variance, numerical_rank
+from tacit.factor.switches import (
+    EXACT,
+    LM_STARTS,
+    SCORE_ROWS,
+    Candidates,
+    Filter,
+    Search,
+    choose_all,
+    exclusive_pairs,
+    find_candidates,
+    sample_rows,
+    score_candidates,
+    weights_of,
+)
+from tacit.moments.whitened import Spectrum, Whitening, project, spectrum, whiten, whitened_tensor
+
+Floats = NDArray[np.float64]
+
+ROUNDS = 6
+"""Searches at most, each with more starts, while exact vectors are missing in data without noise."""
+EXCLUSIVE = 3.0
+"""How many √(d³/n) the tensor may be from an orthogonal one and still mean that switches exclude one another."""
+
+
+@dataclass(frozen=True)
+class SpectralStart:
+    """What the moments say: weights (d, m), shares of rows (d,), σ², and the way there."""
+
+    W: Floats
+    share: Floats
+    sigma2: float
+    noise_free: bool
+    exclusive: bool
+    tensor: Floats = field(repr=False)
+    whitening: Whitening = field(repr=False)
+    candidates: Candidates = field(repr=False)
+    spectrum: Spectrum = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+
+def spectral_start(
+    X: Floats,
+    d: int,
+    *,
+    sigma: float | None = None,
+    search: Search = "auto",
+    filter_: Filter | None = None,
+    split: bool = False,
+    rng: np.random.Generator | int | None = None,
+    hashes: NDArray[np.uint64] | None = None,
+    spectrum_: Spectrum | None = None,
+) -> SpectralStart:
+    """Weights of d switches from rows X (n, m); σ is estimated when not given (0: none).
+
+    `split` uses the first half of the rows (by hash) for moments and the other for scores. `filter_` None takes the
+    exact filter without noise and Kolmogorov–Smirnov with it.
+    """
+    rng = np.random.default_rng(rng)
+    order = rng.permutation(len(X)).astype(np.uint64) if hashes is None else hashes
+    half = order <= np.partition(order, len(order) // 2)[len(order) // 2] if split else np.ones(len(X), bool)
+    for_moments = X[half] if split else X
+    seen = spectrum(for_moments) if split or spectrum_ is None else spectrum_
+    sigma2 = sigma**2 if sigma is not None else estimate_noise(seen, d)
+    noise_free = sigma2 == 0.0 and d < min(X.shape)
+    whitening = whiten(seen, d, sigma2)
+    Z = project(for_moments, whitening.K)
+    T = whitened_tensor(Z, whitening)
+    to_score = project(X[~half], whitening.K) if split else Z
+    keys = order[~half] if split else order
+    filter_ = filter_ or ("exact" if noise_free else "ks" if sigma2 > 0 else "rounding")
+    found, exclusive = None, False
+    for repeat in range(ROUNDS if filter_ == "exact" and search == "auto" else 1):
+        pairs = find_candidates(T, whitening.mean, len(for_moments), search, rng, LM_STARTS * 2**repeat)
+        pairs, scores, n_scored = score_candidates(pairs, to_score, whitening, filter_, keys)
+        chosen, exclusive = pick(T, pairs, search, len(for_moments))
+        found = Candidates(pairs, scores, chosen, filter_, n_scored)
+        if len(chosen) == d and (scores[chosen] < EXACT).all():
+            break
+    assert found is not None
+    y, notes = complete(found.y, d)
+    if exclusive:
+        notes.append("at most one switch is on at a time: the negative-definite eigenpairs were taken")
+    share = np.clip((y**2).sum(axis=1), 0.0, 1.0)  # 1/λ²
+    return SpectralStart(
+        weights_of(y, whitening), share, sigma2, noise_free, exclusive, T, whitening, found, seen, tuple(notes)
+    )
+
+
+def pick(T: Floats, pairs: Eigenpairs, search: Search, n: int) -> tuple[NDArray[np.intp], bool]:
+    """Which of the scored candidates are the switches, and whether they exclude one another."""
+    d = T.shape[0]
+    order = np.arange(len(pairs))
+    if search == "newton":  # Algorithm 1, step 8: the d best scores as they are
+        return order[:d], False
+    tolerance = max(EXCLUSIVE * np.sqrt(d**3 / n), 1e-6)
+    only = exclusive_pairs(T, pairs, min(tolerance, 0.25))
+    if only is not None:
+        return only, True
+    if search == "power":
+        order = np.concatenate([order[pairs.definite == -1], order[pairs.definite != -1]])
+    return choose_all(pairs.y, order), False
+
+
+def complete(y: Floats, d: int) -> tuple[Floats, list[str]]:
+    """d independent vectors: where candidates ran out, directions orthogonal to those there are."""
+    if len(y) == d and np.linalg.matrix_rank(y, tol=1e-6) == d:
+        return y, []
+    _, values, right = np.linalg.svd(y, full_matrices=True)
+    rank = int((values > 1e-6).sum())
+    kept = y if rank == len(y) else right[:rank] * 0.6
+    filled = np.concatenate([kept, 0.6 * right[rank:]])[:d]
+    return filled, [f"the tensor gave {rank} independent vectors of {d}; the others were filled in for EM to move"]
+
+
+def estimate_noise(seen: Spectrum, d: int) -> float:
+    """σ² given d; 0 when the rank says that there is none, or no feature is left to see it in."""
+    if d < min(seen.n, seen.m) and numerical_rank(seen.values) <= d:
+        return 0.0
+    return noise_variance(seen.values, seen.n, seen.m, d)
+
+
+def estimate_number(seen: Spectrum, most: int) -> SwitchCount:
+    """d and σ² by Kritchman & Nadler's test."""
+    return count_switches(seen.values, seen.n, seen.m, most=most)
+
+
+def rows_for_race(X: Floats, hashes: NDArray[np.uint64], most: int = SCORE_ROWS[0]) -> Floats:
+    """A sample of rows that judges starts."""
+    return sample_rows(X, most, hashes)
+
+
+def with_vectors(start: SpectralStart, y: Floats) -> SpectralStart:
+    """The same start from other vectors (d, d)."""
+    share = np.clip((y**2).sum(axis=1), 0.0, 1.0)
+    return replace(start, W=weights_of(y, start.whitening), share=share)

@@ -1,0 +1,261 @@
+"""EM for hidden switches: x = Wᵀh + σξ with any distribution over the 2^d on/off vectors.
+
+Rows are climbed on in the d-dimensional plane of the spectral start, where all but d numbers of a row are one residual
+sum of squares; one last step in the full space frees the weights of the plane. Both climb the same likelihood.
+How states are summed is decided once per climb, from the start (`choose_states`), so that objectives are comparable.
+
+Symbols   W (d, q)  weights in the coordinates of the rows (q = d in the plane, m in full); P(h) (2^d,); σ²
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.moments.whitened import row_blocks
+from tacit.refine.em import Refined, Step, em
+from tacit.refine.switch_states import (
+    SAFE_RANGE,
+    Codes,
+    RowSums,
+    best_all,
+    bits,
+    codes_of,
+    constants,
+    pair_totals,
+    split_table,
+    sums_all,
+    sums_near,
+    sums_split,
+)
+
+Floats = NDArray[np.float64]
+States = Literal["all", "near2", "near3"]
+
+ALL_STATES = 10
+"""Up to so many switches all states are summed, whatever the noise."""
+SPLIT_STATES = 14
+"""Up to so many when the split form can sum them; beyond, states near a centre."""
+EXACT_STATES = 16
+"""Posteriors of fitted models sum all states up to here."""
+MOST_SWITCHES = 20
+"""A table of 2^20 probabilities is as much as is worth holding."""
+HIGH_NOISE = 0.3
+"""σ‖v‖ above which states two flips away still matter: the two bumps of a switch's values overlap."""
+PSEUDO_ROWS = 1.0
+"""Rows spread evenly over all states in P(h): no state's probability becomes zero, and none is ruled out for ever."""
+NOISE_FLOOR = 1e-13
+"""Smallest σ² as a share of the mean square of the data: below it rounding decides."""
+
+
+@dataclass(frozen=True)
+class SwitchParams:
+    """Weights (d, q), log P(h) (2^d,), σ², and the centres (n,) where only near states are summed."""
+
+    W: Floats
+    log_prior: Floats
+    sigma2: float
+    centres: Codes | None = None
+
+    @property
+    def d(self) -> int:
+        return len(self.W)
+
+    @property
+    def spread(self) -> Floats:
+        """σ‖v_i‖: how wide the two bumps of each switch's unmixed values are."""
+        return np.asarray(np.sqrt(self.sigma2) * np.linalg.norm(np.linalg.pinv(self.W), axis=0))
+
+    def permuted(self, order: NDArray[np.intp]) -> SwitchParams:
+        """Switches in another order."""
+        code = np.arange(2**self.d)
+        old = np.zeros(2**self.d, np.int64)
+        for new, before in enumerate(order.tolist()):
+            old |= ((code >> new) & 1) << before
+        return replace(self, W=self.W[order], log_prior=self.log_prior[old], centres=None)
+
+
+@dataclass(frozen=True)
+class SwitchSums:
+    """Statistics of one pass: log-likelihood, summed posteriors of states, Σ E[h] xᵀ, the centres used."""
+
+    log_likelihood: float
+    totals: Floats  # (2^d,)
+    cross: Floats  # (d, q)
+    centres: Codes | None
+
+
+@dataclass(frozen=True)
+class SwitchSteps:
+    """E- and M-step over rows A (n, q) that stand for m features with `squares` = Σ‖x‖² in all."""
+
+    A: Floats
+    squares: float
+    m: int
+    states: States
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.A) * self.m
+
+    @property
+    def floor(self) -> float:
+        return max(NOISE_FLOOR * self.squares / self.n_cells, 1e-300)
+
+    def expect(self, params: SwitchParams) -> SwitchSums:
+        beta = correlate(self.A, params)
+        rows = state_sums(beta, params, self.states)
+        cross = np.zeros(params.W.shape)
+        for block in row_blocks(len(beta)):
+            cross += rows.mean[block].T @ self.A[block]
+        constant = self.squares / (2 * params.sigma2) + self.n_cells / 2 * np.log(2 * np.pi * params.sigma2)
+        return SwitchSums(float(rows.log_sum.sum() - constant), rows.totals, cross, rows.centres)
+
+    def objective(self, params: SwitchParams, sums: SwitchSums) -> float:
+        """Log-likelihood plus the pseudo-rows' logarithms."""
+        return sums.log_likelihood + PSEUDO_ROWS * float(params.log_prior.mean())
+
+    def log_likelihood(self, sums: SwitchSums) -> float:
+        return sums.log_likelihood
+
+    def maximise(self, sums: SwitchSums) -> SwitchParams:
+        both = pair_totals(sums.totals, len(sums.cross))  # Σ E[hhᵀ]
+        W = np.linalg.pinv(both, rcond=1e-12, hermitian=True) @ sums.cross
+        misfit = self.squares - 2 * float((W * sums.cross).sum()) + float((W @ W.T * both).sum())
+        share = sums.totals + PSEUDO_ROWS / len(sums.totals)
+        return SwitchParams(W, np.log(share / share.sum()), max(misfit / self.n_cells, self.floor), sums.centres)
+
+    def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
+        """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in weights, log P(h) and log σ²."""
+        points = [np.concatenate([p.W.reshape(-1), p.log_prior, [np.log(p.sigma2)]]) for p in (start, once, twice)]
+        step = points[1] - points[0]
+        bend = points[2] - points[1] - step
+        length = min(-np.sqrt(float(step @ step) / max(float(bend @ bend), 1e-300)), -1.0)
+        far = points[0] - 2 * length * step + length**2 * bend
+        logs = far[start.W.size : -1]
+        logs = logs - logs.max()
+        logs = logs - np.log(np.exp(logs).sum())
+        sigma2 = max(float(np.exp(min(far[-1], 700.0))), self.floor)
+        return SwitchParams(far[: start.W.size].reshape(start.W.shape), logs, sigma2, twice.centres)
+
+
+def correlate(A: Floats, params: SwitchParams) -> Floats:
+    """β = Wx/σ² (n, d), block by block."""
+    scaled = params.W.T / params.sigma2
+    return np.concatenate([A[block] @ scaled for block in row_blocks(len(A))]) if len(A) else A @ scaled
+
+
+def state_sums(beta: Floats, params: SwitchParams, how: States) -> RowSums:
+    """Sums over states, in the way that was chosen and that the numbers allow."""
+    G = params.W @ params.W.T
+    if how == "all":
+        split = split_table(G, params.sigma2, params.log_prior)
+        if split.spread <= SAFE_RANGE:
+            return sums_split(beta, split)
+        return sums_all(beta, constants(G, params.sigma2, params.log_prior))
+    centres = first_centres(beta, G, params.sigma2) if params.centres is None else params.centres
+    return sums_near(beta, G, params.sigma2, params.log_prior, centres, int(how[-1]))
+
+
+def first_centres(beta: Floats, G: Floats, sigma2: float) -> Codes:
+    """Rounded unmixed values: W†x above one half."""
+    unmixed = beta * sigma2 @ np.linalg.pinv(G, hermitian=True)
+    return codes_of(unmixed > 0.5)
+
+
+def choose_states(params: SwitchParams) -> States:
+    """All states up to ALL_STATES switches, up to SPLIT_STATES if the split form is safe; else those near a centre."""
+    if params.d <= ALL_STATES:
+        return "all"
+    if params.d <= SPLIT_STATES:
+        split = split_table(params.W @ params.W.T, params.sigma2, params.log_prior)
+        if split.spread <= SAFE_RANGE / 2:  # room for σ to fall while EM climbs
+            return "all"
+    return "near3" if float(np.median(params.spread)) > HIGH_NOISE else "near2"
+
+
+# -------------------------------------------------------------------- fit
+
+
+def first_params(W: Floats, share: Floats, sigma2: float, floor: float = 1e-300) -> SwitchParams:
+    """A start: weights, independent switches with the given shares of rows, noise."""
+    on = np.clip(share, 0.02, 0.98)
+    log_prior = np.zeros(1)
+    for p in on.tolist():
+        log_prior = np.concatenate([log_prior + np.log1p(-p), log_prior + np.log(p)])
+    return SwitchParams(W, log_prior, max(sigma2, floor))
+
+
+def plane_steps(X: Floats, basis: Floats, states: States) -> SwitchSteps:
+    """Steps over the rows' coordinates in an orthonormal basis (m, q)."""
+    A = np.concatenate([X[block] @ basis for block in row_blocks(len(X))])
+    squares = sum(float((X[block] ** 2).sum()) for block in row_blocks(len(X)))
+    return SwitchSteps(A, squares, X.shape[1], states)
+
+
+def refine_switches(
+    X: Floats,
+    start: SwitchParams,
+    *,
+    max_iter: int = 500,
+    tol: float = 1e-7,
+    accelerate: bool = True,
+    callback: Callable[[Step], None] | None = None,
+) -> Refined[SwitchParams, SwitchSums]:
+    """EM from weights in full space (d, m); the start alone when ``max_iter=0``."""
+    how = choose_states(start)
+    squares = sum(float((X[block] ** 2).sum()) for block in row_blocks(len(X)))
+    full = SwitchSteps(X, squares, X.shape[1], how)
+    start = replace(start, sigma2=max(start.sigma2, full.floor))
+    if max_iter == 0:
+        return em(full, start, max_iter=0, tol=tol)
+    basis = np.linalg.qr(start.W.T)[0]
+    plane = plane_steps(X, basis, how)
+    inside = em(
+        plane, replace(start, W=start.W @ basis), max_iter=max_iter - 1, tol=tol, accelerate=accelerate,
+        callback=callback,
+    )  # fmt: skip
+    free = replace(inside.params, W=inside.params.W @ basis.T)
+    known = replace(inside.sums, cross=_full_cross(X, inside.params, plane))
+    last = em(full, free, max_iter=1, tol=tol, known=known)
+    return replace(
+        last, n_iter=inside.n_iter + last.n_iter, converged=inside.converged, path=inside.path + last.path[1:]
+    )
+
+
+def _full_cross(X: Floats, params: SwitchParams, plane: SwitchSteps) -> Floats:
+    """Σ E[h] xᵀ (d, m) under parameters in the plane."""
+    mean = state_sums(correlate(plane.A, params), params, plane.states).mean
+    cross = np.zeros((params.d, X.shape[1]))
+    for block in row_blocks(len(X)):
+        cross += mean[block].T @ X[block]
+    return cross
+
+
+# -------------------------------------------------------------------- use
+
+
+def posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
+    """P(switch on | row) (n, d) and the log-likelihood of every row (n,): all states up to EXACT_STATES switches."""
+    beta = correlate(X, params)
+    how: States = "all" if params.d <= EXACT_STATES else "near3"
+    rows = state_sums(beta, replace(params, centres=None), how)
+    constant = (X**2).sum(axis=1) / (2 * params.sigma2) + X.shape[1] / 2 * np.log(2 * np.pi * params.sigma2)
+    return rows.mean, rows.log_sum - constant
+
+
+def most_likely(X: Floats, params: SwitchParams) -> NDArray[np.int64]:
+    """The most likely on/off vector of every row (n, d); beyond EXACT_STATES switches by a search from rounding."""
+    beta, G = correlate(X, params), params.W @ params.W.T
+    if params.d <= EXACT_STATES:
+        codes = best_all(beta, constants(G, params.sigma2, params.log_prior))
+    else:
+        centres = first_centres(beta, G, params.sigma2)
+        kept = sums_near(beta, G, params.sigma2, params.log_prior, centres, 3).centres
+        assert kept is not None
+        codes = kept
+    return bits(codes, params.d).astype(np.int64)

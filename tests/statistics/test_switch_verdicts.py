@@ -1,0 +1,68 @@
+"""Verdicts on hidden switches: doubt where no method can know, trust where the truth is found.
+
+A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from tests.statistics.switch_worlds import HOPELESS, hopeless, sound
+
+from tacit import BinaryFactors
+
+COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
+
+
+def verdict(world):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return BinaryFactors(world.d).fit(world.X).report_
+
+
+@pytest.mark.slow
+def test_inputs_without_an_answer_are_doubted():
+    wrong = []
+    count = COUNT or 2 * len(HOPELESS)
+    for seed in range(count):
+        world = hopeless(seed)
+        if verdict(world).verdict == "trusted":
+            wrong.append((seed, world.kind))
+    assert len(wrong) <= 0.01 * count, wrong
+
+
+@pytest.mark.slow
+def test_sound_inputs_are_trusted():
+    wrong = []
+    count = COUNT or 12
+    for seed in range(count):
+        report = verdict(sound(seed))
+        if report.verdict != "trusted":
+            wrong.append((seed, report.reasons))
+    assert len(wrong) <= 0.01 * count, wrong
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (0, "always on"),
+        (1, "exclude one another"),
+        (2, "is a switch too"),
+        (3, "is a switch too"),
+        (4, "half of the rows"),
+        (7, "does not rise above"),
+    ],
+)
+def test_the_case_is_named(kind, words):
+    report = verdict(hopeless(kind))
+    assert any(words in reason for reason in report.reasons), report.reasons
+
+
+def test_quantities_are_there():
+    report = verdict(sound(0))
+    assert {"rivals", "condition_two", "definite", "scores", "score_null_level", "newton_condition", "next_score",
+            "half_sample_change", "smallest_eigenvalue", "eigenvalue_gap"} <= set(report.quantities)  # fmt: skip
+    assert np.isfinite(report.quantities["condition_two"]).all()
