@@ -76,6 +76,16 @@ class Genotypes:
         called = self.counts[:, :MISSING].sum(axis=1) > 0
         return np.asarray(called & (rarer > 0) & (rarer >= min_maf))
 
+    @property
+    def silent_person(self) -> Any:
+        """The name of someone without a single call, or None."""
+        silent = np.ones(self.n_samples, bool)
+        for begin in range(0, self.n_snps, BLOCK):
+            silent &= (self.calls[begin : begin + BLOCK] == MISSING).all(axis=0)
+            if not silent.any():
+                return None
+        return self.samples.tolist()[int(silent.argmax())]
+
     def take(self, snps: NDArray[Any] | None = None, samples: NDArray[Any] | None = None) -> Genotypes:
         """Some SNPs and people, in the order asked for."""
         calls = self.calls if snps is None else self.calls[snps]
