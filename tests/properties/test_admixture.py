@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from tests.conftest import data_folder
 
 import tacit
 from tacit import Admixture
@@ -16,7 +17,6 @@ from tacit.errors import DataError, DataWarning
 from tacit.factor.admixture_als import factor_admixture_als
 from tacit.refine.admixture import AncestrySteps, inside, proportions
 from tacit.refine.em import em
-from tests.conftest import data_folder
 
 
 def world(seed=0, n_people=120, n_snps=600, K=3, fst=0.2, alpha=0.3, missing=0.0):

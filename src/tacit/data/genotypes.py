@@ -1,14 +1,13 @@
 """Genotypes: allele counts 0, 1, 2 of people at SNPs, SNP by SNP, one byte each, with the names of both.
 
-Whatever holds them becomes `Genotypes`: frames and matrices (person, SNP), files of PLINK. A gap (NaN, null) and -1 are
-missing calls; anything else outside 0, 1, 2 is refused with its place. A SNP without a call, or with one allele only, says
-nothing about ancestry: `informative` leaves it out.
+Whatever holds them becomes `Genotypes`: frames and matrices (person, SNP), files of PLINK. A gap (NaN, null) and -1
+are missing calls; anything else outside 0, 1, 2 is refused with its place. A SNP without a call, or with one allele
+only, says nothing about ancestry: `informative` leaves it out.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -154,9 +153,9 @@ def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
     return Genotypes(panel.calls, panel.samples, panel.snps)
 
 
-def _from_frame(frame: Any, snps: Sequence[Any]) -> Calls:
+def _from_frame(frame: Any, snps: Names) -> Calls:
     calls = np.empty((len(snps), len(frame)), np.uint8)
-    for j, name in enumerate(snps):
+    for j, name in enumerate(snps.tolist()):
         calls[j] = _codes(_column_numbers(frame, name), name)
     return calls
 
@@ -234,7 +233,8 @@ def _index_of(data: Any) -> Any:
 
 
 def _names(samples: Any, n: int) -> Names:
-    names = np.asarray(samples.to_pylist() if isinstance(samples, pa.Array | pa.ChunkedArray) else list(samples), object)
+    listed = samples.to_pylist() if isinstance(samples, pa.Array | pa.ChunkedArray) else list(samples)
+    names = np.array([str(name) for name in listed], object)
     if len(names) != n:
         raise DataError(f"{len(names)} names for {n} people; give one each")
     return names

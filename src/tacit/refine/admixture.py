@@ -22,7 +22,7 @@ from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.kernels.admixture import MISSING, Calls, admixture_curvature, admixture_step
 
 FREQUENCY_FLOOR = 1e-7
-"""Frequencies stay this far from 0 and 1: a surprise costs 16 nats, and no panel below 10⁶ people tells it from zero."""
+"""Frequencies stay this far from 0 and 1: a surprise costs 16 nats, and a panel below 10⁶ people cannot tell."""
 STILL = 1e-7
 """A person's Newton step below this is the last: the next one would be of the order of its square."""
 ROUNDING = 1e-11
