@@ -19,9 +19,9 @@ from tacit.engine.mixture import Floats
 
 LEAST_PEOPLE = 10.0
 """People's worth of genomes a population should have: with fewer, a frequency of one half is known to ± 22 points."""
-GAP = 1.0
-"""The last direction kept must stand above the next by this many spans of the five after it; noise exceeded it in none of
-400 panels without structure."""
+GAP = 1.5
+"""The last direction kept must stand above the next by this many spans of the five after it: in 100 panels without
+structure noise reached 0.92."""
 AFTER = 5
 CORNER, ON_FACE = 0.9, 0.02
 """Share from which a person marks a population's corner, and below which its face."""
