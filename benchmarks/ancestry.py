@@ -63,7 +63,7 @@ def write_panel(name: str, folder: Path) -> Path:
 def run(system: str, bed: Path, n_populations: int, seed: int) -> tuple[float, float]:
     """CPU seconds and log-likelihood of one fit in its own process."""
     out = bed.parent / f"{system}-{seed}"
-    environment = os.environ | {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     if system == "tacit":
         arguments = [sys.executable, __file__, "--fit", str(bed), str(n_populations), str(seed), str(out)]
     else:
@@ -134,7 +134,7 @@ def main() -> None:
             ours, theirs = (np.array(found[system]) for system in ("tacit", "fastmixture"))
             ratio = np.median(theirs[:, 0]) / np.median(ours[:, 0])
             short = (np.median(theirs[:, 1]) - ours[:, 1].min()) / abs(np.median(theirs[:, 1]))
-            print(f"{name:12} {ratio:.1f} x faster; the worst seed is {100 * short:.5f} % below their median", flush=True)
+            print(f"{name:12} {ratio:.1f} x faster; worst seed {100 * short:.5f} % below their median", flush=True)
 
 
 if __name__ == "__main__":

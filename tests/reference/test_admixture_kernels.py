@@ -33,26 +33,27 @@ def test_curvature_equals_the_twin(K, squares):
 @pytest.mark.parametrize("K", [1, 2, 3, 4])
 def test_step_equals_the_twin(K):
     calls, shares, frequencies = panel(K, 30, 25, K)
-    before, after, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
+    before, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
     want = np.array([newton_step(row, shares, f, FLOOR) for row, f in zip(calls, frequencies, strict=True)])
     np.testing.assert_allclose(following, want, atol=1e-9)
     assert before == pytest.approx(log_likelihood(calls, shares, frequencies).sum(), rel=1e-12)
-    assert after == pytest.approx(log_likelihood(calls, shares, following).sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("K", [5, 6, 8, 12])
 def test_step_never_goes_downhill_and_stays_inside(K):
     calls, shares, frequencies = panel(K, 40, 300, K)
     frequencies = np.clip(frequencies**8, FLOOR, 1 - FLOOR)  # far from the top
-    before, after, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
+    before, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
     assert before == pytest.approx(log_likelihood(calls, shares, frequencies).sum(), rel=1e-12)
-    assert after > before
+    for _ in range(12):  # first far from the top, then near it: no SNP falls by more than rounding
+        earlier, (_, following) = following, admixture_step(calls, shares, following, floor=FLOOR)
+        by_snp = [
+            (log_likelihood(calls[j : j + 1], shares, f[j : j + 1]).sum() for f in (earlier, following))
+            for j in range(0, 300, 23)
+        ]
+        assert all(after >= before - 1e-9 for before, after in by_snp)
     assert (following >= FLOOR).all()
     assert (following <= 1 - FLOOR).all()
-    for j in range(0, 300, 23):
-        rows = slice(j, j + 1)
-        alone = admixture_step(calls[rows], shares, frequencies[rows], floor=FLOOR)
-        assert alone[1] >= alone[0]
 
 
 def test_same_bits_on_threads_and_for_chosen_snps():
@@ -67,7 +68,7 @@ def test_same_bits_on_threads_and_for_chosen_snps():
     copied = admixture_step(
         np.ascontiguousarray(calls[snps]), shares, np.ascontiguousarray(frequencies[snps]), floor=FLOOR
     )
-    assert np.array_equal(chosen[2], copied[2])
+    assert np.array_equal(chosen[1], copied[1])
 
 
 def test_a_person_alone_has_the_same_bits():
@@ -82,7 +83,7 @@ def test_a_person_alone_has_the_same_bits():
 def test_nothing_is_learnt_without_calls():
     calls, shares, frequencies = panel(3, 12, 20, 3)
     calls[4] = 3
-    _, _, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
+    _, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
     assert np.array_equal(following[4], frequencies[4])
     calls[:, 5] = 3
     value, gradient, hessian = admixture_curvature(calls, shares, frequencies)

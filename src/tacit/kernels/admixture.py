@@ -43,18 +43,18 @@ def admixture_step(
     floor: float,
     snps: NDArray[np.int64] | None = None,
     threads: int = 1,
-) -> tuple[float, float, Floats]:
-    """Log-likelihood at `frequencies`, at the new ones, and the new ones (SNP, population): a Newton step per SNP.
+) -> tuple[float, Floats]:
+    """Log-likelihood at `frequencies`, and those (SNP, population) one Newton step further.
 
     `calls` is (SNP, person), `shares` (person, population); `snps` names the SNPs to walk, whose rows `frequencies`
     holds in that order. New frequencies lie in [floor, 1 - floor], and no SNP's log-likelihood falls.
     """
     head, kept, _ = _arguments(calls, shares, frequencies, snps)
-    following, both = np.empty_like(frequencies), np.empty(2)
+    following, log_likelihood = np.empty_like(frequencies), ctypes.c_double()
     tail = [ctypes.c_int(shares.shape[1]), ctypes.c_double(floor), ctypes.c_int(max(threads, 1))]
-    _run("admixture_step", [*head, *tail, _pointer(following), _pointer(both)])
+    _run("admixture_step", [*head, *tail, _pointer(following), ctypes.byref(log_likelihood)])
     del kept
-    return float(both[0]), float(both[1]), following
+    return log_likelihood.value, following
 
 
 def admixture_curvature(

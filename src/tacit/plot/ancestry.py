@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def matched_colours(shares: Sequence[Floats]) -> list[NDArray[np.intp]]:
     partner gets the next colour that is free.
     """
     colours = [np.arange(shares[0].shape[1])]
-    for before, after in zip(shares[:-1], shares[1:], strict=True):
+    for before, after in pairwise(shares):
         common = np.minimum(before[:, :, None], after[:, None, :]).sum(axis=0)
         left, right = linear_sum_assignment(-common)
         colour = np.full(after.shape[1], -1)
