@@ -12,36 +12,42 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODELS = (
+    "Admixture",
     "BernoulliMixture",
     "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",
     "LatentClassImputer",
+    "MixtureFractions",
     "load",
 )
 _WHERE = dict.fromkeys(_MODELS, "tacit.models")
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
 
 __all__ = [
+    "Admixture",
     "BernoulliMixture",
     "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",
     "LatentClassImputer",
+    "MixtureFractions",
     "__version__",
     "load",
 ]
 
 if TYPE_CHECKING:
     from tacit.models import (
+        Admixture,
         BernoulliMixture,
         BinaryFactors,
         DawidSkene,
         LatentClass,
         LatentClassClassifier,
         LatentClassImputer,
+        MixtureFractions,
         load,
     )
 

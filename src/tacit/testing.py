@@ -135,10 +135,11 @@ def check_model_file(model: LatentModel, data: Any) -> None:
 def check_probabilities(model: LatentModel, data: Any) -> None:
     _fit(model, data)
     rows = _rows(data)
-    if not hasattr(model, "predict_proba"):  # switches: each has its own probability
-        beliefs = model.transform(rows)
-        assert ((beliefs >= 0) & (beliefs <= 1)).all()
-        assert beliefs.shape == model.predict(rows).shape
+    if not hasattr(model, "predict_proba"):  # no classes: switches with a probability each, or parts of a whole
+        amounts = model.transform(rows)
+        assert ((amounts >= 0) & (amounts <= 1)).all()
+        if hasattr(model, "predict"):
+            assert amounts.shape == model.predict(rows).shape
         return
     beliefs = model.predict_proba(rows)
     assert ((beliefs >= 0) & (beliefs <= 1)).all()

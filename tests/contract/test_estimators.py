@@ -19,12 +19,14 @@ import tacit
 import tacit.models
 from tacit.models import (
     REGISTRY,
+    Admixture,
     BernoulliMixture,
     BinaryFactors,
     DawidSkene,
     LatentClass,
     LatentClassClassifier,
     LatentClassImputer,
+    MixtureFractions,
 )
 from tacit.simulate import binary_factors, crowd
 from tacit.testing import CHECKS, Labelled
@@ -55,19 +57,37 @@ def switches():
     return pd.DataFrame(np.where(rng.random(rows.shape) < 0.1, np.nan, rows), columns=[f"s{n}" for n in range(10)])
 
 
+def mixtures():
+    """Mixtures of three parts, values in [0, 1], with gaps."""
+    rng = np.random.default_rng(3)
+    values = rng.dirichlet(np.full(3, 0.5), 20) @ rng.beta(0.5, 0.5, (3, 40)) + 0.02 * rng.normal(size=(20, 40))
+    values = np.where(rng.random(values.shape) < 0.1, np.nan, np.clip(values, 0, 1))
+    return pd.DataFrame(values, columns=[f"site{n}" for n in range(40)], index=[f"blood{n}" for n in range(20)])
+
+
 def measurements():
     """Numbers that three switches add up to."""
     rows = binary_factors(600, m=8, d=3, sigma=0.2, random_state=3).X
     return pd.DataFrame(rows, columns=[f"x{n}" for n in range(8)])
 
 
+def genotypes():
+    """Allele counts of people who descend from two populations, with gaps."""
+    rng = np.random.default_rng(4)
+    counts = rng.binomial(2, rng.dirichlet([0.3, 0.3], 110) @ rng.uniform(0.05, 0.95, (2, 150))).astype(float)
+    counts[rng.random(counts.shape) < 0.05] = np.nan
+    return pd.DataFrame(counts, columns=[f"rs{n}" for n in range(150)])
+
+
 CASES = {
+    "Admixture": (Admixture(2), genotypes),
     "BernoulliMixture": (BernoulliMixture(), switches),
     "BinaryFactors": (BinaryFactors(), measurements),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
     "LatentClassImputer": (LatentClassImputer(3), answers),
+    "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
 }
 
 

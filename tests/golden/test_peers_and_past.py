@@ -43,9 +43,12 @@ def test_models_of_every_version_load_and_predict_the_same(path):
     expected = json.loads(path.with_suffix("").with_name(path.name.removesuffix(".tacit") + ".json").read_text())
     model = tacit.load(path)
     labels = pd.DataFrame(expected["labels"])
-    assert model.predict(labels).tolist() == expected["predicted"]
-    beliefs = model.predict_proba(labels) if hasattr(model, "predict_proba") else model.transform(labels)
-    np.testing.assert_allclose(beliefs, expected["probabilities"], rtol=1e-9, atol=1e-12)
+    if "predicted" in expected:
+        assert model.predict(labels).tolist() == expected["predicted"]
+    if "probabilities" in expected:
+        np.testing.assert_allclose(model.predict_proba(labels), expected["probabilities"], rtol=1e-12)
+    if "transformed" in expected:  # matrix products: other BLAS builds add in other orders
+        np.testing.assert_allclose(model.transform(labels), expected["transformed"], rtol=1e-9, atol=1e-12)
     assert model.report_.verdict in ("trusted", "caution", "not identifiable")
     if path.name.startswith("DawidSkene"):
         assert model.workers_.num_rows == 6

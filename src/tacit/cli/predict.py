@@ -27,7 +27,7 @@ def predict(
     task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
-    """Use a saved model on new data: predictions.csv (task or row id, value, probability).
+    """Use a saved model on new data: predictions.csv (task or row id, value, probability), of mixtures fractions.csv.
 
     \b
     tacit predict new_votes.csv --model consensus/model.tacit
@@ -36,7 +36,15 @@ def predict(
     from tacit.cli.labels import read_label_file
     from tacit.data.label_input import read_labels
     from tacit.errors import DataError
-    from tacit.models import BernoulliMixture, BinaryFactors, DawidSkene, LatentClass, LatentClassClassifier, load
+    from tacit.models import (
+        BernoulliMixture,
+        BinaryFactors,
+        DawidSkene,
+        LatentClass,
+        LatentClassClassifier,
+        MixtureFractions,
+        load,
+    )
 
     talk = Talk(quiet)
     with talk.doing("reading"):
@@ -45,6 +53,10 @@ def predict(
         return predict_rows(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
     if isinstance(model, BinaryFactors):
         return predict_switches(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
+    if isinstance(model, MixtureFractions):
+        from tacit.cli.fractions import predict_fractions
+
+        return predict_fractions(model, data_file, model_file, id_, talk, Results(out, format_), json_)
     if not isinstance(model, DawidSkene):
         raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
     with talk.doing("reading"):

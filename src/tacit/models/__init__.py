@@ -11,6 +11,7 @@ from tacit.errors import ModelFileError
 from tacit.io.model_file import read_model
 
 if TYPE_CHECKING:
+    from tacit.models.admixture import Admixture
     from tacit.models.base import LatentModel
     from tacit.models.bernoulli_mixture import BernoulliMixture
     from tacit.models.binary_factors import BinaryFactors
@@ -18,25 +19,30 @@ if TYPE_CHECKING:
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
     from tacit.models.latent_class_imputer import LatentClassImputer
+    from tacit.models.mixture_fractions import MixtureFractions
 
 REGISTRY = {
+    "Admixture": "tacit.models.admixture",
     "BernoulliMixture": "tacit.models.bernoulli_mixture",
     "BinaryFactors": "tacit.models.binary_factors",
     "DawidSkene": "tacit.models.dawid_skene",
     "LatentClass": "tacit.models.latent_class",
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
     "LatentClassImputer": "tacit.models.latent_class_imputer",
+    "MixtureFractions": "tacit.models.mixture_fractions",
 }
 """Estimators and their modules, imported when asked for: scikit-learn takes its time."""
 
 __all__ = [
     "REGISTRY",
+    "Admixture",
     "BernoulliMixture",
     "BinaryFactors",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",
     "LatentClassImputer",
+    "MixtureFractions",
     "load",
 ]
 

@@ -47,6 +47,24 @@ def draw_histogram(columns: Columns, path: Path) -> None:
     _save(figure, path)
 
 
+def draw_switches(columns: Columns, path: Path) -> None:
+    """Median error by method: against the number of rows, and against the noise where there are most rows."""
+    data = {name: np.asarray(values) for name, values in columns.items()}
+    many = int(data["n"].max())
+    noises = data["sigma"][data["n"] < many]
+    upper = data["sigma"] == (noises[0] if len(noises) else data["sigma"][0])
+    figure, panels = _subplots(2)
+    for panel, rows, axis in ((panels[0], upper, "n"), (panels[1], data["n"] == many, "sigma")):
+        for method in dict.fromkeys(data["method"].tolist()):
+            at = rows & (data["method"] == method)
+            order = np.argsort(data[axis][at])
+            panel.semilogy(data[axis][at][order], np.maximum(data["median"][at][order], ROUNDING), label=method)
+    panels[0].set(xscale="log", xlabel="rows", ylabel="‖W − Ŵ‖² / (m d), median")
+    panels[1].set(xlabel="σ", title=f"{many:,} rows")
+    panels[1].legend(frameon=False, fontsize="x-small")
+    _save(figure, path)
+
+
 def _subplots(count: int) -> tuple[Any, list[Any]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

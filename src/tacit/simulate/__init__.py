@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tacit.simulate.ancestry import AdmixedGenotypes, admixture
 from tacit.simulate.clusters import BinaryRows, bernoulli_mixture
 from tacit.simulate.crowds import (
     Crowd,
@@ -15,9 +16,11 @@ from tacit.simulate.crowds import (
 from tacit.simulate.switches import SwitchedRows, binary_factors
 
 __all__ = [
+    "AdmixedGenotypes",
     "BinaryRows",
     "Crowd",
     "SwitchedRows",
+    "admixture",
     "bernoulli_mixture",
     "binary_factors",
     "choose_workers",

@@ -19,6 +19,9 @@ from tacit.simulate import binary_factors, crowd
 HERE = Path(__file__).parent
 
 
+ANSWERS = {"probabilities": "predict_proba", "predicted": "predict", "transformed": "transform"}
+"""What a model is asked, where it can be."""
+
 Made = tuple[Any, pd.DataFrame, Any]  # a model, its data, and the labels it learns from (or None)
 
 
@@ -83,19 +86,36 @@ def switches() -> Made:
     return tacit.BinaryFactors(3), frame, None
 
 
+def mixtures() -> Made:
+    """Values in [0, 1] with gaps, and a feature without any."""
+    rng = np.random.default_rng(0)
+    values = rng.dirichlet(np.full(3, 0.5), 15) @ rng.beta(0.5, 0.5, (3, 25)) + 0.02 * rng.normal(size=(15, 25))
+    frame = pd.DataFrame(np.round(np.clip(values, 0, 1), 4), columns=[f"site{n}" for n in range(25)])
+    frame.iloc[::4, ::3] = np.nan
+    frame["lost"] = np.nan
+    return tacit.MixtureFractions(3), frame, None
+
+
+def genotypes() -> Made:
+    """Allele counts with gaps, a SNP with one allele and one without calls."""
+    rng = np.random.default_rng(0)
+    counts = rng.binomial(2, rng.dirichlet([0.4, 0.4], 30) @ rng.uniform(0.05, 0.95, (2, 40))).astype(float)
+    counts[rng.random(counts.shape) < 0.05] = np.nan
+    frame = pd.DataFrame(counts, columns=[f"rs{n}" for n in range(40)])
+    frame["same"], frame["lost"] = 2.0, np.nan
+    return tacit.Admixture(2), frame, None
+
+
 MODELS: dict[str, Callable[[], Made]] = {
+    "Admixture": genotypes,
     "BernoulliMixture": clusters,
     "BinaryFactors": switches,
     "DawidSkene": labels,
     "LatentClass": table,
     "LatentClassClassifier": classifier,
     "LatentClassImputer": imputer,
+    "MixtureFractions": mixtures,
 }
-
-
-def beliefs(model: Any, frame: pd.DataFrame) -> Any:
-    """Probabilities of classes, or of switches."""
-    return model.predict_proba(frame) if hasattr(model, "predict_proba") else model.transform(frame)
 
 
 def main() -> None:
@@ -106,11 +126,10 @@ def main() -> None:
         model, frame, target = make()
         model.fit(frame, target).save(f"{stem}.tacit")
         rows = json.loads(frame.to_json(orient="columns"))
-        expected = {
-            "labels": {column: list(cells.values()) for column, cells in rows.items()},
-            "probabilities": beliefs(model, frame).tolist(),
-            "predicted": model.predict(frame).tolist(),
-        }
+        expected: dict[str, Any] = {"labels": {column: list(cells.values()) for column, cells in rows.items()}}
+        for what, method in ANSWERS.items():
+            if hasattr(model, method):
+                expected[what] = getattr(model, method)(frame).tolist()
         Path(f"{stem}.json").write_text(json.dumps(expected) + "\n")
 
 

@@ -1,0 +1,115 @@
+"""`tacit fractions`: in which fractions samples are mixed of parts, blind or with a reference."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from tacit.cli.common import Results, Talk, output_options, summarise
+
+if TYPE_CHECKING:
+    from tacit.models.mixture_fractions import MixtureFractions
+
+SHOWN = 12
+"""Samples shown on the screen."""
+
+
+@click.command()
+@click.argument("values_file", metavar="VALUES")
+@click.option("--reference", metavar="FILE", help="Known profiles: one row per feature, one column per part.")
+@click.option("--components", type=int, help="Number of parts; the reference's, or found from the data by default.")
+@click.option(
+    "--samples-in", type=click.Choice(["columns", "rows"]), default="columns", show_default=True,
+    help="Are samples the columns of the file (one row per feature) or its rows?",
+)  # fmt: skip
+@click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; found by its words by default.")
+@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
+@click.option("--threads", type=int, help="Accepted as everywhere; the result does not depend on it.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@output_options("tacit-fractions")
+def fractions(
+    values_file: str, reference: str | None, components: int | None, samples_in: str, id_: str | None,
+    engine: str, threads: int | None, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+) -> int:  # fmt: skip
+    """Fractions of the parts in every sample, from values in [0, 1] such as methylation.
+
+    VALUES has one row per feature and one column per sample, as methylation tables come (the other way round with
+    --samples-in rows); a column of words names the rows. Writes fractions.csv (sample, part, fraction) and
+    profiles.csv (feature, one column per part), which another run takes as its --reference.
+
+    \b
+    tacit fractions blood.csv --reference cells.csv --out fractions
+    tacit fractions blood.csv --components 4
+    """
+    from tacit.data.named_matrix import read_named_matrix
+    from tacit.io.read import read_columns
+    from tacit.models.base import model_state
+    from tacit.models.mixture_fractions import MixtureFractions, fraction_columns, profile_columns
+
+    talk = Talk(quiet)
+    with talk.doing("reading"):
+        values = read_named_matrix(read_columns(values_file), name_column=id_, what=values_file)
+        if samples_in == "columns":
+            values = values.transposed
+        parts = None if reference is None else read_named_matrix(read_columns(reference), what=reference)
+    model = MixtureFractions(components, reference=parts, random_state=seed, n_jobs=threads, engine=engine)
+    with talk.doing("fitting"), talk.heeding_warnings():
+        model.fit(values)
+        report = model.report_
+    results = Results(out, format_)
+    results.table("fractions", fraction_columns(model.samples_, model.parts_, model.fractions_), main=True)
+    results.table("profiles", profile_columns(model.features_, model.parts_, model.profiles_))
+    results.model("MixtureFractions", *model_state(model))
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    more = {"n_features": len(model.features_), "parts": model.parts_.tolist(), "weights": model.weights_.tolist()}
+    summary = summarise(command, model, report, len(model.fractions_), model.n_components_)
+    results.summary(summary | more | {"noise": model.noise_, "notes": report.notes}, json_)
+    tell(model, summary, talk, results)
+    return 1 if strict and report.verdict != "trusted" else 0
+
+
+def tell(model: MixtureFractions, summary: dict[str, Any], talk: Talk, results: Results) -> None:
+    """One screen: the verdict, the first samples, where the files are."""
+    talk.say(
+        f"{summary['n_rows']:,} samples, {len(model.features_):,} features, {model.n_components_} parts; values are "
+        f"explained to ± {model.noise_:.3f}; {sum(summary['seconds'].values()):.2f} s"
+    )
+    for note in model.report_.notes:
+        talk.say(f"note: {note}")
+    talk.say(f"verdict: {summary['verdict']}")
+    for reason in summary["reasons"]:
+        talk.say(f"  - {reason}")
+    rows = [
+        [str(name), *(f"{share:.3f}" for share in shares)]
+        for name, shares in zip(model.samples_[:SHOWN].tolist(), model.fractions_[:SHOWN], strict=True)
+    ]
+    title = "fractions" if len(model.fractions_) <= SHOWN else f"fractions of the first {SHOWN} samples"
+    talk.table(title, ["sample", *(str(part) for part in model.parts_.tolist())], rows)
+    if results.written:
+        talk.say("wrote " + ", ".join(results.written))
+
+
+def predict_fractions(
+    model: MixtureFractions, data_file: str, model_file: str, id_: str | None, talk: Talk, results: Results, json_: bool
+) -> int:
+    """Fractions of new samples, which are the columns or the rows of the file: the model knows its features' names."""
+    from tacit.data.named_matrix import read_named_matrix
+    from tacit.io.read import read_columns
+    from tacit.models.mixture_fractions import fraction_columns
+
+    values = read_named_matrix(read_columns(data_file), name_column=id_, what=data_file)
+    known = set(model.features_)
+    if len(known & set(values.column_names)) < len(known & set(values.row_names or ())):
+        values = values.transposed
+    found = model.transform(values)
+    samples = values.row_names or tuple(str(number) for number in range(1, len(found) + 1))
+    names = np.array([*samples, None], object)[:-1]
+    results.table("fractions", fraction_columns(names, model.parts_, found), main=True)
+    results.summary({"command": "predict", "model": model_file, "n_rows": len(found)}, json_)
+    talk.say(f"{len(found):,} samples" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
+    return 0

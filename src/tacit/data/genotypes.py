@@ -1,0 +1,240 @@
+"""Genotypes: allele counts 0, 1, 2 of people at SNPs, SNP by SNP, one byte each, with the names of both.
+
+Whatever holds them becomes `Genotypes`: frames and matrices (person, SNP), files of PLINK. A gap (NaN, null) and -1
+are missing calls; anything else outside 0, 1, 2 is refused with its place. A SNP without a call, or with one allele
+only, says nothing about ancestry: `informative` leaves it out.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tacit.data.frames import ArrowFrame, as_frame, column
+from tacit.data.names import Names
+from tacit.errors import DataError
+from tacit.io.plink import read_plink
+from tacit.kernels.admixture import MISSING, Calls
+
+Floats = NDArray[np.float64]
+
+BLOCK = 4096
+"""SNPs looked at together."""
+_WEIGHT_BITS = 26
+"""Bits of a hash that weigh one call: sums over 10⁷ calls stay exact in a double."""
+
+
+@dataclass(frozen=True, eq=False)
+class Genotypes:
+    """Calls (SNP, person): 0, 1, 2 alleles, 3 missing; the people's and the SNPs' names."""
+
+    calls: Calls
+    samples: Names
+    snps: Names
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.calls.shape[1])
+
+    @property
+    def n_snps(self) -> int:
+        return int(self.calls.shape[0])
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each code stands at every SNP (SNP, 4)."""
+        out = np.empty((self.n_snps, 4), np.int64)
+        for begin in range(0, self.n_snps, BLOCK):
+            block = self.calls[begin : begin + BLOCK]
+            for code in range(3):
+                out[begin : begin + BLOCK, code] = np.count_nonzero(block == code, axis=1)
+        out[:, MISSING] = self.n_samples - out[:, :MISSING].sum(axis=1)
+        return out
+
+    @property
+    def n_calls(self) -> int:
+        return int(self.counts[:, :MISSING].sum())
+
+    @cached_property
+    def means(self) -> Floats:
+        """Pooled allele frequency of every SNP; one half where there is no call."""
+        seen = self.counts[:, :MISSING].sum(axis=1)
+        alleles = self.counts[:, 1] + 2 * self.counts[:, 2]
+        return np.where(seen > 0, alleles / np.maximum(2 * seen, 1), 0.5)
+
+    def informative(self, min_maf: float = 0.0) -> NDArray[np.bool_]:
+        """SNPs with both alleles, the rarer at least `min_maf` of them."""
+        rarer = np.minimum(self.means, 1 - self.means)
+        called = self.counts[:, :MISSING].sum(axis=1) > 0
+        return np.asarray(called & (rarer > 0) & (rarer >= min_maf))
+
+    @property
+    def silent_person(self) -> Any:
+        """The name of someone without a single call, or None."""
+        silent = np.ones(self.n_samples, bool)
+        for begin in range(0, self.n_snps, BLOCK):
+            silent &= (self.calls[begin : begin + BLOCK] == MISSING).all(axis=0)
+            if not silent.any():
+                return None
+        return self.samples.tolist()[int(silent.argmax())]
+
+    def take(self, snps: NDArray[Any] | None = None, samples: NDArray[Any] | None = None) -> Genotypes:
+        """Some SNPs and people, in the order asked for."""
+        calls = self.calls if snps is None else self.calls[snps]
+        calls = calls if samples is None else calls[:, samples]
+        return Genotypes(
+            np.ascontiguousarray(calls),
+            self.samples if samples is None else self.samples[samples],
+            self.snps if snps is None else self.snps[snps],
+        )
+
+    def order_by_content(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """An order of SNPs and one of people that their calls alone decide, whatever order they came in.
+
+        A fit that walks in this order gives the same bits however rows and columns were shuffled. Each person is
+        hashed by the SNPs' counts, each SNP then by the people's hashes; the sums are of integers, hence exact.
+        """
+        weight = _hashes(self.counts @ np.array([1, 1 << 16, 1 << 32, 1 << 48], np.int64))
+        people = np.zeros((self.n_samples, 2))
+        for begin in range(0, self.n_snps, BLOCK):
+            people += self.calls[begin : begin + BLOCK].T.astype(np.float64) @ weight[begin : begin + BLOCK]
+        weight = _hashes(people[:, 0].astype(np.int64)) + _hashes(people[:, 1].astype(np.int64))[:, ::-1]
+        snps = np.empty((self.n_snps, 2))
+        for begin in range(0, self.n_snps, BLOCK):
+            snps[begin : begin + BLOCK] = self.calls[begin : begin + BLOCK].astype(np.float64) @ weight
+        return np.lexsort((*snps.T, _hashes(snps[:, 0].astype(np.int64))[:, 0])), np.lexsort((*people.T, weight[:, 0]))
+
+
+def _hashes(numbers: NDArray[np.int64]) -> Floats:
+    """Two well mixed whole numbers below 2²⁶ for each, as doubles (splitmix64)."""
+    with np.errstate(over="ignore"):
+        z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    low = np.uint64((1 << _WEIGHT_BITS) - 1)
+    return np.column_stack([z & low, z >> np.uint64(64 - _WEIGHT_BITS)]).astype(np.float64)
+
+
+# ---------------------------------------------------------------------- input
+
+
+def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
+    """Genotypes from whatever holds them: `Genotypes` itself, a frame or a matrix (person, SNP)."""
+    if isinstance(data, Genotypes):
+        return data
+    frame = as_frame(data)
+    if frame is not None:
+        snps: Names = np.array(list(frame.columns), object)
+        calls = _from_frame(frame, snps)
+        if samples is None:
+            samples = _index_of(data)
+    else:
+        calls = _from_matrix(data)
+        snps = np.arange(len(calls))
+    if not calls.shape[0]:
+        raise DataError("the genotypes have 0 SNPs (columns); give at least one")
+    if not calls.shape[1]:
+        raise DataError("the genotypes have no people (rows); give at least one row")
+    names = np.arange(calls.shape[1]) if samples is None else _names(samples, calls.shape[1])
+    return Genotypes(calls, names, snps)
+
+
+def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
+    """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`."""
+    panel = read_plink(path, threads=threads)
+    return Genotypes(panel.calls, panel.samples, panel.snps)
+
+
+def _from_frame(frame: Any, snps: Names) -> Calls:
+    calls = np.empty((len(snps), len(frame)), np.uint8)
+    for j, name in enumerate(snps.tolist()):
+        calls[j] = _codes(_column_numbers(frame, name), name)
+    return calls
+
+
+def _column_numbers(frame: Any, name: Any) -> NDArray[Any]:
+    """A column as numbers, NaN in its gaps; words that spell numbers are numbers, as CSV files deliver them."""
+    array = column(frame, name)
+    if isinstance(array.type, pa.DictionaryType):
+        array = array.cast(array.type.value_type)
+    if isinstance(frame, ArrowFrame) and array.null_count == 0 and pa.types.is_integer(array.type):
+        return np.asarray(array)
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        array = pc.if_else(pc.equal(pc.utf8_trim_whitespace(array), ""), pa.scalar(None, array.type), array)
+    try:
+        numbers = array.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        words = [word for word in pc.unique(array).to_pylist() if word is not None and not _spells_number(word)]
+        raise DataError(
+            f"SNP {name!r} holds {words[0]!r}; genotypes count alleles: give 0, 1, 2, or leave the cell empty"
+            if words
+            else f"SNP {name!r} holds {array.type}, not numbers; give 0, 1, 2, or leave the cell empty"
+        ) from None
+    return np.asarray(numbers.to_numpy(zero_copy_only=False))
+
+
+def _spells_number(word: Any) -> bool:
+    try:
+        float(word)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _from_matrix(data: Any) -> Calls:
+    matrix = np.asarray(data)
+    if matrix.ndim != 2:
+        raise DataError(f"expected a frame or a matrix (person, SNP), got an array of {matrix.ndim} dimensions")
+    if matrix.dtype.kind not in "iufb":
+        try:
+            matrix = matrix.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"the matrix holds {matrix.dtype} that are no numbers; genotypes are 0, 1, 2, or NaN where missing"
+            ) from None
+    calls = np.empty((matrix.shape[1], matrix.shape[0]), np.uint8)
+    for begin in range(0, matrix.shape[1], BLOCK):
+        block = matrix[:, begin : begin + BLOCK].T
+        calls[begin : begin + BLOCK] = _codes(block, None, begin)
+    return calls
+
+
+def _codes(values: NDArray[Any], name: Any, first: int = 0) -> Calls:
+    """Codes of a SNP, or of a block of them (SNP, person); what is no genotype is refused with its place."""
+    missing = (values == -1) | (values != values)
+    with np.errstate(invalid="ignore"):
+        codes = np.where(missing, MISSING, values).astype(np.uint8)
+    wrong = ~missing & ((codes != values) | (codes > 2))
+    if wrong.any():
+        at = np.argwhere(wrong)[0]
+        snp = name if name is not None else first + int(at[0])
+        value = values[tuple(at)].item()
+        raise DataError(
+            f"SNP {snp!r} holds {value!r} in row {int(at[-1]) + 1}; genotypes count alleles: give 0, 1, 2, and -1 or a "
+            "gap where the call is missing"
+        )
+    return codes
+
+
+def _index_of(data: Any) -> Any:
+    """Names from the index of a pandas frame, if it has other than row numbers."""
+    index = getattr(data, "index", None)
+    if index is None or callable(index) or type(index).__name__ == "RangeIndex":
+        return None
+    return [str(name) for name in index]
+
+
+def _names(samples: Any, n: int) -> Names:
+    listed = samples.to_pylist() if isinstance(samples, pa.Array | pa.ChunkedArray) else list(samples)
+    names = np.array([str(name) for name in listed], object)
+    if len(names) != n:
+        raise DataError(f"{len(names)} names for {n} people; give one each")
+    return names

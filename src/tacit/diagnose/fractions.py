@@ -1,0 +1,148 @@
+"""Can the fractions of mixtures be trusted? The verdict, with the numbers behind it.
+
+Fractions are as sure as profiles differ: under known profiles H and noise σ their covariance is
+σ² (G⁻¹ − G⁻¹11ᵀG⁻¹ / 1ᵀG⁻¹1) with G = H Hᵀ, the covariance of least squares with Σ w = 1 (bounds make it smaller).
+Blind there is a second doubt: other profiles may explain the values as well. Nothing short of pure samples and features
+that are 0 or 1 rules them out, so fits from other starts are compared: how far apart fractions of equally good fits lie
+is a lower bound of how wrong they can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.diagnose.report import Examination, Examiner
+from tacit.factor.assign import match_classes
+from tacit.factor.fractions import Shares, random_profiles
+from tacit.refine.choose_parts import PartsPath
+from tacit.refine.fractions import FractionSteps, fit_parts, residual_squares
+
+Floats = NDArray[np.float64]
+
+UNSURE, UNKNOWN = 0.05, 0.3
+"""Standard error of a fraction that is worth a word, and one that leaves no answer."""
+APART = 0.02
+"""Mean distance of equally good blind fractions that is worth a word; at half of `UNKNOWN` there is no answer."""
+AS_GOOD = 1e-3
+"""Fits whose squared residuals differ by less than this share explain the values equally well."""
+LARGE_NOISE = 0.1
+"""A reference that leaves more of a value unexplained than this is not that of these samples."""
+OTHER_STARTS = 3
+
+
+def examine_fractions(
+    data: Shares,
+    fractions: Floats,
+    profiles: Floats,
+    parts: Sequence[object],
+    *,
+    known: bool,
+    converged: bool,
+    empty: int,
+    path: PartsPath | None,
+    rng: np.random.Generator,
+) -> Examination:
+    """Diagnose fitted fractions; `empty` samples had no value at all."""
+    examiner = Examiner()
+    residual = residual_squares(data, fractions, profiles)
+    noise = float(np.sqrt(residual / max(data.n_cells, 1)))
+    errors = standard_errors(data, profiles, noise)
+    examiner.quantities |= {
+        "n_samples": len(fractions),
+        "n_features": profiles.shape[1],
+        "noise": noise,
+        "standard_errors": errors.tolist(),
+        "known_profiles": known,
+    }
+    if path is not None:
+        examiner.quantities["left_out_errors"] = path.errors
+    _examine_profiles(examiner, profiles, parts, errors)
+    if known and noise > LARGE_NOISE:
+        examiner.doubt(
+            "caution",
+            f"The reference leaves ± {noise:.2f} of a value unexplained: it lacks a part of these samples, or was "
+            "measured in another way.",
+        )
+    if not known and len(parts) > 1:
+        _examine_other_starts(examiner, data, fractions, residual, rng)
+    if empty:
+        examiner.doubt("caution", f"{empty} samples have no value at all and got the mean fractions; leave them out.")
+    if not converged:
+        examiner.doubt("caution", "The fit stopped before it stood still, so fractions may still move; raise max_iter.")
+    return examiner.conclude()
+
+
+def standard_errors(data: Shares, profiles: Floats, noise: float) -> Floats:
+    """Standard error (K,) of each part's fraction in a sample with an average number of cells."""
+    K = len(profiles)
+    seen = data.n_cells / max(data.values.size, 1)
+    gram = profiles @ profiles.T * seen
+    gram += 1e-12 * np.trace(gram) / K * np.eye(K)
+    inverse = np.linalg.inv(gram)
+    ones = inverse.sum(axis=1)
+    covariance = noise**2 * (inverse - np.outer(ones, ones) / ones.sum())
+    return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)))
+
+
+def equally_good_distance(
+    data: Shares, fractions: Floats, residual: float, rng: np.random.Generator, n_starts: int = OTHER_STARTS
+) -> float | None:
+    """Largest mean |w − w'| to a fit from another start that explains the values as well; None where none does."""
+    steps = FractionSteps.of(data)
+    found = []
+    for _ in range(n_starts):
+        start = random_profiles(steps.turned, fractions.shape[1], rng)
+        other = fit_parts(steps, [("other", start)], max_iter=300, tol=1e-6).refined.sums
+        if other.residual <= residual * (1 + AS_GOOD) + 1e-12:
+            found.append(mean_distance(fractions, other.fractions))
+    return max(found) if found else None
+
+
+def mean_distance(one: Floats, other: Floats) -> float:
+    """Mean |w − w'| after the best matching of parts."""
+    apart = np.abs(one[:, :, None] - other[:, None, :]).mean(axis=0)
+    order = match_classes(-apart)
+    return float(np.abs(one - other[:, order]).mean())
+
+
+def _examine_profiles(examiner: Examiner, profiles: Floats, parts: Sequence[object], errors: Floats) -> None:
+    K = len(profiles)
+    if K < 2:
+        return
+    worst = int(errors.argmax())
+    rest = np.abs(profiles - profiles[worst]).mean(axis=1)
+    rest[worst] = np.inf
+    near = parts[int(rest.argmin())]
+    examiner.quantities["nearest_profiles"] = float(rest.min())
+    if (
+        profiles.shape[1] < K - 1
+        or errors[worst] > UNKNOWN
+        or np.linalg.matrix_rank(profiles[1:] - profiles[0]) < K - 1
+    ):
+        examiner.doubt(
+            "not identifiable",
+            f"The profile of part {parts[worst]!r} is nearly a mixture of others (its nearest is {near!r}), so its "
+            "fraction cannot be told; add features in which they differ, or leave one of them out.",
+        )
+    elif errors[worst] > UNSURE:
+        examiner.doubt(
+            "caution",
+            f"The fraction of part {parts[worst]!r} is known to ± {errors[worst]:.2f} only (its nearest is {near!r}); "
+            "add features in which they differ.",
+        )
+
+
+def _examine_other_starts(
+    examiner: Examiner, data: Shares, fractions: Floats, residual: float, rng: np.random.Generator
+) -> None:
+    apart = equally_good_distance(data, fractions, residual, rng)
+    examiner.quantities["distance_of_equal_fits"] = apart
+    if apart is not None and apart > APART:
+        examiner.doubt(
+            "not identifiable" if apart > UNKNOWN / 2 else "caution",
+            f"Other profiles explain the values as well, with fractions that differ by {apart:.3f} on average: more is "
+            "not known without a reference.",
+        )

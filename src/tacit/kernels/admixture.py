@@ -1,0 +1,82 @@
+"""Checked wrappers of the admixture kernels: SNP-major genotype bytes in, sums out."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.kernels import Floats, _check, _pointer, _run
+
+Calls = NDArray[np.uint8]
+
+MISSING = 3
+"""Code of a missing call; 0, 1 and 2 count alleles."""
+MOST_POPULATIONS = 64
+"""Most populations the kernels hold."""
+
+
+def _arguments(
+    calls: Calls, shares: Floats, frequencies: Floats, snps: NDArray[np.int64] | None
+) -> tuple[list[Any], Floats, int]:
+    n_persons, n_populations = shares.shape
+    _check(calls, np.uint8, (None, n_persons), "calls")
+    n_snps = len(calls) if snps is None else len(_check(snps, np.int64, (None,), "snps"))
+    _check(frequencies, np.float64, (n_snps, n_populations), "frequencies")
+    if not 1 <= n_populations <= MOST_POPULATIONS:
+        raise ValueError(f"{n_populations} populations asked for; give a number from 1 to {MOST_POPULATIONS}")
+    padded = -(-n_persons // 4) * 4
+    turned = np.full((n_populations, padded), 1.0 / n_populations)
+    turned[:, :n_persons] = shares.T
+    sizes = [ctypes.c_int64(n_snps), ctypes.c_int64(n_persons), ctypes.c_int64(padded)]
+    head = [_pointer(calls), _pointer(snps), *sizes, _pointer(turned), _pointer(frequencies)]
+    return head, turned, padded
+
+
+def admixture_step(
+    calls: Calls,
+    shares: Floats,
+    frequencies: Floats,
+    *,
+    floor: float,
+    snps: NDArray[np.int64] | None = None,
+    threads: int = 1,
+) -> tuple[float, Floats]:
+    """Log-likelihood at `frequencies`, and those (SNP, population) one Newton step further.
+
+    `calls` is (SNP, person), `shares` (person, population); `snps` names the SNPs to walk, whose rows `frequencies`
+    holds in that order. New frequencies lie in [floor, 1 - floor], and no SNP's log-likelihood falls.
+    """
+    head, kept, _ = _arguments(calls, shares, frequencies, snps)
+    following, log_likelihood = np.empty_like(frequencies), ctypes.c_double()
+    tail = [ctypes.c_int(shares.shape[1]), ctypes.c_double(floor), ctypes.c_int(max(threads, 1))]
+    _run("admixture_step", [*head, *tail, _pointer(following), ctypes.byref(log_likelihood)])
+    del kept
+    return log_likelihood.value, following
+
+
+def admixture_curvature(
+    calls: Calls,
+    shares: Floats,
+    frequencies: Floats,
+    *,
+    squares: bool = False,
+    snps: NDArray[np.int64] | None = None,
+    threads: int = 1,
+) -> tuple[Floats, Floats, Floats]:
+    """Value (person,), gradient (person, population) and minus the Hessian (person, population, population) in Q.
+
+    The value is the person's log-likelihood, or with `squares` minus half the sum of (count / 2 - p)².
+    """
+    head, kept, padded = _arguments(calls, shares, frequencies, snps)
+    n_persons, size = shares.shape
+    sums = np.zeros((size + size * (size + 1) // 2 + 1, padded))
+    tail = [ctypes.c_int(size), ctypes.c_int(int(squares)), ctypes.c_int(max(threads, 1))]
+    _run("admixture_curvature", [*head, *tail, _pointer(sums)])
+    del kept
+    hessian = np.empty((n_persons, size, size))
+    low = np.tril_indices(size)
+    hessian[:, low[0], low[1]] = hessian[:, low[1], low[0]] = sums[size:-1, :n_persons].T
+    return sums[-1, :n_persons].copy(), np.ascontiguousarray(sums[:size, :n_persons].T), hessian

@@ -1,0 +1,364 @@
+"""Ancestry proportions of people and allele frequencies of the populations they descend from."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.genotypes import Genotypes, read_genotypes
+from tacit.diagnose.ancestry import examine_ancestry
+from tacit.diagnose.report import FitReport
+from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import resolve_jobs
+from tacit.engine.mixture import Floats
+from tacit.errors import DataError, DataWarning
+from tacit.factor.admixture_als import Subspace
+from tacit.factor.admixture_tensor import factor_admixture_tensor
+from tacit.kernels.admixture import MOST_POPULATIONS, admixture_curvature
+from tacit.models.admixture_file import ancestry_state, restore_ancestry
+from tacit.models.base import LatentModel, seed_of
+from tacit.models.clock import StageClock, make_report
+from tacit.refine.admixture import Ancestry, frequencies_given, proportions
+from tacit.refine.admixture_fit import LEAST_PEOPLE, AncestryFit, fit_ancestry
+from tacit.refine.choose_populations import NumberPath, choose_populations
+
+MOST_TRIED = 12
+"""Largest number of populations that the search looks at."""
+OTHER_PASSES = 60
+"""Passes of the fit from another start that the verdict compares with."""
+
+
+class Admixture(TransformerMixin, LatentModel):
+    r"""Which share of everyone's genome comes from which ancestral population, from genotypes 0/1/2 with gaps.
+
+    The allele count of person :math:`i` at SNP :math:`j` is binomial:
+    :math:`g_{ij} \sim \mathrm{Bin}(2, \sum_k q_{ik} f_{jk})`, proportions :math:`q_i` on the simplex.
+
+    Parameters
+    ----------
+    n_populations : int or None
+        Number of ancestral populations; None chooses it by cross-validation (`cv_`).
+    init : str
+        ``"als"``: singular vectors, then constrained alternating least squares. ``"tensor"``: tensor eigenpairs, for
+        populations so distant that most alleles are fixed.
+    refine : "auto" or bool
+        Maximise the likelihood (True) or keep the least-squares answer (False); ``"auto"`` refines from 100 people on.
+    min_maf : float
+        SNPs whose rarer allele is rarer than this are left out when proportions are fitted; their frequencies are
+        given all the same.
+    max_iter, tol : int, float
+        The climb stops when a pass gains less than `tol` nats per call (least squares: squared error per call).
+    random_state : int or None
+        The one seed; None is 0.
+
+    Attributes
+    ----------
+    ancestry_ : (people, populations) proportions, the largest population first
+    frequencies_ : (SNPs, populations) frequency of the counted allele; NaN for a SNP without any call
+    samples_, snps_ : names of people and SNPs
+    used_ : (SNPs,) whether a SNP took part in fitting the proportions
+    cv_ : frame of cross-validation errors, one row per number tried (empty when the number was given)
+    report_ : `tacit.diagnose.report.FitReport`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit import Admixture
+    >>> rng = np.random.default_rng(0)
+    >>> frequencies = rng.uniform(0.05, 0.95, (2, 400))
+    >>> shares = rng.dirichlet([0.5, 0.5], 120)
+    >>> genotypes = rng.binomial(2, shares @ frequencies)
+    >>> model = Admixture(2).fit(genotypes)
+    >>> model.ancestry_.shape, model.frequencies_.shape
+    ((120, 2), (400, 2))
+    """
+
+    _model_name = "Admixture"
+
+    def __init__(
+        self,
+        n_populations: int | None = None,
+        *,
+        init: Literal["als", "tensor"] = "als",
+        refine: bool | Literal["auto"] = "auto",
+        min_maf: float = 0.0,
+        max_iter: int = 300,
+        tol: float = 1e-9,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_populations = n_populations
+        self.init = init
+        self.refine = refine
+        self.min_maf = min_maf
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn populations from genotypes (person, SNP), or from `tacit.data.genotypes.Genotypes`."""
+        self._check_engine()
+        self._check_options()
+        clock = StageClock()
+        self._backend = backend_of(X) if not isinstance(X, Genotypes) else "pyarrow"
+        with one_blas_thread():
+            with clock.stage("data"):
+                genotypes = read_genotypes(X)
+                panel, order = self._panel(genotypes)
+                likelihood = genotypes.n_samples >= LEAST_PEOPLE if self.refine == "auto" else bool(self.refine)
+            with clock.stage("number"):
+                self._path, number = self._choose(panel, likelihood)
+            with clock.stage("fit"):
+                fit = self._fit(panel, number, likelihood)
+            with clock.stage("results"):
+                self._keep(genotypes, panel, order, fit)
+        self._keep_names(X, genotypes)
+        self._clock, self._notes = clock, self._tell(genotypes, fit, number, likelihood)
+        self._likelihood = likelihood
+        self._warn_limit(self.max_iter)
+        return self
+
+    def _panel(self, genotypes: Genotypes) -> tuple[Genotypes, NDArray[np.intp]]:
+        """The SNPs that say something about ancestry, in an order that only their calls decide, and their places."""
+        empty = genotypes.counts[:, :3].sum(axis=1) == 0
+        if empty.any():
+            name = genotypes.snps.tolist()[int(empty.argmax())]
+            warnings.warn(
+                f"{int(empty.sum())} SNPs have no call at all, for example {name!r}; their frequencies are NaN",
+                DataWarning,
+                stacklevel=4,
+            )
+        if (person := genotypes.silent_person) is not None:
+            raise DataError(f"person {person!r} has no call at any SNP; leave the person out")
+        kept = np.flatnonzero(genotypes.informative(self.min_maf))
+        if not len(kept):
+            raise DataError(
+                f"none of the {genotypes.n_snps} SNPs has both alleles"
+                + (f" with the rarer at {self.min_maf:g} or more" if self.min_maf else "")
+                + "; give SNPs that vary, or lower min_maf"
+            )
+        part = genotypes.take(kept)
+        snps, people = part.order_by_content()
+        self._people = people
+        return part.take(snps, people), kept[snps]
+
+    def _choose(self, panel: Genotypes, likelihood: bool) -> tuple[NumberPath | None, int]:
+        if self.n_populations is not None:
+            most = min(panel.n_samples, panel.n_snps, MOST_POPULATIONS)
+            if not 1 <= self.n_populations <= most:
+                raise DataError(
+                    f"n_populations={self.n_populations} was asked of {panel.n_samples} people and {panel.n_snps} SNPs "
+                    f"that vary; give a number from 1 to {most}"
+                )
+            return None, self.n_populations
+        path = choose_populations(
+            panel,
+            most=max(min(MOST_TRIED, panel.n_samples // 3, panel.n_snps // 3), 1),
+            likelihood=likelihood,
+            tol=self.tol,
+            seed=self._seed(),
+            n_jobs=self.n_jobs,
+            callback=self._progress_of_number(),
+        )
+        return path, path.chosen
+
+    def _fit(self, panel: Genotypes, number: int, likelihood: bool) -> AncestryFit:
+        rng = np.random.default_rng(self._seed())
+
+        def tensor_start(space: Subspace) -> Ancestry:
+            shares, frequencies, _ = factor_admixture_tensor(panel.calls, panel.means, space, rng=rng)
+            return Ancestry(shares, frequencies)
+
+        return fit_ancestry(
+            panel.calls, panel.means, number,
+            likelihood=likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng, n_jobs=self.n_jobs,
+            first=("tensor eigenpairs", tensor_start) if self.init == "tensor" and number > 1 else None,
+            callback=self._progress("likelihood"),
+        )  # fmt: skip
+
+    def _keep(self, genotypes: Genotypes, panel: Genotypes, order: NDArray[np.intp], fit: AncestryFit) -> None:
+        """Hold the fit in the user's order."""
+        self.__dict__.pop("report_", None)
+        shares = np.empty_like(fit.params.shares)
+        shares[self._people] = fit.params.shares
+        self._order, self._fitted = order, fit.params.frequencies
+        self._panel_, self._fit_ = panel, fit
+        self.ancestry_ = shares
+        self.n_populations_ = self._n_features_out = shares.shape[1]
+        self.used_ = np.zeros(genotypes.n_snps, bool)
+        self.used_[order] = True
+        self.frequencies_ = self._all_frequencies(genotypes)
+        self.samples_, self.snps_ = genotypes.samples, genotypes.snps
+        self.n_iter_, self.converged_ = fit.n_iter, fit.converged
+        self.log_likelihood_, self.objective_ = fit.log_likelihood, fit.objective
+        self.objective_path_ = np.array(fit.path)
+        self.selection_ = None if self._path is None else {"n_populations": self._path.chosen}
+
+    def _all_frequencies(self, genotypes: Genotypes) -> Floats:
+        """Frequencies of every SNP: those of the fit, and for SNPs left out of it the best given the proportions."""
+        out = np.full((genotypes.n_snps, self.n_populations_), np.nan)
+        out[self._order] = self._fitted
+        aside = np.flatnonzero(~self.used_ & (genotypes.counts[:, :3].sum(axis=1) > 0))
+        start = np.repeat(genotypes.means[aside, None], self.n_populations_, axis=1)
+        calls = np.ascontiguousarray(genotypes.calls[aside][:, self._people])
+        out[aside] = frequencies_given(calls, self.ancestry_[self._people], start, n_jobs=self.n_jobs)
+        return out
+
+    def _keep_names(self, X: Any, genotypes: Genotypes) -> None:
+        self.n_features_in_ = genotypes.n_snps
+        self.__dict__.pop("feature_names_in_", None)
+        if all(isinstance(name, str) for name in genotypes.snps.tolist()):
+            self.feature_names_in_ = genotypes.snps
+
+    def _tell(self, genotypes: Genotypes, fit: AncestryFit, number: int, likelihood: bool) -> list[str]:
+        people = genotypes.n_samples
+        how = "likelihood" if likelihood else "least squares"
+        why = "as asked" if self.refine != "auto" else f"{people} people, likelihood from {LEAST_PEOPLE} on"
+        notes = [f"{number} populations by {how} ({why}), started from {fit.start}"]
+        if self._path is not None:
+            errors = ", ".join(
+                f"{k}: {error:.5f}" for k, error in zip(self._path.n_populations, self._path.error, strict=True)
+            )
+            notes.append(f"number of populations chosen by cross-validation error per masked call ({errors})")
+        left_out = genotypes.n_snps - int(self.used_.sum())
+        if left_out:
+            notes.append(f"{left_out} SNPs with one allele, without calls or below min_maf were left out of the fit")
+        return notes
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons and numbers; made when asked for."""
+        check_is_fitted(self)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            information = admixture_curvature(
+                self._panel_.calls, self.ancestry_[self._people], self._fitted, threads=resolve_jobs(self.n_jobs)
+            )[2]
+            examination = examine_ancestry(
+                self.ancestry_[self._people], self._fitted, information, self._fit_.spectrum,
+                converged=self.converged_ or self.max_iter == 0, refit=self._refit, log_likelihood=self.objective_,
+            )  # fmt: skip
+        return make_report(examination, self._notes, self._clock)
+
+    def _refit(self) -> tuple[Floats, float]:
+        """Proportions and objective of a fit from other people than those of the fit."""
+        other = fit_ancestry(
+            self._panel_.calls, self._panel_.means, self.n_populations_,
+            likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_PASSES), tol=self.tol,
+            rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        return other.params.shares, other.objective
+
+    @property
+    def cv_(self) -> Any:
+        """Cross-validation: error per masked call for every number of populations tried, and the gain of each step."""
+        check_is_fitted(self)
+        path = self._path
+        columns = {
+            "n_populations": np.array([] if path is None else path.n_populations, np.int64),
+            "error": np.array([] if path is None else path.error, np.float64),
+            "gain": np.array([] if path is None else path.gain, np.float64),
+            "gain_error": np.array([] if path is None else path.gain_error, np.float64),
+        }
+        return build_frame(columns, self._backend)
+
+    # ---------------------------------------------------------------- use
+
+    def transform(self, X: Any) -> Floats:
+        """Proportions (people, populations) of people under the fitted frequencies; nobody's depend on the others."""
+        check_is_fitted(self)
+        genotypes = self._read_known(X)
+        if (person := genotypes.silent_person) is not None:
+            raise DataError(f"person {person!r} has no call at any SNP of the fit; leave the person out")
+        with one_blas_thread():
+            return proportions(genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs)[0]
+
+    def _read_known(self, X: Any) -> Genotypes:
+        """The SNPs of the fit, in its order."""
+        genotypes = read_genotypes(X)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and (isinstance(X, Genotypes) or as_frame(X) is not None):
+            at = {str(name): place for place, name in enumerate(genotypes.snps.tolist())}
+            wanted = [str(names[place]) for place in self._order]
+            lacking = [name for name in wanted if name not in at]
+            if lacking:
+                raise DataError(
+                    f"the model knows {len(lacking)} SNPs that the data lacks, for example {lacking[0]!r}; add them, "
+                    "gaps allowed"
+                )
+            return genotypes.take(np.array([at[name] for name in wanted], np.intp))
+        if genotypes.n_snps != self.n_features_in_:
+            raise DataError(
+                f"the data has {genotypes.n_snps} SNPs, but the model was fitted on {self.n_features_in_}; "
+                "give the same SNPs in the same order"
+            )
+        return genotypes.take(self._order)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the populations."""
+        check_is_fitted(self)
+        return np.array([f"population{k}" for k in range(self.n_populations_)], object)
+
+    # -------------------------------------------------------------- input
+
+    def _check_options(self) -> None:
+        if self.init not in ("als", "tensor"):
+            raise DataError(f"init={self.init!r} is not there; give 'als' or 'tensor'")
+        if self.refine not in ("auto", True, False):
+            raise DataError(f"refine={self.refine!r} is not there; give 'auto', True or False")
+        if not 0 <= self.min_maf < 0.5:
+            raise DataError(f"min_maf={self.min_maf} is no share of the rarer allele; give 0 or more, below 0.5")
+
+    def _progress_of_number(self) -> Callable[[int, float], None] | None:
+        if not self.verbose:
+            return None
+        return lambda number, error: print(f"K = {number}: error {error:.6f} a masked call", file=sys.stderr)
+
+    def _seed(self) -> int:
+        return seed_of(self.random_state)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "_panel_"):  # the report travels, so that the genotypes need not
+            self.report_  # noqa: B018
+        state = dict(super().__getstate__())
+        for name in ("_panel_", "_fit_", "_clock"):
+            state.pop(name, None)
+        return state
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return ancestry_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_ancestry(self, arrays, metadata)
+
+    ancestry_: Floats
+    frequencies_: Floats
+    _path: NumberPath | None
+    _likelihood: bool
+    _notes: list[str]
+    _clock: StageClock

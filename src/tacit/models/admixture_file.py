@@ -1,0 +1,84 @@
+"""What the model file of an admixture model holds: proportions, frequencies, the SNPs of the fit, and names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit.data.names import Names
+from tacit.models.file_parts import ROUNDING, Arrays, check_numbers, fit_story, plain, read_path, restore_story, typed
+from tacit.refine.choose_populations import NumberPath
+
+if TYPE_CHECKING:
+    from tacit.models.admixture import Admixture
+
+
+def ancestry_state(model: Admixture) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of a fitted model; frequencies only of SNPs that have any call."""
+    seen = ~np.isnan(model.frequencies_[:, 0])
+    arrays: Arrays = {
+        "ancestry": model.ancestry_,
+        "frequencies": np.ascontiguousarray(model.frequencies_[seen]),
+        "seen": seen.astype(np.uint8),
+        "order": model._order.astype(np.int64),
+        "objective_path": model.objective_path_,
+    }
+    path = model._path
+    return arrays, fit_story(model) | {
+        "samples": [name if isinstance(name, str) else int(name) for name in model.samples_.tolist()],
+        "likelihood": model._likelihood,
+        "cv": None if path is None else plain(vars(path)),
+    }
+
+
+def restore_ancestry(model: Admixture, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `ancestry_state` described; what does not fit together raises ValueError."""
+    restore_story(model, metadata, [])
+    samples, n_snps = typed(metadata, "samples", list), model.n_features_in_
+    shares, order = arrays["ancestry"], arrays["order"]
+    if shares.ndim != 2 or not shares.shape[1] or arrays["seen"].dtype != np.uint8 or order.dtype != np.int64:
+        raise ValueError("ancestry has no populations, or seen or order are of another type")
+    K, seen = shares.shape[1], arrays["seen"].astype(bool)
+    check_numbers(arrays, {"ancestry": (len(samples), K), "frequencies": (int(seen.sum()), K)})
+    if seen.shape != (n_snps,) or order.ndim != 1 or not len(order) or len(np.unique(order)) < len(order):
+        raise ValueError(f"seen or order do not fit {n_snps} SNPs")
+    if (order < 0).any() or (order >= n_snps).any() or not seen[order].all():
+        raise ValueError("order names a SNP that is not there")
+    if (np.abs(shares.sum(axis=1) - 1) > ROUNDING).any() or (arrays["frequencies"] > 1).any():
+        raise ValueError("proportions do not sum to one, or a frequency is above one")
+    model.ancestry_, model.n_populations_ = shares, K
+    model._n_features_out = K
+    model.frequencies_ = np.full((n_snps, K), np.nan)
+    model.frequencies_[seen] = arrays["frequencies"]
+    model._order, model._fitted = order.astype(np.intp), np.ascontiguousarray(model.frequencies_[order])
+    model.used_ = np.zeros(n_snps, bool)
+    model.used_[order] = True
+    model.samples_ = _names(samples)
+    model.snps_ = getattr(model, "feature_names_in_", np.arange(n_snps))
+    model.objective_path_ = read_path(arrays)
+    model._likelihood = typed(metadata, "likelihood", bool)
+    model._path = None if metadata["cv"] is None else _read_path(typed(metadata, "cv", dict))
+    model._backend = "pyarrow"
+
+
+def _names(samples: list[Any]) -> Names:
+    if all(type(name) is int for name in samples):
+        return np.array(samples, np.int64)
+    if not all(type(name) is str for name in samples):
+        raise ValueError("samples are neither all texts nor all numbers")
+    return np.array(samples, object)
+
+
+def _read_path(cv: dict[str, Any]) -> NumberPath:
+    columns = {name: typed(cv, name, list) for name in ("n_populations", "error", "gain", "gain_error")}
+    length = len(columns["n_populations"])
+    if columns["n_populations"] != list(range(1, length + 1)) or not length:
+        raise ValueError("cv does not count from one")
+    for name in ("error", "gain", "gain_error"):
+        if len(columns[name]) != length or not all(type(value) is float for value in columns[name]):
+            raise ValueError(f"{name} of cv does not hold {length} numbers")
+    chosen = typed(cv, "chosen", int)
+    if not 1 <= chosen <= length:
+        raise ValueError("cv chose a number that it has not tried")
+    return NumberPath(**columns, chosen=chosen)

@@ -1,0 +1,365 @@
+"""Fractions of the parts that samples are mixed of, such as cell types in blood by their methylation."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from tacit.data.frames import backend_of, build_frame
+from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_named_matrix
+from tacit.diagnose.fractions import examine_fractions
+from tacit.diagnose.report import FitReport
+from tacit.engine.blas import one_blas_thread
+from tacit.errors import DataError, DataWarning, NotIdentifiableError
+from tacit.factor.fractions import Floats, Shares, fractions_of
+from tacit.models.base import LatentModel, seed_of
+from tacit.models.clock import StageClock, make_report
+from tacit.models.fraction_file import fraction_state, restore_fractions
+from tacit.refine.choose_parts import MOST_PARTS, PartsPath, choose_parts
+from tacit.refine.fractions import (
+    FractionSteps,
+    fit_parts,
+    gaussian_log_likelihood,
+    residual_squares,
+    starting_profiles,
+)
+
+Init = Literal["auto", "random"]
+
+
+class MixtureFractions(TransformerMixin, LatentModel):
+    r"""Estimate in which fractions samples are mixed of parts, from values in [0, 1].
+
+    A sample is a mixture of parts, :math:`x_s = \sum_k w_{sk} h_k + \text{noise}`, its fractions :math:`w_s` are at
+    least zero and sum to one, and the profiles :math:`h_k` lie in [0, 1]: DNA methylation of blood and its cell types,
+    reflectances and materials. With a `reference` the profiles are known and every sample is one constrained
+    least-squares problem; without one (blind) both are found by alternating least squares from several starts.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Number of parts; None takes that of the reference or, blind, the number that predicts left-out cells best.
+    reference : frame or array (features, parts), optional
+        Known profiles, one column per part. A frame may name its features in a column of words (pandas: its index);
+        they are then matched by name with the columns of X, and features in one of them only are not used.
+    init : {"auto", "random"}
+        Blind starts: ``"auto"`` takes the most extreme samples as one of them, ``"random"`` none.
+    n_init : int
+        Number of blind starts.
+    max_iter, tol : int, float
+        Blind fits stop when a pass gains less than `tol` nats per observed cell, or after `max_iter` passes.
+    random_state : int or None
+        The one seed; None is 0.
+    n_jobs : int or None
+        Accepted as by every model; the work is dense linear algebra on one thread, and results never depend on it.
+
+    Attributes
+    ----------
+    fractions_ : (samples, parts) fractions, rows sum to one
+    profiles_ : (parts, features) values of the pure parts, for the features that were used (`features_`)
+    weights_ : (parts,) mean fractions; blind parts come heaviest first
+    parts_ : (parts,) names: those of the reference, or 0, 1, …
+    samples_ : (samples,) names, or 1, 2, …
+    noise_ : root mean square of what is left unexplained
+    fraction_table_, profile_table_ : the same as frames (sample, part, fraction) and (feature, one column per part)
+    report_ : `tacit.diagnose.report.FitReport`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit import MixtureFractions
+    >>> rng = np.random.default_rng(0)
+    >>> profiles = rng.beta(0.5, 0.5, (3, 200))
+    >>> fractions = rng.dirichlet(np.ones(3), 30)
+    >>> mixed = np.clip(fractions @ profiles + 0.01 * rng.normal(size=(30, 200)), 0, 1)
+    >>> known = MixtureFractions(reference=profiles.T).fit(mixed)
+    >>> bool(np.abs(known.fractions_ - fractions).mean() < 0.005)
+    True
+    >>> MixtureFractions().fit(mixed).n_components_
+    3
+    """
+
+    _model_name = "MixtureFractions"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        reference: Any = None,
+        init: Init = "auto",
+        n_init: int = 8,
+        max_iter: int = 500,
+        tol: float = 1e-7,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.reference = reference
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn fractions of the samples of X (samples, features), gaps allowed; `y` is not used."""
+        self._check_engine()
+        if self.init not in get_args(Init) or self.n_init < 1:
+            raise DataError(
+                f"init={self.init!r}, n_init={self.n_init}; give 'auto' or 'random', and at least one start"
+            )
+        clock = StageClock()
+        with clock.stage("read"):
+            given = read_shares(X, "X")
+            self._backend, self.n_features_in_ = backend_of(X), given.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+            if all(isinstance(name, str) for name in given.column_names):
+                self.feature_names_in_ = np.array(given.column_names, object)
+            matrix, known = self._choose_features(given)
+        data = Shares.of(matrix.values)
+        self._path: PartsPath | None = None
+        for name in ("report_", "fraction_table_", "profile_table_"):
+            self.__dict__.pop(name, None)
+        with one_blas_thread():
+            if known is None:
+                self._fit_blind(data, clock)
+            else:
+                self._keep_known(data, known)
+            self._keep(matrix, data)
+        self._clock = clock
+        self._warn_limit(self.max_iter)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+        """Fractions of the samples of X, as `fit(X).fractions_`."""
+        return self.fit(X).fractions_
+
+    def _choose_features(self, given: NamedMatrix) -> tuple[NamedMatrix, NamedMatrix | None]:
+        """The columns that can be used, and the reference's parts over just those."""
+        seen = ~np.isnan(given.values).all(axis=0)
+        if not seen.any():
+            raise DataError(f"none of the {given.shape[1]} features holds a value; every cell is missing")
+        if not seen.all():
+            first = given.column_names[int((~seen).argmax())]
+            warnings.warn(
+                f"{int((~seen).sum())} features hold no value, {first!r} first, and were set aside",
+                DataWarning,
+                stacklevel=3,
+            )
+        if self.reference is None:
+            self._notes = []
+            return given.take_columns(np.flatnonzero(seen)), None
+        parts = read_shares(self.reference, "the reference").transposed
+        if self.n_components is not None and self.n_components != parts.shape[0]:
+            raise DataError(
+                f"n_components={self.n_components}, and the reference has {parts.shape[0]} parts; give one of the two"
+            )
+        place = self._places_in_reference(given, parts)
+        holes = np.isnan(parts.values).any(axis=0)
+        kept = np.flatnonzero(seen & (place >= 0) & ~np.asarray(holes)[place])
+        self._notes = [f"{len(kept)} of {given.shape[1]} features are in the reference and were used"]
+        if not len(kept):
+            raise DataError(
+                f"no feature of X is in the reference; X has {list(given.column_names[:3])}, the reference "
+                f"{list(parts.column_names[:3])}: name features alike"
+            )
+        return given.take_columns(kept), parts.take_columns(place[kept])
+
+    def _places_in_reference(self, given: NamedMatrix, parts: NamedMatrix) -> NDArray[np.intp]:
+        """Where each column of X stands in the reference, −1 nowhere: by name where both have them, else by place."""
+        named = all(isinstance(one, str) for one in (*given.column_names, *parts.column_names))
+        if named:
+            at = {name: place for place, name in enumerate(parts.column_names)}
+            return np.array([at.get(name, -1) for name in given.column_names], np.intp)
+        if given.shape[1] != parts.shape[1]:
+            raise DataError(
+                f"X has {given.shape[1]} features and the reference {parts.shape[1]}, and names do not say which is "
+                "which; name them in both, or give as many"
+            )
+        return np.arange(given.shape[1])
+
+    def _fit_blind(self, data: Shares, clock: StageClock) -> None:
+        rows, columns = canonical_order(
+            np.where(data.shown, data.values, np.nan) if data.shown is not None else data.values
+        )
+        shown = None if data.shown is None else np.ascontiguousarray(data.shown[np.ix_(rows, columns)])
+        ordered = Shares(np.ascontiguousarray(data.values[np.ix_(rows, columns)]), shown)
+        seed, most = self._seed(), min(data.values.shape)
+        number = self.n_components
+        if number is None:
+            with clock.stage("choose"):
+                largest = max(min(most - 1, MOST_PARTS), 1)
+                self._path = choose_parts(ordered, largest, np.random.default_rng([seed, 1]))
+            number = self._path.chosen
+            self._notes.append(
+                f"{number} parts predict left-out cells best: mean squared errors for 1, 2, … parts are "
+                + ", ".join(f"{error:.2e}" for error in self._path.errors)
+            )
+        elif not 1 <= number <= most:
+            raise NotIdentifiableError(
+                f"n_components={number} parts of {data.values.shape[0]} samples with {data.values.shape[1]} features; "
+                f"give a number from 1 to {most}, or a reference"
+            )
+        with clock.stage("fit"):
+            steps = FractionSteps.of(ordered)
+            starts = list(
+                starting_profiles(steps, number, self.n_init, np.random.default_rng([seed, 2]), self.init == "auto")
+            )
+            raced = fit_parts(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("ALS"))
+        refined = raced.refined
+        self._notes.append(f"the best of {len(starts)} starts was {raced.name}")
+        profiles = np.empty_like(refined.sums.profiles)
+        profiles[:, columns] = refined.sums.profiles
+        order = np.argsort(-refined.sums.fractions.mean(axis=0), kind="stable")
+        self.profiles_, self.parts_ = profiles[order], np.arange(number)
+        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
+        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
+        self.objective_path_ = np.array(refined.path)
+        self._known = False
+
+    def _keep_known(self, data: Shares, reference: NamedMatrix) -> None:
+        self.profiles_ = reference.values
+        self.parts_ = np.array([*(reference.row_names or ()), None], object)[:-1]
+        residual = residual_squares(data, fractions_of(data, self.profiles_), self.profiles_)
+        self.log_likelihood_ = self.objective_ = gaussian_log_likelihood(residual, data.n_cells)
+        self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
+        self._known = True
+
+    def _keep(self, matrix: NamedMatrix, data: Shares) -> None:
+        self._data, self.features_ = data, matrix.column_names
+        self.n_components_ = self._n_features_out = len(self.profiles_)
+        fractions, empty = fractions_of(data, self.profiles_), np.isnan(matrix.values).all(axis=1)
+        self.weights_ = fractions[~empty].mean(axis=0)
+        fractions[empty], self._empty = self.weights_, int(empty.sum())
+        self.fractions_ = fractions
+        names = matrix.row_names
+        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else np.array([*names, None], object)[:-1]
+        self.noise_ = float(np.sqrt(residual_squares(data, fractions, self.profiles_) / data.n_cells))
+        self.selection_ = None if self._path is None else {"chosen": self._path.chosen, "errors": self._path.errors}
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def fraction_table_(self) -> Any:
+        """One row per sample and part: sample, part, fraction."""
+        check_is_fitted(self)
+        if not hasattr(self, "fractions_"):
+            raise DataError("a model from a file keeps no samples; transform them again")
+        return build_frame(fraction_columns(self.samples_, self.parts_, self.fractions_), self._backend)
+
+    @cached_property
+    def profile_table_(self) -> Any:
+        """One row per feature: feature, and its value in every part; what `reference` takes."""
+        check_is_fitted(self)
+        return build_frame(profile_columns(self.features_, self.parts_, self.profiles_), self._backend)
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons and numbers; made when asked for."""
+        check_is_fitted(self)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            examination = examine_fractions(
+                self._data, self.fractions_, self.profiles_, self.parts_.tolist(), known=self._known,
+                converged=self.converged_, empty=self._empty, path=self._path,
+                rng=np.random.default_rng([self._seed(), 3]),
+            )  # fmt: skip
+        return make_report(examination, self._notes, self._clock)
+
+    # ---------------------------------------------------------------- use
+
+    def transform(self, X: Any) -> Floats:
+        """Fractions (samples, parts) of samples, gaps allowed; a sample's answer does not depend on its company."""
+        check_is_fitted(self)
+        given = read_shares(X, "X")
+        if not isinstance(self.features_[0], str) and given.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
+        if isinstance(self.features_[0], str) and not isinstance(given.column_names[0], str):
+            if given.shape[1] != self.n_features_in_:
+                raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
+            given = NamedMatrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
+        matrix = match_columns(given, self.features_, "X")
+        fractions = fractions_of(Shares.of(matrix.values), self.profiles_)
+        fractions[np.isnan(matrix.values).all(axis=1)] = self.weights_
+        return fractions
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the parts."""
+        check_is_fitted(self)
+        return np.array([*(str(name) for name in self.parts_.tolist()), None], object)[:-1]
+
+    def _seed(self) -> int:
+        return seed_of(self.random_state)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "_data"):  # the report travels, so that the samples need not
+            self.report_  # noqa: B018
+        state = dict(super().__getstate__())
+        for name in ("_data", "_clock"):
+            state.pop(name, None)
+        return state
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return fraction_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_fractions(self, arrays, metadata)
+
+    fractions_: Floats
+    profiles_: Floats
+    weights_: Floats
+    parts_: NDArray[Any]
+    samples_: NDArray[Any]
+    features_: tuple[str | int, ...]
+    feature_names_in_: NDArray[Any]
+    n_features_in_: int
+    noise_: float
+    log_likelihood_: float
+    objective_: float
+    selection_: dict[str, Any] | None
+    _known: bool
+
+
+def read_shares(data: Any, what: str) -> NamedMatrix:
+    """A matrix whose values lie in [0, 1]."""
+    matrix = read_named_matrix(data, what=what)
+    outside = (matrix.values < 0) | (matrix.values > 1)
+    if outside.any():
+        row, at = np.argwhere(outside)[0]
+        raise DataError(
+            f"{what} holds {matrix.values[row, at]:g} in column {matrix.column_names[at]!r}, row {row + 1}, and shares "
+            "lie between 0 and 1; divide percents by 100, turn M-values into beta values"
+        )
+    return matrix
+
+
+def fraction_columns(samples: NDArray[Any], parts: NDArray[Any], fractions: Floats) -> dict[str, NDArray[Any]]:
+    """Columns of fractions.csv: sample, part, fraction."""
+    n, K = fractions.shape
+    return {"sample": np.repeat(samples, K), "part": np.tile(parts, n), "fraction": fractions.reshape(-1)}
+
+
+def profile_columns(features: tuple[str | int, ...], parts: NDArray[Any], profiles: Floats) -> dict[str, NDArray[Any]]:
+    """Columns of profiles.csv: feature, and one column per part."""
+    names = np.array([str(name) for name in features], object)
+    return {"feature": names, **{str(part): row for part, row in zip(parts.tolist(), profiles, strict=True)}}

@@ -1,0 +1,123 @@
+"""One fit of the admixture model, from calls to parameters: starts, then the climb, or least squares alone.
+
+Likelihood races three starts by successive halving: the alternation from the people who stand furthest apart, and from
+two draws of people; the climb has several tops on real panels, and one start in eight ended on a lower one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.engine.mixture import Floats
+from tacit.factor.admixture_als import Subspace, alternate, drawn_people, far_people, leading_subspace, shares_under
+from tacit.kernels.admixture import Calls
+from tacit.refine.admixture import Ancestry, AncestrySteps, inside, proportions
+from tacit.refine.em import Step
+from tacit.refine.starts import Entrant, halve
+
+LEAST_PEOPLE = 100
+"""People from which on likelihood refines: with 50 its proportions were worse than those of least squares, whose error
+it tripled (simulated mosaics); with 200 and more they were better."""
+DRAWN_STARTS = 2
+ROUNDS = (6, 6)
+"""Passes of the race: after six the better two of three go on, after twelve the best."""
+START_ROUNDS, START_TOL = 60, 1e-8
+"""The alternation before likelihood: more rounds end at the same top."""
+
+
+@dataclass(frozen=True)
+class AncestryFit:
+    """Where a fit ended; `values` are the people's log-likelihoods."""
+
+    params: Ancestry
+    values: Floats
+    spectrum: Floats
+    objective: float
+    path: list[float]
+    n_iter: int
+    converged: bool
+    start: str
+
+    @property
+    def log_likelihood(self) -> float:
+        return float(self.values.sum())
+
+
+def fit_ancestry(
+    calls: Calls,
+    means: Floats,
+    n_populations: int,
+    *,
+    likelihood: bool,
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+    n_starts: int = DRAWN_STARTS,
+    far: bool = True,
+    first: tuple[str, Callable[[Subspace], Ancestry]] | None = None,
+    n_jobs: int | None = None,
+    callback: Callable[[Step], None] | None = None,
+) -> AncestryFit:
+    """Fit K populations; `first` makes another start than the alternation's, and is then the only one.
+
+    Without `far` all starts are drawn.
+    """
+    space = leading_subspace(calls, means, n_populations)
+    if not likelihood and first is None:
+        people = far_people(space) if far else drawn_people(space, rng)
+        return _by_squares(calls, means, space, people, max_iter, tol, n_jobs)
+    if first is not None:
+        begin = first[1](space)
+        starts = {first[0]: inside(begin.shares, begin.frequencies)}
+    else:
+        named = {"least squares from far people": far_people(space)} if far else {}
+        drawn = n_starts if n_populations > 1 or not far else 0
+        named |= {f"least squares from drawn people {n + 1}": drawn_people(space, rng) for n in range(drawn)}
+        starts = {name: _alternated(space, means, people) for name, people in named.items()}
+    if not likelihood:
+        begin = next(iter(starts.values()))
+        return _settled(calls, begin, space, True, [], 0, True, next(iter(starts)), n_jobs)
+    steps = AncestrySteps(calls, n_jobs)
+    entrants = [Entrant(name, steps, start) for name, start in starts.items()]
+    raced = halve(entrants, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    found = raced.refined
+    return _settled(
+        calls, found.params, space, False, found.path, found.n_iter, found.converged, raced.name, n_jobs
+    )
+
+
+def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:
+    fit = alternate(space, means, shares_under(space, people), max_iter=START_ROUNDS, tol=START_TOL)
+    return inside(fit.shares, fit.frequencies)
+
+
+def _by_squares(
+    calls: Calls, means: Floats, space: Subspace, people: list[int], max_iter: int, tol: float, n_jobs: int | None
+) -> AncestryFit:
+    fit = alternate(space, means, shares_under(space, people), max_iter=max_iter, tol=tol)
+    path = [-value for value in fit.squares]
+    start = "people who stand furthest apart"
+    params = inside(fit.shares, fit.frequencies)
+    return _settled(calls, params, space, True, path, len(path) - 1, fit.converged, start, n_jobs)
+
+
+def _settled(
+    calls: Calls, params: Ancestry, space: Subspace, squares: bool, path: list[float], n_iter: int, converged: bool,
+    start: str, n_jobs: int | None,
+) -> AncestryFit:  # fmt: skip
+    """Everyone's proportions at their one best given the frequencies, as a new person's will be; largest first."""
+    frequencies, shares = params.frequencies, params.shares
+    for _ in range(2):  # sums run over populations in order: found in their final order, bits are those of `transform`
+        rank = np.argsort(-shares.mean(axis=0), kind="stable")
+        frequencies = np.ascontiguousarray(frequencies[:, rank])
+        shares, values = proportions(calls, frequencies, squares=squares, n_jobs=n_jobs)
+        if (np.diff(shares.mean(axis=0)) <= 0).all():
+            break
+    if not squares:
+        path = [*path, max(float(values.sum()), path[-1])]
+    objective = path[-1] if path else float(values.sum())
+    found = Ancestry(shares, frequencies)
+    return AncestryFit(found, values, space.spectrum, objective, path or [objective], n_iter, converged, start)

@@ -1,0 +1,83 @@
+"""How many parts? The number that predicts cells left out best.
+
+Cells are dealt into `FOLDS` parts; each is left out in turn, profiles and fractions are fitted to the rest, and the
+left-out cells are predicted. One part more always explains the cells it sees better, but the ones it does not see only
+if it is there. Of numbers whose errors differ by less than one standard error of the difference (over the folds' cells
+of a sample) the smallest is taken. Samples with few features and features with few cells stay what they are: missing
+cells are what the fit skips anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.factor.fractions import Shares
+from tacit.refine.fractions import FractionSteps, fit_parts, starting_profiles
+
+Floats = NDArray[np.float64]
+
+FOLDS = 5
+MOST_FEATURES = 4_000
+"""Features the choice looks at, those that vary most: the number shows in them, and a fit of the rest would wait."""
+MOST_PARTS = 12
+SHORT_FIT = {"max_iter": 60, "tol": 1e-5}
+"""Fits are compared, not kept: they stop early."""
+STARTS = 2
+
+
+@dataclass(frozen=True)
+class PartsPath:
+    """Mean squared error of left-out cells for 1, 2, … parts, and the number chosen."""
+
+    errors: list[float]
+    chosen: int
+
+
+def choose_parts(data: Shares, most: int, rng: np.random.Generator) -> PartsPath:
+    """The number of parts, from 1 to `most`; the walk ends after two numbers that were no better."""
+    data = _most_varying(data, MOST_FEATURES)
+    shown = np.ones(data.values.shape, bool) if data.shown is None else data.shown
+    fold = rng.integers(FOLDS, size=shown.shape)
+    seeds = rng.integers(2**32, size=MOST_PARTS + 1)
+    losses: list[Floats] = []  # per number of parts: squared error of each sample's left-out cells
+    best = 0
+    for number in range(1, most + 1):
+        losses.append(_left_out(data, shown, fold, number, int(seeds[min(number, MOST_PARTS)])))
+        if _better(losses[-1], losses[best]):
+            best = len(losses) - 1
+        elif len(losses) - 1 >= best + 2:
+            break
+    cells = int(shown.sum())
+    return PartsPath([float(loss.sum() / cells) for loss in losses], best + 1)
+
+
+def _better(loss: Floats, than: Floats) -> bool:
+    """Lower in total by more than one standard error of the samples' differences."""
+    gain = than - loss
+    error = float(gain.std(ddof=1)) * np.sqrt(len(gain)) if len(gain) > 1 else 0.0
+    return bool(gain.sum() > error)
+
+
+def _left_out(data: Shares, shown: NDArray[np.bool_], fold: NDArray[np.int64], number: int, seed: int) -> Floats:
+    loss = np.zeros(len(data.values))
+    for one in range(FOLDS):
+        held = shown & (fold == one)
+        seen = shown & ~held
+        steps = FractionSteps.of(Shares(np.where(seen, data.values, 0.0), seen))
+        starts = list(starting_profiles(steps, number, STARTS, np.random.default_rng([seed, one])))
+        found = fit_parts(steps, starts, max_iter=int(SHORT_FIT["max_iter"]), tol=SHORT_FIT["tol"]).refined.sums
+        left = np.where(held, data.values - found.fractions @ found.profiles, 0.0)
+        loss += (left**2).sum(axis=1)
+    return loss
+
+
+def _most_varying(data: Shares, most: int) -> Shares:
+    if data.values.shape[1] <= most:
+        return data
+    spread = data.filled().var(axis=0)
+    kept = np.sort(np.argsort(-spread, kind="stable")[:most])
+    shown = None if data.shown is None else np.ascontiguousarray(data.shown[:, kept])
+    return Shares(np.ascontiguousarray(data.values[:, kept]), shown)

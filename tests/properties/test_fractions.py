@@ -1,0 +1,236 @@
+"""`MixtureFractions` as a user meets it: names, gaps, orders, references, sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit import MixtureFractions, load
+from tacit.data.named_matrix import read_named_matrix
+from tacit.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
+from tacit.io.model_file import read_model, write_model
+
+
+def mixed(seed=0, n=12, m=40, K=3, missing=0.0):
+    rng = np.random.default_rng(seed)
+    W, H = rng.dirichlet(np.full(K, 0.5), n), rng.beta(0.5, 0.5, (K, m))
+    X = np.clip(W @ H + 0.02 * rng.normal(size=(n, m)), 0, 1)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, W, H
+
+
+def frames(seed=0, missing=0.0):
+    X, W, H = mixed(seed, missing=missing)
+    features, samples = [f"cg{n}" for n in range(X.shape[1])], [f"blood {n}" for n in range(len(X))]
+    values = pd.DataFrame(X, columns=features, index=samples)
+    reference = pd.DataFrame(H.T, columns=["B", "T", "NK"])
+    reference.insert(0, "cpg", features)
+    return values, reference, W
+
+
+@given(st.integers(0, 500), st.floats(0, 0.3), st.booleans())
+@settings(max_examples=15)
+def test_training_data_transformed_are_the_fitted_values_alone_or_together(seed, missing, known):
+    X, _, H = mixed(seed, missing=missing)
+    model = MixtureFractions(reference=H.T) if known else MixtureFractions(3, n_init=2, max_iter=20, tol=1e-3)
+    model.fit(X)
+    assert np.array_equal(model.transform(X), model.fractions_)
+    assert np.array_equal(model.transform(X[5:6])[0], model.fractions_[5])
+    np.testing.assert_allclose(model.fractions_.sum(axis=1), 1, atol=1e-12)
+    assert (model.fractions_ >= 0).all()
+    assert ((model.profiles_ >= 0) & (model.profiles_ <= 1)).all()
+
+
+@given(st.integers(0, 100))
+@settings(max_examples=6)
+def test_permuting_samples_and_features_permutes_the_answer(seed):
+    X, _, _ = mixed(seed, missing=0.05)
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.permutation(X.shape[0]), rng.permutation(X.shape[1])
+    one = MixtureFractions(3, n_init=3).fit(X)
+    two = MixtureFractions(3, n_init=3).fit(X[np.ix_(rows, columns)])
+    np.testing.assert_allclose(two.fractions_, one.fractions_[rows], atol=1e-8)
+    np.testing.assert_allclose(two.profiles_, one.profiles_[:, columns], atol=1e-8)
+
+
+def test_the_number_chosen_follows_a_permutation():
+    X, _, _ = mixed(4, n=16)
+    one = MixtureFractions(n_init=2).fit(X)
+    two = MixtureFractions(n_init=2).fit(X[::-1, ::-1])
+    assert one.n_components_ == two.n_components_ == 3
+    assert one.selection_["errors"] == pytest.approx(two.selection_["errors"], rel=1e-12)
+    assert "3 parts predict left-out cells best" in str(one.report_)
+
+
+@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+def test_a_feature_without_values_changes_nothing_else():
+    X, _, _ = mixed(1, missing=0.1)
+    wide = np.insert(X, 7, np.nan, axis=1)
+    one, two = (MixtureFractions(3, n_init=2).fit(each) for each in (X, wide))
+    np.testing.assert_allclose(one.fractions_, two.fractions_, atol=1e-12)
+    assert 7 not in two.features_
+    assert np.array_equal(two.transform(wide), two.fractions_)
+    with pytest.warns(DataWarning, match="1 features hold no value, 7 first, and were set aside"):
+        MixtureFractions(3, n_init=1).fit(wide)
+
+
+def test_a_sample_without_values_gets_the_mean():
+    X, _, H = mixed(2)
+    X[4] = np.nan
+    for model in (MixtureFractions(reference=H.T), MixtureFractions(3, n_init=2)):
+        model.fit(X)
+        assert np.array_equal(model.fractions_[4], model.weights_)
+        assert np.array_equal(model.transform(X), model.fractions_)
+        assert "1 samples have no value at all" in " ".join(model.report_.reasons)
+    np.testing.assert_allclose(model.weights_, np.delete(model.fractions_, 4, axis=0).mean(axis=0), atol=1e-12)
+
+
+def test_names_of_every_frame_are_kept():
+    values, reference, W = frames()
+    named = values.reset_index(names="sample")
+    given = [values, pl.from_pandas(named), pa.Table.from_pandas(named, preserve_index=False)]
+    kinds = [pd.DataFrame, pl.DataFrame, pa.Table]
+    for data, kind in zip(given, kinds, strict=True):
+        model = MixtureFractions(reference=reference).fit(data)
+        assert model.samples_.tolist() == values.index.tolist()
+        assert model.parts_.tolist() == ["B", "T", "NK"]
+        assert list(model.get_feature_names_out()) == ["B", "T", "NK"]
+        assert np.abs(model.fractions_ - W).mean() < 0.02
+        assert isinstance(model.fraction_table_, kind)
+        table = model.fraction_table_
+        assert list(getattr(table, "column_names", getattr(table, "columns", None))) == ["sample", "part", "fraction"]
+        assert isinstance(model.profile_table_, kind)
+
+
+def test_features_are_matched_by_name():
+    values, reference, _ = frames()
+    whole = MixtureFractions(reference=reference).fit(values)
+    shuffled = reference.sample(frac=1, random_state=0)
+    assert np.allclose(MixtureFractions(reference=shuffled).fit(values).fractions_, whole.fractions_, atol=1e-12)
+    indexed = MixtureFractions(reference=shuffled.set_index("cpg")).fit(values)
+    assert np.allclose(indexed.fractions_, whole.fractions_, atol=1e-12)
+    fewer = MixtureFractions(reference=reference.iloc[:25]).fit(values)
+    assert fewer.features_ == tuple(reference["cpg"][:25])
+    assert "25 of 40 features are in the reference" in str(fewer.report_)
+    hole = reference.copy()
+    hole.loc[3, "T"] = np.nan
+    assert len(MixtureFractions(reference=hole).fit(values).features_) == 39
+    assert np.allclose(whole.transform(values[values.columns[::-1]]), whole.fractions_, atol=1e-12)
+    assert np.allclose(whole.transform(values.to_numpy()), whole.fractions_, atol=1e-12)
+
+
+def test_profiles_serve_as_a_reference():
+    values, _, _ = frames()
+    blind = MixtureFractions(3, n_init=2).fit(values)
+    again = MixtureFractions(reference=blind.profile_table_).fit(values)
+    np.testing.assert_allclose(again.fractions_, blind.fractions_, atol=1e-12)
+
+
+def test_verdicts():
+    values, reference, _ = frames()
+    assert MixtureFractions(reference=reference).fit(values).report_.verdict == "trusted"
+    twin = reference.assign(copy=reference["B"])
+    report = MixtureFractions(reference=twin).fit(values).report_
+    assert report.verdict == "not identifiable"
+    assert "its nearest is 'copy'" in report.reasons[0] or "its nearest is 'B'" in report.reasons[0]
+    strange = MixtureFractions(reference=reference.assign(B=1 - reference["B"], T=0.5)).fit(values).report_
+    assert any("leaves ±" in reason for reason in strange.reasons)
+    rng = np.random.default_rng(0)
+    dull = np.clip(rng.dirichlet(np.full(3, 20.0), 12) @ rng.uniform(0.2, 0.8, (3, 40)), 0, 1)
+    report = MixtureFractions(3, n_init=2).fit(dull).report_
+    assert report.verdict != "trusted"
+    assert any("Other profiles explain the values as well" in reason for reason in report.reasons)
+
+
+REFUSED = [
+    (lambda X, H: MixtureFractions().fit(100 * X), "divide percents by 100"),
+    (lambda X, H: MixtureFractions().fit(np.where(X[0, 0] == X, np.inf, X)), "infinite number in column 0, row 1"),
+    (lambda X, H: MixtureFractions().fit(np.full((3, 4), np.nan)), "every cell is missing"),
+    (lambda X, H: MixtureFractions().fit(X[0]), "give a frame or a matrix"),
+    (lambda X, H: MixtureFractions().fit([["a", "b"], ["c", "d"]]), "holds something that is no number"),
+    (lambda X, H: MixtureFractions(init="best").fit(X), "init='best', n_init=8; give 'auto' or 'random'"),
+    (lambda X, H: MixtureFractions(n_init=0).fit(X), "at least one start"),
+    (lambda X, H: MixtureFractions(2, reference=H.T).fit(X), "the reference has 3 parts; give one of the two"),
+    (lambda X, H: MixtureFractions(reference=H).fit(X), "X has 40 features and the reference 3"),
+    (lambda X, H: MixtureFractions(reference=H.T).fit(X).transform(X[:, 1:]), "X has 39 features, the model"),
+    (lambda X, H: MixtureFractions(reference=2 * H.T).fit(X), "the reference holds"),
+    (lambda X, H: MixtureFractions(engine="dask").fit(X), "engine='dask' is not there"),
+]
+
+
+@pytest.mark.parametrize(("act", "sentence"), REFUSED, ids=[sentence[:25] for _, sentence in REFUSED])
+def test_what_is_refused_and_how(act, sentence):
+    X, _, H = mixed()
+    with pytest.raises(DataError) as caught:
+        act(X, H)
+    assert sentence in str(caught.value)
+
+
+def test_more_parts_than_samples_or_names_that_do_not_meet():
+    X, _, _ = mixed()
+    with pytest.raises(NotIdentifiableError, match="n_components=13 parts of 12 samples with 40 features"):
+        MixtureFractions(13).fit(X)
+    values, reference, _ = frames()
+    with pytest.raises(DataError, match="no feature of X is in the reference"):
+        MixtureFractions(reference=reference.assign(cpg=[f"rs{n}" for n in range(40)])).fit(values)
+    model = MixtureFractions(reference=reference).fit(values)
+    with pytest.raises(DataError, match="X lacks 1 of the 40 features of the fit, 'cg3' first"):
+        model.transform(values.drop(columns="cg3"))
+    with pytest.raises(DataError, match="words in column 'note', and only one column may name the rows"):
+        read_named_matrix(values.assign(sample=values.index, note="x").reset_index(drop=True))
+    with pytest.raises(DataError, match="the row 'a' twice"):
+        read_named_matrix(values.set_axis(["a"] * len(values)))
+    with pytest.raises(DataError, match="has no column 'id' that could name its rows"):
+        read_named_matrix(values, name_column="id")
+    with pytest.raises(DataError, match="no name in row 2 of column 'sample'"):
+        read_named_matrix(pa.table({"sample": ["a", None], "x": [0.1, 0.2]}))
+    with pytest.raises(DataError, match="no column of numbers beside 'sample'"):
+        read_named_matrix(pa.table({"sample": ["a", "b"]}))
+
+
+def test_numbers_spelled_in_words_and_truth_values_are_numbers():
+    matrix = read_named_matrix(pa.table({"id": ["a", "b"], "x": ["0.25", None], "y": [True, False], "z": [0, 1]}))
+    assert matrix.row_names == ("a", "b")
+    np.testing.assert_array_equal(matrix.values, [[0.25, 1, 0], [np.nan, 0, 1]])
+
+
+def test_limits_are_told():
+    from sklearn.exceptions import ConvergenceWarning
+
+    X, _, _ = mixed()
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        model = MixtureFractions(3, max_iter=2, n_init=1).fit(X)
+    assert not model.converged_
+    assert any("raise max_iter" in reason for reason in model.report_.reasons)
+
+
+def test_files_that_do_not_fit_together_are_refused(tmp_path):
+    values, reference, _ = frames()
+    path = tmp_path / "model.tacit"
+    model = MixtureFractions(reference=reference).fit(values)
+    model.save(path)
+    again = load(path)
+    assert np.array_equal(again.transform(values), model.fractions_)
+    assert again.profile_table_.num_rows == 40
+    with pytest.raises(DataError, match="a model from a file keeps no samples"):
+        _ = again.fraction_table_
+    file = read_model(path)
+    damage = [
+        ({"profiles": file.arrays["profiles"] + 1}, {}),
+        ({"profiles": file.arrays["profiles"][:2]}, {}),
+        ({"weights": file.arrays["weights"] * 2}, {}),
+        ({}, {"parts": ["B", "B", "T"]}),
+        ({}, {"parts": ["B", 1.5, "T"]}),
+        ({}, {"features": list(range(1, 41))}),
+        ({}, {"noise": -1.0}),
+        ({}, {"known": 1}),
+    ]
+    for arrays, metadata in damage:
+        write_model(path, "MixtureFractions", file.arrays | arrays, file.metadata | metadata)
+        with pytest.raises(ModelFileError, match="inconsistent MixtureFractions model"):
+            load(path)
