@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.table import Column
 from tacit.models.file_parts import ROUNDING, Arrays, fit_story, read_path, restore_story, typed
 from tacit.refine.switches import MOST_SWITCHES, SwitchParams
 
@@ -42,7 +41,7 @@ def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, A
         raise ValueError(f"log_prior has shape {log_prior.shape} for {len(W)} switches")
     if abs(float(np.exp(np.minimum(log_prior, 1.0)).sum()) - 1) > ROUNDING:
         raise ValueError("log_prior holds probabilities that do not sum to one")
-    restore_story(model, metadata, tuple(Column(name, np.arange(0)) for name in names))
+    restore_story(model, metadata, names)
     if len(kept) != len(names) or not all(type(at) is int and 0 <= at < model.n_features_in_ for at in kept):
         raise ValueError("kept names a feature that is not there")
     if kept != sorted(set(kept)):
