@@ -153,7 +153,7 @@ REFUSED = [
     (lambda X, H: MixtureFractions().fit(np.full((3, 4), np.nan)), "every cell is missing"),
     (lambda X, H: MixtureFractions().fit(X[0]), "give a frame or a matrix"),
     (lambda X, H: MixtureFractions().fit([["a", "b"], ["c", "d"]]), "holds something that is no number"),
-    (lambda X, H: MixtureFractions(init="best").fit(X), "init='best', n_init=8; give 'auto' or 'random'"),
+    (lambda X, H: MixtureFractions(init="best").fit(X), "init='best', n_init=8; give 'auto', 'random' or 'tensor'"),
     (lambda X, H: MixtureFractions(n_init=0).fit(X), "at least one start"),
     (lambda X, H: MixtureFractions(2, reference=H.T).fit(X), "the reference has 3 parts; give one of the two"),
     (lambda X, H: MixtureFractions(reference=H).fit(X), "X has 40 features and the reference 3"),

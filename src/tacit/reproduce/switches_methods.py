@@ -108,7 +108,7 @@ def judge(data: SwitchedRows, seed: int, methods: tuple[str, ...] = METHODS, shl
 
 
 def random_start(X: Floats, d: int, rng: np.random.Generator) -> SwitchParams:
-    """Weights drawn like the true ones, every switch on in two rows of five, and twice the noise, so that EM can move."""
+    """Weights drawn like the true ones, switches on in two rows of five, twice the noise so that EM can move."""
     seen = spectrum(X)
     rest = float(seen.values[d:].mean()) if len(seen.values) > d else 0.0
     return first_params(draw_weights(d, X.shape[1], rng), np.full(d, 0.4), max(4 * rest, 1e-6))
