@@ -20,6 +20,7 @@ COMMANDS = {
     "plan": "Which labels to ask for next",
     "table": "Hidden classes and the joint distribution of a categorical table",
     "cluster": "Clusters of yes/no rows, their number found",
+    "admixture": "Ancestry proportions from genotypes",
     "fractions": "In which fractions samples are mixed of parts, such as cell types",
     "impute": "Fill the gaps of a table with a saved model",
     "query": "Ask a saved model for probabilities, expectations, information",

@@ -7,6 +7,7 @@ nothing about ancestry: `informative` leaves it out.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,14 +21,15 @@ from numpy.typing import NDArray
 from tacit.data.frames import ArrowFrame, as_frame, column
 from tacit.data.names import Names
 from tacit.errors import DataError
+from tacit.io.plink import read_plink
 from tacit.kernels.admixture import MISSING, Calls
 
 Floats = NDArray[np.float64]
 
 BLOCK = 4096
 """SNPs looked at together."""
-_WEIGHT_BITS = 20
-"""Bits of a hash that weigh one call: sums over 10¹⁰ calls stay exact in a double."""
+_WEIGHT_BITS = 26
+"""Bits of a hash that weigh one call: sums over 10⁷ calls stay exact in a double."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,25 +92,26 @@ class Genotypes:
         A fit that walks in this order gives the same bits however rows and columns were shuffled. Each person is
         hashed by the SNPs' counts, each SNP then by the people's hashes; the sums are of integers, hence exact.
         """
-        snp_weight = _hash(self.counts @ np.array([1, 1 << 16, 1 << 32, 1 << 48], np.int64))
-        people = np.zeros(self.n_samples)
+        weight = _hashes(self.counts @ np.array([1, 1 << 16, 1 << 32, 1 << 48], np.int64))
+        people = np.zeros((self.n_samples, 2))
         for begin in range(0, self.n_snps, BLOCK):
-            people += snp_weight[begin : begin + BLOCK] @ self.calls[begin : begin + BLOCK].astype(np.float64)
-        person_weight = _hash(people.astype(np.int64))
-        snps = np.empty(self.n_snps)
+            people += self.calls[begin : begin + BLOCK].T.astype(np.float64) @ weight[begin : begin + BLOCK]
+        weight = _hashes(people[:, 0].astype(np.int64)) + _hashes(people[:, 1].astype(np.int64))[:, ::-1]
+        snps = np.empty((self.n_snps, 2))
         for begin in range(0, self.n_snps, BLOCK):
-            snps[begin : begin + BLOCK] = self.calls[begin : begin + BLOCK].astype(np.float64) @ person_weight
-        first = np.lexsort((snps, _hash(snps.astype(np.int64))))
-        return first, np.lexsort((people, person_weight))
+            snps[begin : begin + BLOCK] = self.calls[begin : begin + BLOCK].astype(np.float64) @ weight
+        return np.lexsort((*snps.T, _hashes(snps[:, 0].astype(np.int64))[:, 0])), np.lexsort((*people.T, weight[:, 0]))
 
 
-def _hash(numbers: NDArray[np.int64]) -> Floats:
-    """Well mixed whole numbers below 2²⁰, as doubles (splitmix64)."""
+def _hashes(numbers: NDArray[np.int64]) -> Floats:
+    """Two well mixed whole numbers below 2²⁶ for each, as doubles (splitmix64)."""
     with np.errstate(over="ignore"):
         z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(((z ^ (z >> np.uint64(31))) >> np.uint64(64 - _WEIGHT_BITS)).astype(np.float64))
+    z ^= z >> np.uint64(31)
+    low = np.uint64((1 << _WEIGHT_BITS) - 1)
+    return np.column_stack([z & low, z >> np.uint64(64 - _WEIGHT_BITS)]).astype(np.float64)
 
 
 # ---------------------------------------------------------------------- input
@@ -133,6 +136,12 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
         raise DataError("the genotypes have no people (rows); give at least one row")
     names = np.arange(calls.shape[1]) if samples is None else _names(samples, calls.shape[1])
     return Genotypes(calls, names, snps)
+
+
+def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
+    """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`."""
+    panel = read_plink(path, threads=threads)
+    return Genotypes(panel.calls, panel.samples, panel.snps)
 
 
 def _from_frame(frame: Any, snps: Sequence[Any]) -> Calls:

@@ -1,17 +1,161 @@
-"""Can ancestry proportions be trusted? The verdict, with the numbers behind it."""
+"""Can ancestry proportions be trusted? The verdict, with the numbers behind it.
+
+`not identifiable` when a population's frequencies are a mixture of the others', so that no proportions are right.
+`caution` when the calls do not show K populations above their noise (the gap of the singular values), when a population
+rests on few people, when nobody marks its corner or its face (proportions are then known up to a stretch of the simplex
+only), when a person's own calls leave proportions wide, when another start ends elsewhere, or when the climb was cut
+short. That more than K populations are visible is a note, not a doubt: linked SNPs and relatives make directions too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from tacit.diagnose.report import Examination, Examiner
 from tacit.engine.mixture import Floats
 
+LEAST_PEOPLE = 10.0
+"""People's worth of genomes a population should have: with fewer, a frequency of one half is known to ± 22 points."""
+GAP = 1.0
+"""The last direction kept must stand above the next by this many spans of the five after it; noise exceeded it in none of
+400 panels without structure."""
+AFTER = 5
+CORNER, ON_FACE = 0.9, 0.02
+"""Share from which a person marks a population's corner, and below which its face."""
+LEAST_CORNER, LEAST_FACE = 5, 0.1
+"""People at the corner, or share of people on the face, that pin a population down."""
+WIDE = 0.1
+"""Median standard error of a person's proportions from which they are called wide."""
+APART = 0.05
+"""Mean difference of proportions between two starts that is told."""
+DEPENDENT = 1e-3
+"""Smallest singular value of the populations' frequencies, relative to the largest, below which one mixes others."""
 
-def examine_ancestry(shares: Floats, frequencies: Floats, *, n_calls: int, converged: bool) -> Examination:
-    """Diagnose a fitted admixture model; `frequencies` are those that proportions were fitted with."""
+
+def examine_ancestry(
+    shares: Floats,
+    frequencies: Floats,
+    information: Floats,
+    spectrum: Floats,
+    *,
+    converged: bool,
+    refit: Callable[[], tuple[Floats, float]] | None,
+    log_likelihood: float,
+) -> Examination:
+    """Diagnose a fit: `information` is minus the Hessian of every person, `refit` another fit's proportions and value."""
     examiner = Examiner()
-    examiner.quantities |= {"n_people": len(shares), "n_snps": len(frequencies), "n_calls": n_calls}
+    n_people, K = shares.shape
+    errors = standard_errors(shares, information)
+    people = shares.sum(axis=0)
+    examiner.quantities |= {
+        "n_people": n_people,
+        "n_snps": len(frequencies),
+        "people_per_population": people.tolist(),
+        "standard_error": float(np.median(errors)),
+        "spectrum": spectrum.tolist(),
+        "distance": distances(frequencies).tolist(),
+    }
+    if K > 1:
+        _examine_populations(examiner, shares, frequencies, spectrum)
+    if people.min() < LEAST_PEOPLE:
+        k = int(people.argmin())
+        examiner.doubt(
+            "caution",
+            f"Population {k} rests on {people[k]:.1f} people's worth of genomes, fewer than {LEAST_PEOPLE:.0f}; bring "
+            "more people, or ask for fewer populations.",
+        )
+    if K > 1 and np.median(errors) > WIDE:
+        examiner.doubt(
+            "caution",
+            f"Half of the people's proportions are known to no better than ± {np.median(errors):.2f}; bring more SNPs, "
+            "or populations further apart.",
+        )
     if not converged:
         examiner.doubt("caution", "The climb stopped before it stood still, so figures may still move; raise max_iter.")
+    if refit is not None and K > 1:
+        _examine_other_start(examiner, shares, log_likelihood, *refit())
     return examiner.conclude()
+
+
+def _examine_populations(examiner: Examiner, shares: Floats, frequencies: Floats, spectrum: Floats) -> None:
+    K = shares.shape[1]
+    values = np.linalg.svd(frequencies - frequencies.mean(axis=0), compute_uv=False)
+    if values[-1] < DEPENDENT * values[0]:
+        examiner.doubt(
+            "not identifiable",
+            f"The frequencies of the {K} populations are mixtures of one another's, so proportions have no one answer; "
+            "ask for fewer populations.",
+        )
+    gap = noise_gap(spectrum, K)
+    examiner.quantities |= {"gap": gap}
+    if not gap > GAP:
+        examiner.doubt(
+            "caution",
+            f"The calls do not show {K} populations above their noise (gap {gap:.2f}, noise reaches {GAP:g}); ask for "
+            "fewer populations, or bring more SNPs and people.",
+        )
+    corner, face = (shares > CORNER).sum(axis=0), (shares < ON_FACE).mean(axis=0)
+    loose = np.flatnonzero((corner < LEAST_CORNER) & (face < LEAST_FACE))
+    if len(loose):
+        k = int(loose[0])
+        examiner.doubt(
+            "caution",
+            f"{corner[k]} people are mostly of population {k} and {face[k]:.0%} are free of it: its frequencies are "
+            "extrapolated, and proportions may be stretched; bring people of less mixed descent.",
+        )
+
+
+def _examine_other_start(examiner: Examiner, shares: Floats, value: float, other: Floats, other_value: float) -> None:
+    moved = float(np.abs(shares - other[:, aligned(shares, other)]).mean())
+    examiner.quantities |= {"other_start_moved": moved, "other_start_gain": other_value - value}
+    if moved > APART and other_value > value - 1e-5 * abs(value):
+        examiner.doubt(
+            "caution",
+            f"Another start fits as well (log-likelihood {other_value:,.1f} after {value:,.1f}) and moves proportions by "
+            f"{moved:.2f} on average; ask for fewer populations, or compare several random_state.",
+        )
+
+
+# ----------------------------------------------------------------- quantities
+
+
+def noise_gap(spectrum: Floats, n_populations: int) -> float:
+    """How far the last wanted singular value stands above the next, in spans of the `AFTER` that follow."""
+    last, rest = n_populations - 2, spectrum[n_populations - 1 :]
+    if len(rest) < 3:
+        return 0.0
+    span = float(rest[0] - rest[min(AFTER, len(rest) - 1)])
+    return float(spectrum[last] - rest[0]) / max(span, 1e-12 * float(spectrum[0]))
+
+
+def standard_errors(shares: Floats, information: Floats) -> Floats:
+    """Largest standard error (person,) of each person's proportions along the simplex, frequencies taken as known."""
+    n, K = shares.shape
+    if K == 1:
+        return np.zeros(n)
+    basis = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, : K - 1]]))[0][:, 1:]
+    inner = np.einsum("ka,nkl,lb->nab", basis, information, basis)
+    inner = inner + 1e-9 * np.trace(inner, axis1=1, axis2=2)[:, None, None] * np.eye(K - 1) + 1e-12 * np.eye(K - 1)
+    covariance = np.einsum("ka,nab,kb->nk", basis, np.linalg.inv(inner), basis)
+    return np.asarray(np.minimum(np.sqrt(covariance.max(axis=1)), 1.0))
+
+
+def distances(frequencies: Floats) -> Floats:
+    """Plug-in F_ST (population, population): squared differences over what one allele of each would differ by."""
+    K = frequencies.shape[1]
+    out = np.zeros((K, K))
+    for k in range(K):
+        for l in range(k):
+            a, b = frequencies[:, k], frequencies[:, l]
+            apart = float((a * (1 - b) + b * (1 - a)).sum())
+            out[k, l] = out[l, k] = float(((a - b) ** 2).sum()) / max(apart, 1e-300)
+    return out
+
+
+def aligned(shares: Floats, other: Floats) -> list[int]:
+    """Which population of `other` is which of `shares`: the matching with the least difference."""
+    cost = np.abs(shares[:, :, None] - other[:, None, :]).mean(axis=0)
+    return [int(k) for k in linear_sum_assignment(cost)[1]]

@@ -26,15 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engine.mixture import Floats
-from tacit.factor.simplex_qp import minimise_on_simplex
+from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.kernels.admixture import MISSING, Calls
 
 BLOCK = 4096
 """SNPs turned into numbers at a time."""
-EXTRA = 8
-"""Directions walked beyond those wanted: the subspace then settles in a few passes."""
-PASSES = 8
-"""Most passes of the subspace iteration."""
+EXTRA = 16
+"""Directions walked beyond those wanted: the more, the faster the subspace settles."""
+PASSES = 30
+"""Most passes of the subspace iteration. A few do where populations stand out; where the last one drowns among noise
+directions, a subspace that has not settled led the climb to lower tops on the HapMap panel."""
 SETTLED = 1e-4
 """The subspace stands when no direction turned by more than this (radians) in a pass."""
 SWEEPS = 4
@@ -83,7 +84,7 @@ def alternate(space: Subspace, means: Floats, shares: Floats, *, max_iter: int, 
     squares = [squares_of(shares, frequencies)]
     converged = False
     while len(squares) <= max_iter and not converged:
-        shares = minimise_on_simplex(frequencies.T @ frequencies, basis @ (coords.T @ frequencies), shares)
+        shares = simplex_least_squares(frequencies.T @ frequencies, basis @ (coords.T @ frequencies), shares)
         frequencies = _better_frequencies(shares.T @ shares, coords @ (basis.T @ shares), frequencies)
         squares.append(squares_of(shares, frequencies))
         converged = tol > 0 and squares[-2] - squares[-1] < tol * cells
@@ -190,7 +191,7 @@ def shares_under(space: Subspace, people: list[int]) -> Floats:
     points = _points(space)
     corners = points[people]
     even = np.full((len(points), len(people)), 1 / len(people))
-    return minimise_on_simplex(corners @ corners.T, points @ corners.T, even)
+    return simplex_least_squares(corners @ corners.T, points @ corners.T, even)
 
 
 def _points(space: Subspace) -> Floats:

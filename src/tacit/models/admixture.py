@@ -19,9 +19,10 @@ from tacit.data.genotypes import Genotypes, read_genotypes
 from tacit.diagnose.ancestry import examine_ancestry
 from tacit.diagnose.report import FitReport
 from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import resolve_jobs
 from tacit.engine.mixture import Floats
 from tacit.errors import DataError, DataWarning
-from tacit.kernels.admixture import MOST_POPULATIONS
+from tacit.kernels.admixture import MOST_POPULATIONS, admixture_curvature
 from tacit.models.admixture_file import ancestry_state, restore_ancestry
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
@@ -31,6 +32,8 @@ from tacit.refine.choose_populations import NumberPath, choose_populations
 
 MOST_TRIED = 12
 """Largest number of populations that the search looks at."""
+OTHER_PASSES = 60
+"""Passes of the fit from another start that the verdict compares with."""
 
 
 class Admixture(TransformerMixin, LatentModel):
@@ -185,13 +188,11 @@ class Admixture(TransformerMixin, LatentModel):
         )  # fmt: skip
 
     def _keep(self, genotypes: Genotypes, panel: Genotypes, order: NDArray[np.intp], fit: AncestryFit) -> None:
-        """Hold the fit in the user's order, the largest population first."""
+        """Hold the fit in the user's order."""
         self.__dict__.pop("report_", None)
-        weight = fit.params.shares.mean(axis=0)
-        rank = np.lexsort((fit.params.frequencies[0], -weight))
         shares = np.empty_like(fit.params.shares)
-        shares[self._people] = fit.params.shares[:, rank]
-        self._order, self._fitted = order, np.ascontiguousarray(fit.params.frequencies[:, rank])
+        shares[self._people] = fit.params.shares
+        self._order, self._fitted = order, fit.params.frequencies
         self._panel_, self._fit_ = panel, fit
         self.ancestry_ = shares
         self.n_populations_ = self._n_features_out = shares.shape[1]
@@ -242,10 +243,23 @@ class Admixture(TransformerMixin, LatentModel):
         """Verdict, reasons and numbers; made when asked for."""
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
+            information = admixture_curvature(
+                self._panel_.calls, self.ancestry_[self._people], self._fitted, threads=resolve_jobs(self.n_jobs)
+            )[2]
             examination = examine_ancestry(
-                self.ancestry_, self._fitted, n_calls=self._panel_.n_calls, converged=self.converged_
-            )
+                self.ancestry_[self._people], self._fitted, information, self._fit_.spectrum,
+                converged=self.converged_ or self.max_iter == 0, refit=self._refit, log_likelihood=self.objective_,
+            )  # fmt: skip
         return make_report(examination, self._notes, self._clock)
+
+    def _refit(self) -> tuple[Floats, float]:
+        """Proportions and objective of a fit from other people than those of the fit."""
+        other = fit_ancestry(
+            self._panel_.calls, self._panel_.means, self.n_populations_,
+            likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_PASSES), tol=self.tol,
+            rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        return other.params.shares, other.objective
 
     @property
     def cv_(self) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tacit.engine.memory import resolve_jobs
 from tacit.engine.mixture import Floats
-from tacit.factor.simplex_qp import minimise_on_simplex
+from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.kernels.admixture import MISSING, Calls, admixture_curvature, admixture_step
 
 FREQUENCY_FLOOR = 1e-7
@@ -164,4 +164,4 @@ def _newton_target(shares: Floats, gradient: Floats, hessian: Floats) -> Floats:
     right = gradient.copy()
     for k in range(shares.shape[1]):  # one by one: a row's bits must not depend on how many rows there are
         right += hessian[:, :, k] * shares[:, k : k + 1]
-    return minimise_on_simplex(hessian, right, shares)
+    return simplex_least_squares(hessian, right, shares)

@@ -56,22 +56,27 @@ def fit_ancestry(
     tol: float,
     rng: np.random.Generator,
     n_starts: int = DRAWN_STARTS,
+    far: bool = True,
     first: tuple[str, Callable[[Subspace], Ancestry]] | None = None,
     n_jobs: int | None = None,
     callback: Callable[[Step], None] | None = None,
 ) -> AncestryFit:
-    """Fit K populations; `first` makes another start than the alternation's, and is then the only one."""
+    """Fit K populations; `first` makes another start than the alternation's, and is then the only one.
+
+    Without `far` all starts are drawn.
+    """
     space = leading_subspace(calls, means, n_populations)
     if not likelihood and first is None:
-        return _by_squares(calls, means, space, max_iter, tol, n_jobs)
+        people = far_people(space) if far else drawn_people(space, rng)
+        return _by_squares(calls, means, space, people, max_iter, tol, n_jobs)
     if first is not None:
         begin = first[1](space)
         starts = {first[0]: inside(begin.shares, begin.frequencies)}
     else:
-        people = {"least squares from far people": far_people(space)}
-        drawn = n_starts if n_populations > 1 else 0
-        people |= {f"least squares from drawn people {n + 1}": drawn_people(space, rng) for n in range(drawn)}
-        starts = {name: _alternated(space, means, chosen) for name, chosen in people.items()}
+        named = {"least squares from far people": far_people(space)} if far else {}
+        drawn = n_starts if n_populations > 1 or not far else 0
+        named |= {f"least squares from drawn people {n + 1}": drawn_people(space, rng) for n in range(drawn)}
+        starts = {name: _alternated(space, means, people) for name, people in named.items()}
     if not likelihood:
         begin = next(iter(starts.values()))
         return _settled(calls, begin, space, True, [], 0, True, next(iter(starts)), n_jobs)
@@ -90,9 +95,9 @@ def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:
 
 
 def _by_squares(
-    calls: Calls, means: Floats, space: Subspace, max_iter: int, tol: float, n_jobs: int | None
+    calls: Calls, means: Floats, space: Subspace, people: list[int], max_iter: int, tol: float, n_jobs: int | None
 ) -> AncestryFit:
-    fit = alternate(space, means, shares_under(space, far_people(space)), max_iter=max_iter, tol=tol)
+    fit = alternate(space, means, shares_under(space, people), max_iter=max_iter, tol=tol)
     path = [-value for value in fit.squares]
     start = "people who stand furthest apart"
     params = inside(fit.shares, fit.frequencies)
@@ -103,10 +108,16 @@ def _settled(
     calls: Calls, params: Ancestry, space: Subspace, squares: bool, path: list[float], n_iter: int, converged: bool,
     start: str, n_jobs: int | None,
 ) -> AncestryFit:  # fmt: skip
-    """Everyone's proportions at their one best given the frequencies, as a new person's will be."""
-    shares, values = proportions(calls, params.frequencies, squares=squares, n_jobs=n_jobs)
+    """Everyone's proportions at their one best given the frequencies, as a new person's will be; largest first."""
+    frequencies, shares = params.frequencies, params.shares
+    for _ in range(2):  # sums run over populations in order: found in their final order, bits are those of `transform`
+        rank = np.argsort(-shares.mean(axis=0), kind="stable")
+        frequencies = np.ascontiguousarray(frequencies[:, rank])
+        shares, values = proportions(calls, frequencies, squares=squares, n_jobs=n_jobs)
+        if (np.diff(shares.mean(axis=0)) <= 0).all():
+            break
     if not squares:
         path = [*path, max(float(values.sum()), path[-1])]
     objective = path[-1] if path else float(values.sum())
-    found = Ancestry(shares, params.frequencies)
+    found = Ancestry(shares, frequencies)
     return AncestryFit(found, values, space.spectrum, objective, path or [objective], n_iter, converged, start)

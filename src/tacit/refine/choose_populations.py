@@ -1,9 +1,8 @@
 """How many populations: the number that predicts calls it was not shown best.
 
 Paper     Alexander & Lange 2011: cross-validation of the admixture model by masked genotypes
-Differs   the error is minus the log-likelihood of a masked call (theirs: its deviance); one more population is taken
-          while it lowers the error by more than its standard error over calls; fits stop after a few passes, for their
-          predictions stand long before their parameters
+Differs   the error is minus the log-likelihood of a masked call (theirs: its deviance); fits stop after a few passes,
+          for their predictions stand long before their parameters; the walk ends when further populations only raise it
 """
 
 from __future__ import annotations
@@ -69,8 +68,7 @@ def choose_populations(
             gains.append(float(np.mean([one.mean() for one in differences])))
             spread = float(np.mean([one.std() / np.sqrt(len(one)) for one in differences]))
             gain_errors.append(spread)
-        step = gain_errors[-1]
-        if error < best - step:
+        if error < best:
             chosen, best, waited = K, error, 0
         else:
             waited += 1

@@ -1,0 +1,137 @@
+"""`tacit admixture`: which share of everyone's genome comes from which ancestral population."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from tacit.cli.common import Results, Talk, output_options, summarise
+
+if TYPE_CHECKING:
+    from tacit.data.genotypes import Genotypes
+    from tacit.models.admixture import Admixture
+
+ID_NAMES = ("sample", "iid", "individual", "person", "id")
+"""Names of a column that names the people, when --id does not."""
+REFINE: dict[str, Any] = {"auto": "auto", "likelihood": True, "squares": False}
+SHOWN = 8
+"""Populations shown on the screen."""
+
+
+@click.command()
+@click.argument("genotype_file", metavar="GENOTYPES")
+@click.option("--populations", type=int, help="Number of ancestral populations; found by cross-validation by default.")
+@click.option("--init", type=click.Choice(["als", "tensor"]), default="als", show_default=True, help="Where to start.")
+@click.option("--refine", type=click.Choice(list(REFINE)), default="auto", show_default=True,
+              help="auto: likelihood from 100 people on, least squares below.")  # fmt: skip
+@click.option("--min-maf", type=float, default=0.0, show_default=True,
+              help="Leave SNPs with a rarer allele below this out of the fit of proportions.")  # fmt: skip
+@click.option("--id", "id_", metavar="COLUMN", help="Column that names the people (CSV); 'sample' or 'iid' by default.")
+@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
+@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@output_options("tacit-admixture")
+def admixture(
+    genotype_file: str, populations: int | None, init: str, refine: str, min_maf: float, id_: str | None, engine: str,
+    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool,
+) -> int:  # fmt: skip
+    """Ancestry proportions from genotypes: a PLINK .bed (its .bim and .fam beside it), or a table of 0/1/2 with one row
+    a person and one column a SNP, gaps allowed.
+
+    Beside ancestry.csv and frequencies.csv it writes out.K.Q and out.K.P as ADMIXTURE does: people and SNPs in the
+    order of the input.
+
+    \b
+    tacit admixture panel.bed --populations 4 --out ancestry
+    tacit admixture genotypes.csv --id sample --min-maf 0.05
+    """
+    from tacit.models.admixture import Admixture
+    from tacit.models.base import model_state
+
+    talk = Talk(quiet)
+    with talk.doing("reading"):
+        genotypes = _read(genotype_file, id_, threads)
+    model = Admixture(
+        populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
+        random_state=seed, n_jobs=threads, engine=engine,
+    )  # fmt: skip
+    with talk.doing("fitting populations"), talk.heeding_warnings():
+        model.fit(genotypes)
+    results = Results(out, format_)
+    K, samples = model.n_populations_, np.array([str(name) for name in model.samples_.tolist()], object)
+    columns = {"sample": np.repeat(samples, K), "population": np.tile(np.arange(K), len(samples))}
+    results.table("ancestry", columns | {"proportion": model.ancestry_.reshape(-1)}, main=True)
+    snps = np.array([str(name) for name in model.snps_.tolist()], object)
+    wide = {f"population{k}": model.frequencies_[:, k] for k in range(K)}
+    results.table("frequencies", {"snp": snps, "used": model.used_.astype(np.int8), **wide})
+    if populations is None:
+        results.table("cv", dict(zip(model.cv_.column_names, model.cv_.columns, strict=True)))
+    for letter, matrix in (("Q", model.ancestry_), ("P", model.frequencies_)):
+        _write_matrix(results, f"out.{K}.{letter}", matrix)
+    results.model("Admixture", *model_state(model))
+    more = {
+        "n_snps": genotypes.n_snps,
+        "n_snps_used": int(model.used_.sum()),
+        "missing": 1 - genotypes.n_calls / genotypes.calls.size,
+        "proportions": model.ancestry_.mean(axis=0).tolist(),
+    }
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    summary = summarise(command, model, model.report_, genotypes.n_samples, K) | more
+    results.summary(summary, json_)
+    _tell(model, summary, talk, results)
+    return 1 if strict and model.report_.verdict != "trusted" else 0
+
+
+def _read(path: str, id_: str | None, threads: int | None) -> Genotypes:
+    from tacit.data.frames import find_column
+    from tacit.data.genotypes import read_bed, read_genotypes
+    from tacit.errors import DataError
+    from tacit.io.read import read_columns
+
+    if path.lower().endswith((".bed", ".bim", ".fam")):
+        if id_ is not None:
+            raise DataError(f"--id {id_} names a column of a table, and {path} has its people in the .fam; leave --id out")
+        return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1)
+    whole = read_columns(path)
+    name = find_column(whole.column_names, "people", ID_NAMES, id_)
+    if name is None:
+        return read_genotypes(whole)
+    return read_genotypes(whole.drop_columns([name]), samples=whole[name])
+
+
+def _write_matrix(results: Results, name: str, matrix: Any) -> None:
+    """Numbers alone, a row a line, as ADMIXTURE's readers expect; `nan` where nothing is known."""
+    from tacit.io.write import atomic_path
+
+    if results.folder is None:
+        return
+    path = results.folder / name
+    with atomic_path(path) as part:
+        np.savetxt(part, matrix, fmt="%.6f")
+    results.written.append(str(path))
+
+
+def _tell(model: Admixture, summary: dict[str, Any], talk: Talk, results: Results) -> None:
+    """One screen: populations and who is most of each, the verdict, where the files are."""
+    talk.say(
+        f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
+        f"{summary['n_components']} populations; {sum(summary['seconds'].values()):.2f} s"
+    )
+    talk.say(f"verdict: {summary['verdict']}")
+    for reason in summary["reasons"]:
+        talk.say(f"  - {reason}")
+    rows = []
+    for k in range(min(model.n_populations_, SHOWN)):
+        shares = model.ancestry_[:, k]
+        most = ", ".join(f"{model.samples_[i]} {shares[i]:.0%}" for i in np.argsort(-shares, kind="stable")[:3])
+        rows.append([str(k), f"{shares.mean():.1%}", str(int((shares > 0.9).sum())), most])
+    talk.table("populations", ["population", "mean share", "people above 90 %", "most of it"], rows)
+    for note in model.report_.notes:
+        talk.say(f"note: {note}")
+    if results.written:
+        talk.say("wrote " + ", ".join(results.written))

@@ -1,0 +1,117 @@
+"""PLINK's binary genotypes: `.bed` beside `.bim` (SNPs) and `.fam` (people), read through bed-reader.
+
+The size of the `.bed` is checked against the lines of the other two before anything is read, so a cut file is named as
+such. The allele counted is the first of the `.bim` (A1), as ADMIXTURE and fastmixture count it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import DataError, FileFormatError
+from tacit.io.source import probe
+
+MAGIC = b"\x6c\x1b"
+SNP_MAJOR, PERSON_MAJOR = 1, 0
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class PlinkPanel:
+    """Calls (SNP, person): 0, 1, 2 copies of the first allele, 3 missing; names of people and SNPs."""
+
+    calls: NDArray[np.uint8]
+    samples: NDArray[Any]
+    snps: NDArray[Any]
+
+
+def read_plink(path: str | os.PathLike[str], *, threads: int = 1) -> PlinkPanel:
+    """Read a `.bed` file and the two beside it; FileFormatError names what is wrong and where."""
+    bed = Path(path)
+    if bed.suffix.lower() != ".bed":
+        raise FileFormatError(f"{bed} has a name that does not end in .bed; give the .bed of a PLINK set (unzipped)")
+    bim, fam = bed.with_suffix(".bim"), bed.with_suffix(".fam")
+    for part in (bed, bim, fam):
+        probe(str(part))
+    n_snps, n_people = _count_lines(bim), _count_lines(fam)
+    check_bed(bed, n_snps, n_people)
+    try:
+        from bed_reader import open_bed
+    except ImportError:
+        raise DataError(
+            f"{bed} needs the package bed-reader; install it with pip install 'tacit[genetics]', or give genotypes as CSV"
+        ) from None
+    try:
+        with open_bed(bed, bim_location=bim, fam_location=fam, count_A1=True, num_threads=threads) as file:
+            calls = file.read(dtype="int8", order="F").T
+            people, families = _texts(file.iid), _texts(file.fid)
+            snps, chromosomes, places = _texts(file.sid), _texts(file.chromosome), file.bp_position
+    except Exception as error:  # bed-reader raises errors of several kinds, all of them about the three files
+        reason = " ".join(str(error).split())[:200]
+        raise FileFormatError(f"{bed} or its .bim or .fam cannot be read ({reason}); write the set again") from None
+    if calls.shape != (n_snps, n_people):
+        raise FileFormatError(f"{bim} or {fam} has empty or broken lines; write the PLINK set again")
+    codes = np.ascontiguousarray(calls).view(np.uint8)
+    codes[codes > 2] = 3
+    located = [f"{chromosome}:{place}" for chromosome, place in zip(chromosomes, places.tolist(), strict=True)]
+    return PlinkPanel(
+        codes,
+        unrepeated(people, [f"{family} {person}" for family, person in zip(families, people, strict=True)]),
+        unrepeated(snps, located),
+    )
+
+
+def check_bed(bed: Path, n_snps: int, n_people: int) -> None:
+    """Magic bytes, order and size of a `.bed`."""
+    with open(bed, "rb") as stream:
+        head = stream.read(3)
+    if len(head) < 3 or head[:2] != MAGIC:
+        raise FileFormatError(f"{bed} does not begin as a PLINK .bed does (6c 1b); it is no .bed or is damaged")
+    if head[2] == PERSON_MAJOR:
+        raise FileFormatError(
+            f"{bed} is stored person by person, an order PLINK gave up; write it again with plink --make-bed"
+        )
+    if head[2] != SNP_MAJOR:
+        raise FileFormatError(f"{bed} has a third byte of {head[2]:02x} instead of 01; it is damaged: copy it again")
+    if not n_snps or not n_people:
+        raise FileFormatError(f"{bed.with_suffix('.bim' if not n_snps else '.fam')} is empty; write the set again")
+    there, wanted = bed.stat().st_size, 3 + n_snps * -(-n_people // 4)
+    if there != wanted:
+        what = "is cut short" if there < wanted else "is too long"
+        raise FileFormatError(
+            f"{bed} {what}: {there:,} bytes, and {n_snps:,} SNPs of {n_people:,} people make {wanted:,}; copy the three "
+            "files of the set again"
+        )
+
+
+def _count_lines(path: Path) -> int:
+    lines, last = 0, b"\n"
+    with open(path, "rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            lines += chunk.count(b"\n")
+            last = chunk[-1:]
+    return lines + (last != b"\n")
+
+
+def _texts(values: Any) -> list[str]:
+    return [str(value) for value in values.tolist()]
+
+
+def unrepeated(names: list[str], longer: list[str]) -> NDArray[Any]:
+    """Names as they are, the longer one where a name stands twice, with a number where that does too."""
+    count = Counter(names)
+    chosen = [name if count[name] == 1 else long for name, long in zip(names, longer, strict=True)]
+    count = Counter(chosen)
+    seen: Counter[str] = Counter()
+    for at, name in enumerate(chosen):
+        if count[name] > 1:
+            seen[name] += 1
+            chosen[at] = f"{name}#{seen[name]}"
+    return np.array(chosen, object)
