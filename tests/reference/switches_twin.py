@@ -1,4 +1,4 @@
-"""Hidden switches written from the paper alone: dense m³ moments, loops over states, Algorithms 1 and 2 to the letter."""
+"""Hidden switches from the paper alone: dense m³ moments, loops over states, Algorithms 1 and 2 to the letter."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def state_weights(x, W, log_prior, sigma2):
 
 def weighted_least_squares(X, W, sigma, K=6):
     """Appendix K, row by row."""
-    d, m = W.shape
+    d = len(W)
     rows, targets, weights = [], [], []
     for x in X:
         found = []

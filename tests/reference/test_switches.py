@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.reference import switches_twin as twin
 
 from tacit.data.matrix import Matrix
 from tacit.factor.eigenpairs import describe, levenberg_marquardt, merge, newton, shifted_power, sphere
@@ -16,6 +15,7 @@ from tacit.refine.switch_start import spectral_start
 from tacit.refine.switch_states import constants, pair_totals, split_table, states, sums_all, sums_near, sums_split
 from tacit.refine.switches import SwitchParams, SwitchSteps, correlate, first_params, posterior
 from tacit.simulate import binary_factors
+from tests.reference import switches_twin as twin
 
 
 def matched(W, found):

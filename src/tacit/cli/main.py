@@ -22,6 +22,7 @@ COMMANDS = {
     "cluster": "Clusters of yes/no rows, their number found",
     "admixture": "Ancestry proportions from genotypes",
     "fractions": "In which fractions samples are mixed of parts, such as cell types",
+    "factors": "Hidden on/off switches behind rows of numbers",
     "impute": "Fill the gaps of a table with a saved model",
     "query": "Ask a saved model for probabilities, expectations, information",
     "sample": "Draw rows from a saved model",

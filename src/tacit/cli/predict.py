@@ -10,6 +10,7 @@ from tacit.cli.common import Results, Talk, chosen_columns, column_options, outp
 
 if TYPE_CHECKING:
     from tacit.models.bernoulli_mixture import BernoulliMixture
+    from tacit.models.binary_factors import BinaryFactors
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
 
@@ -35,7 +36,15 @@ def predict(
     from tacit.cli.labels import read_label_file
     from tacit.data.label_input import read_labels
     from tacit.errors import DataError
-    from tacit.models import BernoulliMixture, DawidSkene, LatentClass, LatentClassClassifier, MixtureFractions, load
+    from tacit.models import (
+        BernoulliMixture,
+        BinaryFactors,
+        DawidSkene,
+        LatentClass,
+        LatentClassClassifier,
+        MixtureFractions,
+        load,
+    )
 
     talk = Talk(quiet)
     with talk.doing("reading"):
@@ -46,6 +55,8 @@ def predict(
         from tacit.cli.fractions import predict_fractions
 
         return predict_fractions(model, data_file, model_file, id_, talk, Results(out, format_), json_)
+    if isinstance(model, BinaryFactors):
+        return predict_switches(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
     if not isinstance(model, DawidSkene):
         raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
     with talk.doing("reading"):
@@ -95,4 +106,30 @@ def predict_rows(
     wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
     what = target or ("their class" if names is None else "their label")
     talk.say(f"{data.num_rows:,} rows: {what} predicted{wrote}")
+    return 0
+
+
+def predict_switches(
+    model: BinaryFactors, data_file: str, model_file: str,
+    target: str | None, id_: str | None, talk: Talk, results: Results, json_: bool,
+) -> int:  # fmt: skip
+    """Which switches are on in every row: switches.csv, as `tacit factors` writes it."""
+    from tacit.cli.factors import switch_columns
+    from tacit.cli.rows import read_rows
+    from tacit.errors import DataError
+
+    if target is not None:
+        raise DataError(f"{model_file} holds a BinaryFactors, which predicts switches; leave --target out")
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        raise DataError("the model was fitted on a matrix without column names; fit it on a file or a frame")
+    rows = read_rows(data_file, id_)
+    missing = [name for name in map(str, names) if name not in rows.all.column_names]
+    if missing:
+        raise DataError(f"the file has no column {missing[0]!r}, which the model knows; add it")
+    data = rows.all.select([str(name) for name in names])
+    results.table("switches", switch_columns(model, rows, data), main=True)
+    results.summary({"command": "predict", "model": model_file, "n_rows": data.num_rows, "target": target}, json_)
+    wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
+    talk.say(f"{data.num_rows:,} rows: their switches predicted{wrote}")
     return 0

@@ -34,7 +34,7 @@ def read_rows(path: str, id_: str | None, leave_out: Sequence[str] = ()) -> Rows
             find_column(names, role, (), name)
     data = whole.select([name for name in names if name != id_ and name not in leave_out])
     ids = np.arange(1, whole.num_rows + 1) if id_ is None else whole[id_].combine_chunks()
-    taken = id_ is None or id_ in ("class", "cluster", "value", "probability")
+    taken = id_ is None or id_ in ("class", "cluster", "switch", "on", "value", "probability")
     return Rows(whole, data, "row" if taken else str(id_), ids)
 
 

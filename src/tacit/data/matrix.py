@@ -85,7 +85,8 @@ def _numbers(array: Any, name: Any) -> Floats:
         numbers = array.cast(pa.float64(), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(
-            f"feature {name!r} holds {str(array.type)!r} values that are not numbers; leave it out or name it with id"
+            f"feature {name!r} holds {str(array.type)!r} values that are not numbers; leave it out, or give --id "
+            f"{name} if it names the rows"
         ) from None
     return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
 

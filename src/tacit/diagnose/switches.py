@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.factor.n_switches import TRACY_WIDOM, threshold
-from tacit.factor.switches import sample_rows, score
+from tacit.factor.switches import KS_NULL, sample_rows, score
 from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
 from tacit.refine.switch_start import SpectralStart, spectral_start
@@ -35,8 +35,9 @@ TEST_ROWS = 20_000
 """Rows that rivals and halves are tested on, at most."""
 ALWAYS = 0.98
 """A switch on in more rows than this is a baseline."""
-DEGENERATE = 0.15
-"""Largest |eigenvalue| of a switch's projected Jacobian, relative to λ, below which third moments do not see it."""
+EVEN, APART = 0.03, 0.05
+"""A switch this near to being on in half of the rows, and this little correlated with the others, has no third moment
+of its own: condition (II) fails."""
 FEWEST_ROWS = 20.0
 """Rows in which a switch should be on, and off."""
 UNSTABLE = 0.4
@@ -75,9 +76,9 @@ def examine_switches(
     _examine_bumps(examiner, X, params, on, hashes)
     rows = sample_rows(X, TEST_ROWS, hashes)
     if params.d <= EXAMINED:
-        _examine_conditions(examiner, params)
+        _examine_conditions(examiner, params, n)
         _examine_rivals(examiner, rows, params, on)
-    if params.d > 1:
+    if params.d > 1 and not any(level == "not identifiable" for level, _ in examiner.found):
         _examine_halves(examiner, rows, params, sample_rows(hashes, TEST_ROWS, hashes), seed)
     if not converged:
         examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
@@ -141,7 +142,7 @@ def _examine_candidates(examiner: Examiner, start: SpectralStart) -> None:
     examiner.quantities |= {
         "candidates": len(found.scores),
         "scores": chosen.tolist(),
-        "score_null_level": 1.63 / np.sqrt(max(found.n_scored, 1)),  # a true switch exceeds it once in a hundred
+        "score_null_level": KS_NULL / np.sqrt(max(found.n_scored, 1)),  # a true switch exceeds it once in a hundred
         "next_score": float(rest.min()) if len(rest) else None,
         "newton_condition": found.pairs.condition[found.chosen].tolist(),
         "eigenvalue_gap": float(np.diff(np.sort(found.pairs.eigenvalues)).min()) if len(found.scores) > 1 else None,
@@ -194,12 +195,18 @@ def condition_two(params: SwitchParams) -> tuple[Floats, Floats, list[int]]:
     return smallest, largest, sign
 
 
-def _examine_conditions(examiner: Examiner, params: SwitchParams) -> None:
+def _examine_conditions(examiner: Examiner, params: SwitchParams, n: int) -> None:
     smallest, largest, sign = condition_two(params)
     examiner.quantities |= {
         "condition_two": smallest.tolist(), "condition_two_largest": largest.tolist(), "definite": sign
     }  # fmt: skip
-    for i in np.flatnonzero(largest < DEGENERATE).tolist():
+    C = pair_totals(np.exp(params.log_prior), params.d)
+    p = np.diag(C)
+    deviation = np.sqrt(np.maximum(p * (1 - p), 1e-12))
+    correlation = np.abs((C - np.outer(p, p)) / np.outer(deviation, deviation)) - np.eye(params.d)
+    room = 3 / np.sqrt(n)
+    unseen = (np.abs(p - 0.5) < max(EVEN, room)) & (correlation.max(axis=1) < max(APART, room))
+    for i in np.flatnonzero(unseen).tolist() if params.d > 2 else []:
         examiner.doubt(
             "caution",
             f"Switch {i} is on in about half of the rows, independently of the others: third moments do not see such a "
@@ -264,8 +271,8 @@ def _examine_halves(
     if change[worst] > UNSTABLE:
         examiner.doubt(
             "caution",
-            f"Half of the rows alone give switch {worst} other weights (a change of {min(change[worst], 10):.0%}): there "
-            "are too few rows for so many switches and so much noise; bring more rows.",
+            f"Half of the rows alone give switch {worst} other weights (a change of {min(change[worst], 10):.0%}): "
+            "there are too few rows for so many switches and so much noise; bring more rows.",
         )
 
 

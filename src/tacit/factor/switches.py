@@ -58,6 +58,8 @@ OUTSIDE = 0.3
 """A candidate must have this share of its length outside the span of those chosen before."""
 EXACT = 1e-5
 """Without noise a true vector's values are this near to 0 or 1; the next-best ones are off by a tenth or more."""
+KS_NULL = 1.63
+"""√r Δ_r that a true switch exceeds in 1 % of the draws of r rows."""
 TAU = 3.0
 """λ may fall short of 1 by this many n^-1/2 (20)."""
 

@@ -1,6 +1,7 @@
 """Which candidates are the switches, when noise blurs their scores: several picks, judged by likelihood.
 
-Scores of true and false candidates overlap when the two bumps of a switch do. Picks with jittered scores climb on a
+Scores of true and false candidates overlap when the two bumps of a switch do, and a true vector that is badly estimated
+scores badly. Picks with jittered scores climb on a
 sample of rows by successive halving; the best by likelihood is the start.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.factor.switches import choose_all, weights_of
+from tacit.factor.switches import KS_NULL, choose, choose_all, weights_of
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.switch_start import SpectralStart
 from tacit.refine.switches import (
@@ -23,14 +24,18 @@ from tacit.refine.switches import (
 
 Floats = NDArray[np.float64]
 
-PICKS = 16
+PICKS = 24
 """Sets of candidates that race, the greedy one among them."""
+SWAPS = 12
+"""Sets that differ from the greedy one in its worst member only."""
 SHORT_LIST = 16
 """Candidates per switch that picks are made of."""
 JITTER = 0.5
 """Spread of the logarithm of a jittered score."""
+DOUBTFUL = 1.25
+"""A chosen score this many times its null level (1 % of true switches exceed it) is doubtful."""
 RACE_ROWS = 5_000
-RACE_ROUNDS = (6, 6, 8, 10)
+RACE_ROUNDS = (4, 4, 6, 8, 10)
 """Passes of everyone, of the better half, of the better quarter, …"""
 
 
@@ -44,7 +49,7 @@ def raced_params(
 ) -> tuple[SwitchParams, str | None]:
     """Where EM starts, and what to say about it: the greedy pick, or the best of several when noise is high."""
     greedy = start_params(start)
-    high = float(np.median(greedy.spread)) > HIGH_NOISE
+    high = float(np.median(greedy.spread)) > HIGH_NOISE or doubtful(start)
     if not high or start.noise_free or start.exclusive or greedy.d > SPLIT_STATES:
         return greedy, None
     picks = jittered_picks(start, rng)
@@ -60,8 +65,15 @@ def raced_params(
     raced = halve(entrants, rounds=RACE_ROUNDS, max_iter=sum(RACE_ROUNDS), tol=0.0, accelerate=True)
     found: SwitchParams = raced.refined.params
     words = "the greedy one" if raced.name == "0" else "another than the greedy one"
-    note = f"noise is high: {len(picks)} sets of candidates climbed on {len(rows):,} rows, {words} was likeliest"
+    note = f"scores overlap: {len(picks)} sets of candidates climbed on {len(rows):,} rows, {words} was likeliest"
     return SwitchParams(found.W @ basis.T, found.log_prior, found.sigma2), note
+
+
+def doubtful(start: SpectralStart) -> bool:
+    """Whether a chosen candidate's Kolmogorov–Smirnov score is no true switch's."""
+    found = start.candidates
+    worst = float(found.scores[found.chosen].max(initial=0.0))
+    return found.filter == "ks" and worst * np.sqrt(found.n_scored) > DOUBTFUL * KS_NULL
 
 
 def jittered_picks(start: SpectralStart, rng: np.random.Generator) -> list[Floats]:
@@ -71,15 +83,17 @@ def jittered_picks(start: SpectralStart, rng: np.random.Generator) -> list[Float
         return []
     short = min(len(found.scores), SHORT_LIST * d)
     logs = np.log(np.maximum(found.scores[:short], 1e-300))
-    picks = [found.chosen]
-    seen = {tuple(sorted(found.chosen.tolist()))}
-    for _ in range(PICKS - 1):
-        order = np.argsort(logs + JITTER * rng.standard_normal(short), kind="stable")
+    kept = found.chosen[np.argsort(found.scores[found.chosen], kind="stable")][:-1]
+    others = np.setdiff1d(np.arange(short), found.chosen)
+    orders = [np.append(kept, other) for other in others]  # the worst one for the next best, one after another
+    orders = [order for order in orders if len(choose(found.pairs.y, order)) == d][:SWAPS]
+    jitter = JITTER * rng.standard_normal((PICKS, short))
+    orders += [np.argsort(logs + noise, kind="stable") for noise in jitter]
+    picks = {tuple(sorted(found.chosen.tolist())): found.chosen}
+    for order in orders:
         pick = choose_all(found.pairs.y, order)
-        key = tuple(sorted(pick.tolist()))
-        if len(pick) == d and key not in seen:
-            seen.add(key)
-            picks.append(pick)
-    return [found.pairs.y[pick] for pick in picks]
+        if len(pick) == d and len(picks) < PICKS:
+            picks.setdefault(tuple(sorted(pick.tolist())), pick)
+    return [found.pairs.y[pick] for pick in picks.values()]
 
 

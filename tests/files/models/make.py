@@ -14,13 +14,10 @@ import numpy as np
 import pandas as pd
 
 import tacit
-from tacit.simulate import crowd
+from tacit.simulate import binary_factors, crowd
 
 HERE = Path(__file__).parent
 
-
-ANSWERS = {"probabilities": "predict_proba", "predicted": "predict", "transformed": "transform"}
-"""What a model is asked, where it can be."""
 
 Made = tuple[Any, pd.DataFrame, Any]  # a model, its data, and the labels it learns from (or None)
 
@@ -89,14 +86,27 @@ def mixtures() -> Made:
     return tacit.MixtureFractions(3), frame, None
 
 
+def switches() -> Made:
+    """Three switches, and a feature that never changes."""
+    frame = pd.DataFrame(binary_factors(300, m=6, d=3, sigma=0.2, random_state=0).X, columns=[*"abcdef"]).round(4)
+    frame["fixed"] = 2.0
+    return tacit.BinaryFactors(3), frame, None
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     "BernoulliMixture": clusters,
+    "BinaryFactors": switches,
     "DawidSkene": labels,
     "LatentClass": table,
     "LatentClassClassifier": classifier,
     "LatentClassImputer": imputer,
     "MixtureFractions": mixtures,
 }
+
+
+def beliefs(model: Any, frame: pd.DataFrame) -> Any:
+    """Probabilities of classes, or of switches."""
+    return model.predict_proba(frame) if hasattr(model, "predict_proba") else model.transform(frame)
 
 
 def main() -> None:
@@ -107,10 +117,12 @@ def main() -> None:
         model, frame, target = make()
         model.fit(frame, target).save(f"{stem}.tacit")
         rows = json.loads(frame.to_json(orient="columns"))
-        expected: dict[str, Any] = {"labels": {column: list(cells.values()) for column, cells in rows.items()}}
-        for what, method in ANSWERS.items():
-            if hasattr(model, method):
-                expected[what] = getattr(model, method)(frame).tolist()
+        expected: dict[str, Any] = {
+            "labels": {column: list(cells.values()) for column, cells in rows.items()},
+            "probabilities": beliefs(model, frame).tolist(),
+        }
+        if hasattr(model, "predict"):
+            expected["predicted"] = model.predict(frame).tolist()
         Path(f"{stem}.json").write_text(json.dumps(expected) + "\n")
 
 

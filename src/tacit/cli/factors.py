@@ -1,0 +1,127 @@
+"""`tacit factors`: hidden on/off switches behind rows of numbers."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tacit.cli.common import Results, Talk, output_options, summarise
+
+if TYPE_CHECKING:
+    from tacit.cli.rows import Rows
+    from tacit.models.binary_factors import BinaryFactors
+
+SHOWN = 8
+"""Switches shown on the screen."""
+
+
+@click.command()
+@click.argument("table_file", metavar="TABLE")
+@click.option("--components", type=int, help="Number of switches; estimated from the data by default.")
+@click.option(
+    "--search",
+    type=click.Choice(["auto", "newton", "power", "independent"]),
+    default="auto",
+    show_default=True,
+    help="How weights are found; power for switches that exclude one another.",
+)
+@click.option("--refine", type=click.Choice(["em", "wls", "als", "none"]), default="em", show_default=True)
+@click.option("--noise", type=float, metavar="SD", help="The noise's standard deviation, when it is known.")
+@click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
+@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
+@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@output_options("tacit-factors")
+def factors(
+    table_file: str, components: int | None, search: str, refine: str, noise: float | None, id_: str | None,
+    engine: str, threads: int | None, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+) -> int:  # fmt: skip
+    """Hidden on/off switches whose weights add up to each row of numbers.
+
+    Writes switches.csv (row, switch, probability, on) and weights.csv (switch, feature, weight).
+
+    \b
+    tacit factors spectra.csv --id sample --out switches
+    tacit factors expression.csv --components 6
+    """
+    from tacit.cli.rows import read_rows
+    from tacit.models.base import model_state
+    from tacit.models.binary_factors import BinaryFactors
+
+    talk = Talk(quiet)
+    with talk.doing("reading"):
+        rows = read_rows(table_file, id_)
+    model = BinaryFactors(
+        components,
+        search=search,  # type: ignore[arg-type]
+        refine=None if refine == "none" else refine,  # type: ignore[arg-type]
+        noise=noise,
+        random_state=seed,
+        n_jobs=threads,
+        engine=engine,
+    )
+    with talk.doing("looking for switches"), talk.heeding_warnings():
+        model.fit(rows.data)
+    results = Results(out, format_)
+    results.table("switches", switch_columns(model, rows, rows.data), main=True)
+    results.table("weights", weight_columns(model))
+    results.model("BinaryFactors", *model_state(model))
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    more = {"noise": model.noise_, "switch_probabilities": model.switch_probabilities_.tolist()}
+    summary = summarise(command, model, model.report_, rows.data.num_rows, model.n_components_) | more
+    results.summary(summary, json_)
+    tell(model, summary, talk, results)
+    return 1 if strict and model.report_.verdict != "trusted" else 0
+
+
+def switch_columns(model: BinaryFactors, rows: Rows, data: Any) -> dict[str, Any]:
+    """One line per row and switch: its probability, and whether it is on in the most likely on/off vector."""
+    import numpy as np
+
+    beliefs, on = model.transform(data), model.predict(data)
+    n, d = beliefs.shape
+    ids = np.asarray(rows.ids.to_pylist() if hasattr(rows.ids, "to_pylist") else rows.ids)
+    names = np.repeat(ids, d) if ids.dtype.kind in "iuf" else np.repeat(ids.astype(object), d)
+    return {
+        rows.id_name: names,
+        "switch": np.tile(np.arange(d), n),
+        "probability": beliefs.reshape(-1),
+        "on": on.reshape(-1),
+    }
+
+
+def weight_columns(model: BinaryFactors) -> dict[str, Any]:
+    """One line per switch and feature."""
+    import numpy as np
+
+    d, m = model.components_.shape
+    names = np.array([str(name) for name in model.feature_names_in_], object)
+    return {
+        "switch": np.repeat(np.arange(d), m),
+        "feature": np.tile(names, d),
+        "weight": model.components_.reshape(-1),
+    }
+
+
+def tell(model: BinaryFactors, summary: dict[str, Any], talk: Talk, results: Results) -> None:
+    """One screen: the switches with what they move most, the verdict, where the files are."""
+    talk.say(
+        f"{summary['n_rows']:,} rows, {model.n_features_in_:,} features, {summary['n_components']} switches, "
+        f"noise {model.noise_:.3g}; {sum(summary['seconds'].values()):.2f} s"
+    )
+    talk.say(f"verdict: {summary['verdict']}")
+    for reason in summary["reasons"]:
+        talk.say(f"  - {reason}")
+    lines = []
+    for k in range(min(model.n_components_, SHOWN)):
+        order = sorted(range(model.n_features_in_), key=lambda n, k=k: -abs(model.components_[k, n]))[:4]  # type: ignore[misc]
+        moved = ", ".join(f"{model.feature_names_in_[n]} {model.components_[k, n]:+.3g}" for n in order)
+        lines.append([str(k), f"{model.switch_probabilities_[k]:.1%}", moved])
+    title = "switches" if len(lines) == model.n_components_ else f"first {SHOWN} of {model.n_components_} switches"
+    talk.table(title, ["switch", "on", "moves most"], lines)
+    if results.written:
+        talk.say("wrote " + ", ".join(results.written))
