@@ -91,6 +91,12 @@ def alternate(space: Subspace, means: Floats, shares: Floats, *, max_iter: int, 
     return AlternatingFit(shares, frequencies, squares, converged)
 
 
+def best_frequencies(space: Subspace, shares: Floats, means: Floats) -> Floats:
+    """Frequencies (SNP, K) in [0, 1] of least squares under known proportions."""
+    start = np.repeat(means[:, None], shares.shape[1], axis=1)
+    return _better_frequencies(shares.T @ shares, space.coords @ (space.basis.T @ shares), start, 10 * SWEEPS)
+
+
 def _better_frequencies(H: Floats, right: Floats, start: Floats, sweeps: int = SWEEPS) -> Floats:
     """Frequencies in [0, 1] with less squares given the proportions: coordinate descent, all SNPs at once."""
     found = start.copy()
@@ -117,12 +123,11 @@ def leading_subspace(calls: Calls, means: Floats, n_populations: int) -> Subspac
     if width < 1:
         return Subspace(constant, means[:, None] * np.sqrt(n_persons), np.zeros(0))
     size = min(width + EXTRA, n_persons - 1, n_snps)
-    gapped = bool((calls == MISSING).any())
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((n_persons, size)))[0]  # fixed: a spectral step has no luck
     leading = None
     for _ in range(PASSES):
         Z = np.zeros((n_persons, size))
-        for _, x in _centred(calls, means, leading, gapped):
+        for _, x in centred_blocks(calls, means, leading):
             Z += x.T @ (x @ V.astype(np.float32))
         Z -= constant * (constant.T @ Z)
         V, values, _ = np.linalg.svd(Z, full_matrices=False)
@@ -132,29 +137,28 @@ def leading_subspace(calls: Calls, means: Floats, n_populations: int) -> Subspac
             break
     basis = np.column_stack([constant, leading])
     coords = np.empty((n_snps, width + 1))
-    for rows, x in _centred(calls, means, leading, gapped):
+    for rows, x in centred_blocks(calls, means, leading):
         coords[rows] = x @ basis.astype(np.float32)
     coords[:, 0] += means * np.sqrt(n_persons)
     return Subspace(basis, coords, np.sqrt(values))
 
 
-def _centred(
-    calls: Calls, means: Floats, leading: Floats | None, gapped: bool
+def centred_blocks(
+    calls: Calls, means: Floats, leading: Floats | None
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Blocks (SNP, person) of halved counts less the SNP's mean; a missing call is what the subspace says."""
+    span = None if leading is None else leading.astype(np.float32)
     for begin in range(0, len(calls), BLOCK):
         rows = slice(begin, begin + BLOCK)
         codes = calls[rows]
         x = codes.astype(np.float32)
         x *= 0.5
         x -= means[rows, None].astype(np.float32)
-        if gapped:
-            gaps = codes == MISSING
+        gaps = codes == MISSING
+        if gaps.any():
             x[gaps] = 0.0
-            if leading is not None:
-                span = leading.astype(np.float32)
-                for _ in range(FILLS):
-                    x[gaps] = ((x @ span) @ span.T)[gaps]
+            for _ in range(FILLS if span is not None else 0):
+                x[gaps] = ((x @ span) @ span.T)[gaps]
         yield rows, x
 
 

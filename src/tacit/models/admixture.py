@@ -22,11 +22,13 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
 from tacit.engine.mixture import Floats
 from tacit.errors import DataError, DataWarning
+from tacit.factor.admixture_als import Subspace
+from tacit.factor.admixture_tensor import factor_admixture_tensor
 from tacit.kernels.admixture import MOST_POPULATIONS, admixture_curvature
 from tacit.models.admixture_file import ancestry_state, restore_ancestry
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
-from tacit.refine.admixture import frequencies_given, proportions
+from tacit.refine.admixture import Ancestry, frequencies_given, proportions
 from tacit.refine.admixture_fit import LEAST_PEOPLE, AncestryFit, fit_ancestry
 from tacit.refine.choose_populations import NumberPath, choose_populations
 
@@ -181,10 +183,17 @@ class Admixture(TransformerMixin, LatentModel):
         return path, path.chosen
 
     def _fit(self, panel: Genotypes, number: int, likelihood: bool) -> AncestryFit:
+        rng = np.random.default_rng(self._seed())
+
+        def tensor_start(space: Subspace) -> Ancestry:
+            shares, frequencies, _ = factor_admixture_tensor(panel.calls, panel.means, space, rng=rng)
+            return Ancestry(shares, frequencies)
+
         return fit_ancestry(
             panel.calls, panel.means, number,
-            likelihood=likelihood, max_iter=self.max_iter, tol=self.tol, rng=np.random.default_rng(self._seed()),
-            n_jobs=self.n_jobs, callback=self._progress("likelihood"),
+            likelihood=likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng, n_jobs=self.n_jobs,
+            first=("tensor eigenpairs", tensor_start) if self.init == "tensor" and number > 1 else None,
+            callback=self._progress("likelihood"),
         )  # fmt: skip
 
     def _keep(self, genotypes: Genotypes, panel: Genotypes, order: NDArray[np.intp], fit: AncestryFit) -> None:
