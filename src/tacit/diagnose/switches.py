@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.factor.n_switches import TRACY_WIDOM, threshold
-from tacit.factor.switches import KS_NULL, sample_rows, score
+from tacit.factor.switches import KS_NULL, sample_rows, sampled, score
 from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
 from tacit.refine.switch_start import SpectralStart, spectral_start
@@ -74,12 +74,13 @@ def examine_switches(
     if start is not None:
         _examine_candidates(examiner, start)
     _examine_bumps(examiner, X, params, on, hashes)
-    rows = sample_rows(X, TEST_ROWS, hashes)
+    some = sampled(TEST_ROWS, hashes)
+    rows = X[some]
     if params.d <= EXAMINED:
         _examine_conditions(examiner, params, n)
         _examine_rivals(examiner, rows, params, on)
     if params.d > 1 and not any(level == "not identifiable" for level, _ in examiner.found):
-        _examine_halves(examiner, rows, params, sample_rows(hashes, TEST_ROWS, hashes), seed)
+        _examine_halves(examiner, rows, params, hashes[some], seed)
     if not converged:
         examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
     return examiner.conclude()
@@ -280,7 +281,7 @@ def _fit_half(half: Floats, params: SwitchParams, seed: int) -> Floats:
     """The likelier of two fits: from the answer, and from a spectral start of its own."""
     own = spectral_start(half, params.d, rng=seed)
     starts = [replace(params, centres=None), first_params(own.W, own.share, own.sigma2)]
-    best = None
+    best: tuple[float, Floats] | None = None
     for start in starts:
         basis = np.linalg.qr(start.W.T)[0]
         steps = plane_steps(half, basis, choose_states(start))

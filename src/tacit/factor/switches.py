@@ -174,7 +174,14 @@ def score_candidates(
 
 def sample_rows(Z: Floats, most: int, hashes: NDArray[np.uint64]) -> Floats:
     """At most `most` rows, those with the smallest hashes."""
-    return Z if len(Z) <= most else Z[hashes < np.partition(hashes, most)[most]]
+    return Z if len(Z) <= most else Z[sampled(most, hashes)]
+
+
+def sampled(most: int, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Marks at most `most` rows."""
+    if len(hashes) <= most:
+        return np.ones(len(hashes), bool)
+    return np.asarray(hashes < np.partition(hashes, most)[most])
 
 
 # ------------------------------------------------------------------ choice

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.factor.switches import KS_NULL, choose, choose_all, weights_of
+from tacit.factor.switches import KS_NULL, choose, choose_all, sample_rows, weights_of
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.switch_start import SpectralStart
 from tacit.refine.switches import (
@@ -55,7 +55,7 @@ def raced_params(
     picks = jittered_picks(start, rng)
     if len(picks) < 2:
         return greedy, None
-    rows = X if len(X) <= RACE_ROWS else X[hashes < np.partition(hashes, RACE_ROWS)[RACE_ROWS]]
+    rows = sample_rows(X, RACE_ROWS, hashes)
     basis = start.whitening.basis
     entrants = []
     for number, y in enumerate(picks):

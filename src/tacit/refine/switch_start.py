@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,12 @@ from tacit.factor.n_switches import SwitchCount, count_switches, noise_variance,
 from tacit.factor.switches import (
     EXACT,
     LM_STARTS,
-    SCORE_ROWS,
     Candidates,
     Filter,
     Search,
     choose_all,
     exclusive_pairs,
     find_candidates,
-    sample_rows,
     score_candidates,
     weights_of,
 )
@@ -29,6 +27,8 @@ Floats = NDArray[np.float64]
 
 ROUNDS = 6
 """Searches at most, each with more starts, while exact vectors are missing in data without noise."""
+AS_GOOD = 1.5
+"""Switches that exclude one another score as well as any others, up to this factor."""
 EXCLUSIVE = 3.0
 """How many √(d³/n) the tensor may be from an orthogonal one and still mean that switches exclude one another."""
 
@@ -83,7 +83,7 @@ def spectral_start(
     for repeat in range(ROUNDS if filter_ == "exact" and search == "auto" else 1):
         pairs = find_candidates(T, whitening.mean, len(for_moments), search, rng, LM_STARTS * 2**repeat)
         pairs, scores, n_scored = score_candidates(pairs, to_score, whitening, filter_, keys)
-        chosen, exclusive = pick(T, pairs, search, len(for_moments))
+        chosen, exclusive = pick(T, pairs, scores, search, len(for_moments))
         found = Candidates(pairs, scores, chosen, filter_, n_scored)
         if len(chosen) == d and (scores[chosen] < EXACT).all():
             break
@@ -97,7 +97,7 @@ def spectral_start(
     )
 
 
-def pick(T: Floats, pairs: Eigenpairs, search: Search, n: int) -> tuple[NDArray[np.intp], bool]:
+def pick(T: Floats, pairs: Eigenpairs, scores: Floats, search: Search, n: int) -> tuple[NDArray[np.intp], bool]:
     """Which of the scored candidates are the switches, and whether they exclude one another."""
     d = T.shape[0]
     order = np.arange(len(pairs))
@@ -105,11 +105,12 @@ def pick(T: Floats, pairs: Eigenpairs, search: Search, n: int) -> tuple[NDArray[
         return order[:d], False
     tolerance = max(EXCLUSIVE * np.sqrt(d**3 / n), 1e-6)
     only = exclusive_pairs(T, pairs, min(tolerance, 0.25))
-    if only is not None:
-        return only, True
     if search == "power":
         order = np.concatenate([order[pairs.definite == -1], order[pairs.definite != -1]])
-    return choose_all(pairs.y, order), False
+    chosen = choose_all(pairs.y, order)
+    if only is not None and scores[only].max() <= max(AS_GOOD * scores[chosen].max(initial=0.0), 1e-9):
+        return only, True
+    return chosen, False
 
 
 def complete(y: Floats, d: int) -> tuple[Floats, list[str]]:
@@ -133,14 +134,3 @@ def estimate_noise(seen: Spectrum, d: int) -> float:
 def estimate_number(seen: Spectrum, most: int) -> SwitchCount:
     """d and σ² by Kritchman & Nadler's test."""
     return count_switches(seen.values, seen.n, seen.m, most=most)
-
-
-def rows_for_race(X: Floats, hashes: NDArray[np.uint64], most: int = SCORE_ROWS[0]) -> Floats:
-    """A sample of rows that judges starts."""
-    return sample_rows(X, most, hashes)
-
-
-def with_vectors(start: SpectralStart, y: Floats) -> SpectralStart:
-    """The same start from other vectors (d, d)."""
-    share = np.clip((y**2).sum(axis=1), 0.0, 1.0)
-    return replace(start, W=weights_of(y, start.whitening), share=share)

@@ -1,0 +1,116 @@
+"""Hidden switches on simulated rows: error beside the oracle, how often the optimum is reached, the number, the time.
+
+python benchmarks/switches.py recovery --repeats 100 --rows 10000 --switches 6 --noise 0.1,0.2,0.4
+python benchmarks/switches.py number --repeats 100
+python benchmarks/switches.py time --switches 4,6,8,10,12 --rows 100000
+
+A new model is drawn in every repeat (30 features). Seconds are CPU seconds of one thread, estimator included.
+The optimum is where EM ends that starts from the truth; a fit reached it when it is at most 1 nat below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from tacit import BinaryFactors
+from tacit.engine.blas import one_blas_thread
+from tacit.moments.whitened import spectrum
+from tacit.refine.switch_baselines import oracle
+from tacit.refine.switch_start import estimate_number
+from tacit.refine.switches import first_params, refine_switches
+from tacit.simulate import binary_factors
+
+FEATURES = 30
+FIRST_SEED = 1000
+NUMBERS = [(6, 10_000, 0.1), (6, 10_000, 0.4), (6, 10_000, 0.7), (6, 10_000, 1.0), (6, 10_000, 2.0), (8, 10_000, 1.0),
+           (6, 1_000, 0.4)]  # fmt: skip
+"""Switches, rows and noise of the part `number`."""
+
+
+def error(weights: np.ndarray, found: np.ndarray) -> float:
+    """Mean squared error of a weight after the best match of switches."""
+    apart = ((weights[:, None] - found[None]) ** 2).sum(axis=-1)
+    return float(apart[linear_sum_assignment(apart)].sum() / weights.size)
+
+
+def recovery(rows: int, switches: int, noises: list[float], repeats: int) -> None:
+    print("| noise | oracle, median error | Tacit | ratio | at the optimum | worst, nats | passes | CPU s |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for noise in noises:
+        best, ours, gap, seconds, passes = [], [], [], [], []
+        for repeat in range(repeats):
+            data = binary_factors(rows, FEATURES, switches, noise, FIRST_SEED + repeat)
+            begin = time.process_time()
+            model = BinaryFactors(switches).fit(data.X)
+            seconds.append(time.process_time() - begin)
+            truth = refine_switches(data.X, first_params(data.W, data.h.mean(axis=0), noise**2))
+            best.append(error(data.W, oracle(data.X, data.h)))
+            ours.append(error(data.W, model.components_))
+            gap.append(model.log_likelihood_ - truth.log_likelihood)
+            passes.append(model.n_iter_)
+        ratio = np.median(ours) / np.median(best)
+        reached = np.mean(np.array(gap) > -1)
+        print(
+            f"| {noise} | {np.median(best):.2e} | {np.median(ours):.2e} | {ratio:.2f} | {reached:.2f} | "
+            f"{min(gap):.1f} | {np.median(passes):.0f} | {np.median(seconds):.2f} |",
+            flush=True,
+        )
+
+
+def number(repeats: int) -> None:
+    print("| switches | rows | noise | right | too few | too many |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for switches, rows, noise in NUMBERS:
+        found = []
+        for repeat in range(repeats):
+            data = binary_factors(rows, FEATURES, switches, noise, FIRST_SEED + repeat)
+            found.append(estimate_number(spectrum(data.X), 12).d)
+        shares = [np.mean(np.array(found) == switches), np.mean(np.array(found) < switches)]
+        shares.append(1 - sum(shares))
+        print(f"| {switches} | {rows} | {noise} | {' | '.join(f'{s:.2f}' for s in shares)} |", flush=True)
+
+
+def timing(rows: int, sizes: list[int], noises: list[float]) -> None:
+    print("| switches | noise | moments | search | EM | all | passes | error over oracle's |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for switches in sizes:
+        for noise in noises:
+            data = binary_factors(rows, FEATURES, switches, noise, FIRST_SEED)
+            begin = time.process_time()
+            model = BinaryFactors(switches).fit(data.X)
+            whole = time.process_time() - begin
+            wall = model._clock.seconds
+            scale = whole / sum(wall.values())  # stages are wall-clock: shares of the CPU time
+            parts = [wall["data"] + wall["moments"], wall["search"], wall["refine"]]
+            ratio = error(data.W, model.components_) / error(data.W, oracle(data.X, data.h))
+            shown = " | ".join(f"{part * scale:.2f}" for part in parts)
+            print(f"| {switches} | {noise} | {shown} | {whole:.2f} | {model.n_iter_} | {ratio:.2f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=["recovery", "number", "time"])
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--switches", default="6")
+    parser.add_argument("--noise", default="0.4")
+    options = parser.parse_args()
+    sizes = [int(size) for size in options.switches.split(",")]
+    noises = [float(noise) for noise in options.noise.split(",")]
+    with one_blas_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if options.part == "recovery":
+            recovery(options.rows, sizes[0], noises, options.repeats)
+        elif options.part == "number":
+            number(options.repeats)
+        else:
+            timing(options.rows, sizes, noises)
+
+
+if __name__ == "__main__":
+    main()
