@@ -19,6 +19,7 @@ import tacit
 import tacit.models
 from tacit.models import (
     REGISTRY,
+    Admixture,
     BernoulliMixture,
     BinaryFactors,
     DawidSkene,
@@ -70,7 +71,16 @@ def measurements():
     return pd.DataFrame(rows, columns=[f"x{n}" for n in range(8)])
 
 
+def genotypes():
+    """Allele counts of people who descend from two populations, with gaps."""
+    rng = np.random.default_rng(4)
+    counts = rng.binomial(2, rng.dirichlet([0.3, 0.3], 110) @ rng.uniform(0.05, 0.95, (2, 150))).astype(float)
+    counts[rng.random(counts.shape) < 0.05] = np.nan
+    return pd.DataFrame(counts, columns=[f"rs{n}" for n in range(150)])
+
+
 CASES = {
+    "Admixture": (Admixture(2), genotypes),
     "BernoulliMixture": (BernoulliMixture(), switches),
     "BinaryFactors": (BinaryFactors(), measurements),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),

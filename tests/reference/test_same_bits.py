@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tacit import kernels
+from tacit.kernels.admixture import admixture_curvature, admixture_step
 
 SOURCES = Path(__file__).parents[2] / "src" / "tacit" / "kernels"
 FLAGS = ["-std=gnu++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-Wno-psabi", "-fPIC", "-shared", "-pthread"]
@@ -23,9 +24,13 @@ def one_pass(n_classes):
     cells = kernels.RaggedCells(offsets, rng.integers(0, 40, offsets[-1]).astype(np.int32))
     log_weights = np.log(rng.dirichlet(np.ones(n_classes)))
     log_table = np.log(rng.dirichlet(np.ones(n_classes), size=40))
+    calls = rng.integers(0, 4, (600, 37)).astype(np.uint8)
+    shares, frequencies = rng.dirichlet(np.ones(n_classes), 37), rng.uniform(0.01, 0.99, (600, n_classes))
     return [
         *kernels.mixture_sums(cells, log_weights, log_table),
         *kernels.mixture_rows(cells, log_weights, log_table),
+        *admixture_step(calls, shares, frequencies, floor=1e-7),
+        *admixture_curvature(calls, shares, frequencies),
     ]
 
 
@@ -35,7 +40,7 @@ def test_compilers_and_paths_agree_to_the_bit(compiler, path, tmp_path, monkeypa
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     library = tmp_path / "kernels.so"
-    sources = [str(SOURCES / name) for name in ("mixture.cpp", "pairs.cpp")]
+    sources = [str(SOURCES / name) for name in ("mixture.cpp", "pairs.cpp", "admixture.cpp")]
     subprocess.run([compiler, *FLAGS, *path, *sources, "-o", str(library)], check=True, capture_output=True)
     expected = [one_pass(n_classes) for n_classes in (2, 3, 7, 11, 40)]
     other = ctypes.CDLL(str(library))

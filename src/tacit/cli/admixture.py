@@ -63,16 +63,16 @@ def admixture(
     with talk.doing("fitting populations"), talk.heeding_warnings():
         model.fit(genotypes)
     results = Results(out, format_)
-    K, samples = model.n_populations_, np.array([str(name) for name in model.samples_.tolist()], object)
-    columns = {"sample": np.repeat(samples, K), "population": np.tile(np.arange(K), len(samples))}
+    size, samples = model.n_populations_, np.array([str(name) for name in model.samples_.tolist()], object)
+    columns = {"sample": np.repeat(samples, size), "population": np.tile(np.arange(size), len(samples))}
     results.table("ancestry", columns | {"proportion": model.ancestry_.reshape(-1)}, main=True)
     snps = np.array([str(name) for name in model.snps_.tolist()], object)
-    wide = {f"population{k}": model.frequencies_[:, k] for k in range(K)}
+    wide = {f"population{k}": model.frequencies_[:, k] for k in range(size)}
     results.table("frequencies", {"snp": snps, "used": model.used_.astype(np.int8), **wide})
     if populations is None:
         results.table("cv", dict(zip(model.cv_.column_names, model.cv_.columns, strict=True)))
     for letter, matrix in (("Q", model.ancestry_), ("P", model.frequencies_)):
-        _write_matrix(results, f"out.{K}.{letter}", matrix)
+        _write_matrix(results, f"out.{size}.{letter}", matrix)
     results.model("Admixture", *model_state(model))
     more = {
         "n_snps": genotypes.n_snps,
@@ -81,7 +81,7 @@ def admixture(
         "proportions": model.ancestry_.mean(axis=0).tolist(),
     }
     command = shlex.join(["tacit", *sys.argv[1:]])
-    summary = summarise(command, model, model.report_, genotypes.n_samples, K) | more
+    summary = summarise(command, model, model.report_, genotypes.n_samples, size) | more
     results.summary(summary, json_)
     _tell(model, summary, talk, results)
     return 1 if strict and model.report_.verdict != "trusted" else 0
@@ -95,7 +95,7 @@ def _read(path: str, id_: str | None, threads: int | None) -> Genotypes:
 
     if path.lower().endswith((".bed", ".bim", ".fam")):
         if id_ is not None:
-            raise DataError(f"--id {id_} names a column of a table, and {path} has its people in the .fam; leave --id out")
+            raise DataError(f"--id {id_} names a column of a table, and {path} has people in its .fam; leave --id out")
         return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1)
     whole = read_columns(path)
     name = find_column(whole.column_names, "people", ID_NAMES, id_)

@@ -1,14 +1,13 @@
 """Genotypes: allele counts 0, 1, 2 of people at SNPs, SNP by SNP, one byte each, with the names of both.
 
-Whatever holds them becomes `Genotypes`: frames and matrices (person, SNP), files of PLINK. A gap (NaN, null) and -1 are
-missing calls; anything else outside 0, 1, 2 is refused with its place. A SNP without a call, or with one allele only, says
-nothing about ancestry: `informative` leaves it out.
+Whatever holds them becomes `Genotypes`: frames and matrices (person, SNP), files of PLINK. A gap (NaN, null) and -1
+are missing calls; anything else outside 0, 1, 2 is refused with its place. A SNP without a call, or with one allele
+only, says nothing about ancestry: `informative` leaves it out.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -75,6 +74,16 @@ class Genotypes:
         rarer = np.minimum(self.means, 1 - self.means)
         called = self.counts[:, :MISSING].sum(axis=1) > 0
         return np.asarray(called & (rarer > 0) & (rarer >= min_maf))
+
+    @property
+    def silent_person(self) -> Any:
+        """The name of someone without a single call, or None."""
+        silent = np.ones(self.n_samples, bool)
+        for begin in range(0, self.n_snps, BLOCK):
+            silent &= (self.calls[begin : begin + BLOCK] == MISSING).all(axis=0)
+            if not silent.any():
+                return None
+        return self.samples.tolist()[int(silent.argmax())]
 
     def take(self, snps: NDArray[Any] | None = None, samples: NDArray[Any] | None = None) -> Genotypes:
         """Some SNPs and people, in the order asked for."""
@@ -144,9 +153,9 @@ def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
     return Genotypes(panel.calls, panel.samples, panel.snps)
 
 
-def _from_frame(frame: Any, snps: Sequence[Any]) -> Calls:
+def _from_frame(frame: Any, snps: Names) -> Calls:
     calls = np.empty((len(snps), len(frame)), np.uint8)
-    for j, name in enumerate(snps):
+    for j, name in enumerate(snps.tolist()):
         calls[j] = _codes(_column_numbers(frame, name), name)
     return calls
 
@@ -224,7 +233,8 @@ def _index_of(data: Any) -> Any:
 
 
 def _names(samples: Any, n: int) -> Names:
-    names = np.asarray(samples.to_pylist() if isinstance(samples, pa.Array | pa.ChunkedArray) else list(samples), object)
+    listed = samples.to_pylist() if isinstance(samples, pa.Array | pa.ChunkedArray) else list(samples)
+    names = np.array([str(name) for name in listed], object)
     if len(names) != n:
         raise DataError(f"{len(names)} names for {n} people; give one each")
     return names

@@ -19,9 +19,9 @@ from tacit.engine.mixture import Floats
 
 LEAST_PEOPLE = 10.0
 """People's worth of genomes a population should have: with fewer, a frequency of one half is known to ± 22 points."""
-GAP = 1.0
-"""The last direction kept must stand above the next by this many spans of the five after it; noise exceeded it in none of
-400 panels without structure."""
+GAP = 1.5
+"""The last direction kept must stand above the next by this many spans of the five after it: in 100 panels without
+structure noise reached 0.92."""
 AFTER = 5
 CORNER, ON_FACE = 0.9, 0.02
 """Share from which a person marks a population's corner, and below which its face."""
@@ -45,7 +45,7 @@ def examine_ancestry(
     refit: Callable[[], tuple[Floats, float]] | None,
     log_likelihood: float,
 ) -> Examination:
-    """Diagnose a fit: `information` is minus the Hessian of every person, `refit` another fit's proportions and value."""
+    """Diagnose a fit: `information` is minus the Hessian of every person, `refit` gives another fit's answer."""
     examiner = Examiner()
     n_people, K = shares.shape
     errors = standard_errors(shares, information)
@@ -114,7 +114,7 @@ def _examine_other_start(examiner: Examiner, shares: Floats, value: float, other
     if moved > APART and other_value > value - 1e-5 * abs(value):
         examiner.doubt(
             "caution",
-            f"Another start fits as well (log-likelihood {other_value:,.1f} after {value:,.1f}) and moves proportions by "
+            f"Another start fits as well (objective {other_value:,.1f} beside {value:,.1f}) and moves proportions by "
             f"{moved:.2f} on average; ask for fewer populations, or compare several random_state.",
         )
 

@@ -5,9 +5,9 @@ Paper     Jaffe, Weiss, Carmi, Kluger & Nadler, "Learning Binary Latent Variable
 Needs     populations so long apart that most alleles are fixed in one and lost in another; more people than populations
 Promises  consistent where frequencies are 0 or 1. Elsewhere h is not binary and nothing is promised: on panels of
           F_ST .2 its error was two and a half times that of least squares, at .8 it was the smaller
-Differs   proportions are brought onto the simplex by least squares (the pseudo-inverse leaves it); a subset's likelihood
-          is taken at its best frequencies on a sample of SNPs; beyond `EXHAUSTIVE` subsets candidates are swapped one by
-          one while the likelihood rises, from several independent sets (the paper searches all)
+Differs   proportions are brought onto the simplex by least squares (the pseudo-inverse leaves it); a subset's
+          likelihood is taken at its best frequencies on a sample of SNPs; beyond `EXHAUSTIVE` subsets candidates are
+          swapped one by one while the likelihood rises, from several independent sets (the paper searches all)
 
 Symbols   paper  here     shape          meaning
           X      x        (SNP, person)  allele counts halved: SNPs are the samples, people the features

@@ -46,7 +46,7 @@ def read_plink(path: str | os.PathLike[str], *, threads: int = 1) -> PlinkPanel:
         from bed_reader import open_bed
     except ImportError:
         raise DataError(
-            f"{bed} needs the package bed-reader; install it with pip install 'tacit[genetics]', or give genotypes as CSV"
+            f"{bed} needs the package bed-reader; install it with pip install 'tacit[genetics]', or give a CSV file"
         ) from None
     try:
         with open_bed(bed, bim_location=bim, fam_location=fam, count_A1=True, num_threads=threads) as file:
@@ -86,8 +86,8 @@ def check_bed(bed: Path, n_snps: int, n_people: int) -> None:
     if there != wanted:
         what = "is cut short" if there < wanted else "is too long"
         raise FileFormatError(
-            f"{bed} {what}: {there:,} bytes, and {n_snps:,} SNPs of {n_people:,} people make {wanted:,}; copy the three "
-            "files of the set again"
+            f"{bed} {what}: {there:,} bytes, and {n_snps:,} SNPs of {n_people:,} people make {wanted:,}; copy the "
+            "three files of the set again"
         )
 
 

@@ -18,6 +18,7 @@ constexpr int kMostPopulations = 64;
 constexpr int kBeforeScaling = 8;      // factors p^g (1-p)^(2-g) >= 1e-18 multiplied before exponents are taken off
 constexpr int kSweeps = 100, kHalvings = 8;
 constexpr double kSettled = 1e-12;     // no frequency moved by more in a sweep: the step is found
+constexpr double kShort = 0.25;        // sums of logarithms are self-concordant: a shorter Newton step cannot fall
 constexpr double kLog2 = 0.693147180559945309417232121458176568;
 
 struct Panel {
@@ -130,9 +131,9 @@ template <int L> struct Call {
 // ------------------------------------------------------- a Newton step in every SNP's row of F
 
 struct StepSums {
-    double *next;       // (walked SNPs, populations): frequencies after the step
-    double before, after;  // log-likelihood of the block at the given and at the new frequencies
-    double floor;       // frequencies stay in [floor, 1 - floor]
+    double *next;            // (walked SNPs, populations): frequencies after the step
+    double log_likelihood;   // of the block at the given frequencies
+    double floor;            // frequencies stay in [floor, 1 - floor]
 };
 
 // Log-likelihood of one SNP at frequencies f.
@@ -216,13 +217,15 @@ TACIT_INLINE void step_block(const Panel &panel, const Model &model, int64_t beg
         }
         double *next = out.next + j * n;
         box_minimum<K>(hessian, gradient, f, out.floor, n, next);
-        double after = snp_log_likelihood<K, L>(panel, model, row, next);
-        for (int halving = 0; after < before; ++halving) {  // Newton leapt too far: half the way, in the end none
-            for (int k = 0; k < n; ++k) next[k] = halving < kHalvings ? 0.5 * (f[k] + next[k]) : f[k];
-            after = halving < kHalvings ? snp_log_likelihood<K, L>(panel, model, row, next) : before;
-        }
-        out.before += before;
-        out.after += after;
+        double length = 0;  // of the step in its own metric, squared
+        for (int k = 0; k < n; ++k)
+            for (int l = 0; l < n; ++l) length += hessian[k * n + l] * (next[k] - f[k]) * (next[l] - f[l]);
+        if (length > kShort)
+            for (int halving = 0; snp_log_likelihood<K, L>(panel, model, row, next) < before; ++halving) {
+                for (int k = 0; k < n; ++k) next[k] = halving < kHalvings ? 0.5 * (f[k] + next[k]) : f[k];
+                if (halving == kHalvings) break;  // Newton leapt too far: half the way, in the end none
+            }
+        out.log_likelihood += before;
     }
 }
 
@@ -334,22 +337,18 @@ template <class Run, class Take> int walk(int64_t snps, int64_t size, int thread
 
 TACIT_EXPORT admixture_step(const uint8_t *calls, const int64_t *snps, int64_t n_snps, int64_t persons, int64_t padded,
                             const double *shares, const double *frequencies, int populations, double floor, int threads,
-                            double *next, double *log_likelihoods) {
+                            double *next, double *log_likelihood) {
     const Panel panel{calls, snps, persons, padded};
     const Model model{shares, frequencies, populations};
-    log_likelihoods[0] = log_likelihoods[1] = 0;
+    *log_likelihood = 0;
     return walk(
-        n_snps, 2, threads,
+        n_snps, 1, threads,
         [&](int64_t begin, int64_t end, double *mine) {
-            StepSums sums{next, 0, 0, floor};
+            StepSums sums{next, 0, floor};
             TACIT_BY_POPULATIONS(step, panel, model, begin, end, sums);
-            mine[0] = sums.before;
-            mine[1] = sums.after;
+            mine[0] = sums.log_likelihood;
         },
-        [&](const double *mine) {
-            log_likelihoods[0] += mine[0];
-            log_likelihoods[1] += mine[1];
-        });
+        [&](const double *mine) { *log_likelihood += mine[0]; });
 }
 
 TACIT_EXPORT admixture_curvature(const uint8_t *calls, const int64_t *snps, int64_t n_snps, int64_t persons,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ MOST_POPULATIONS = 64
 
 def _arguments(
     calls: Calls, shares: Floats, frequencies: Floats, snps: NDArray[np.int64] | None
-) -> tuple[list[object], list[object], int]:
+) -> tuple[list[Any], Floats, int]:
     n_persons, n_populations = shares.shape
     _check(calls, np.uint8, (None, n_persons), "calls")
     n_snps = len(calls) if snps is None else len(_check(snps, np.int64, (None,), "snps"))
@@ -31,7 +32,7 @@ def _arguments(
     turned[:, :n_persons] = shares.T
     sizes = [ctypes.c_int64(n_snps), ctypes.c_int64(n_persons), ctypes.c_int64(padded)]
     head = [_pointer(calls), _pointer(snps), *sizes, _pointer(turned), _pointer(frequencies)]
-    return head, [turned], padded
+    return head, turned, padded
 
 
 def admixture_step(
@@ -42,18 +43,18 @@ def admixture_step(
     floor: float,
     snps: NDArray[np.int64] | None = None,
     threads: int = 1,
-) -> tuple[float, float, Floats]:
-    """Log-likelihood at `frequencies`, at the new ones, and the new ones (SNP, population): a Newton step per SNP.
+) -> tuple[float, Floats]:
+    """Log-likelihood at `frequencies`, and those (SNP, population) one Newton step further.
 
     `calls` is (SNP, person), `shares` (person, population); `snps` names the SNPs to walk, whose rows `frequencies`
     holds in that order. New frequencies lie in [floor, 1 - floor], and no SNP's log-likelihood falls.
     """
     head, kept, _ = _arguments(calls, shares, frequencies, snps)
-    following, both = np.empty_like(frequencies), np.empty(2)
+    following, log_likelihood = np.empty_like(frequencies), ctypes.c_double()
     tail = [ctypes.c_int(shares.shape[1]), ctypes.c_double(floor), ctypes.c_int(max(threads, 1))]
-    _run("admixture_step", [*head, *tail, _pointer(following), _pointer(both)])
+    _run("admixture_step", [*head, *tail, _pointer(following), ctypes.byref(log_likelihood)])
     del kept
-    return float(both[0]), float(both[1]), following
+    return log_likelihood.value, following
 
 
 def admixture_curvature(
@@ -65,17 +66,17 @@ def admixture_curvature(
     snps: NDArray[np.int64] | None = None,
     threads: int = 1,
 ) -> tuple[Floats, Floats, Floats]:
-    """Value (person,), gradient (person, population) and minus the Hessian (person, population, population) in `shares`.
+    """Value (person,), gradient (person, population) and minus the Hessian (person, population, population) in Q.
 
     The value is the person's log-likelihood, or with `squares` minus half the sum of (count / 2 - p)².
     """
     head, kept, padded = _arguments(calls, shares, frequencies, snps)
-    n_persons, K = shares.shape
-    sums = np.zeros((K + K * (K + 1) // 2 + 1, padded))
-    tail = [ctypes.c_int(K), ctypes.c_int(int(squares)), ctypes.c_int(max(threads, 1))]
+    n_persons, size = shares.shape
+    sums = np.zeros((size + size * (size + 1) // 2 + 1, padded))
+    tail = [ctypes.c_int(size), ctypes.c_int(int(squares)), ctypes.c_int(max(threads, 1))]
     _run("admixture_curvature", [*head, *tail, _pointer(sums)])
     del kept
-    hessian = np.empty((n_persons, K, K))
-    low = np.tril_indices(K)
-    hessian[:, low[0], low[1]] = hessian[:, low[1], low[0]] = sums[K:-1, :n_persons].T
-    return sums[-1, :n_persons].copy(), np.ascontiguousarray(sums[:K, :n_persons].T), hessian
+    hessian = np.empty((n_persons, size, size))
+    low = np.tril_indices(size)
+    hessian[:, low[0], low[1]] = hessian[:, low[1], low[0]] = sums[size:-1, :n_persons].T
+    return sums[-1, :n_persons].copy(), np.ascontiguousarray(sums[:size, :n_persons].T), hessian

@@ -139,17 +139,14 @@ class Admixture(TransformerMixin, LatentModel):
         """The SNPs that say something about ancestry, in an order that only their calls decide, and their places."""
         empty = genotypes.counts[:, :3].sum(axis=1) == 0
         if empty.any():
-            name = genotypes.snps[int(empty.argmax())]
+            name = genotypes.snps.tolist()[int(empty.argmax())]
             warnings.warn(
                 f"{int(empty.sum())} SNPs have no call at all, for example {name!r}; their frequencies are NaN",
                 DataWarning,
                 stacklevel=4,
             )
-        silent = ~(genotypes.calls != 3).any(axis=0)
-        if silent.any():
-            raise DataError(
-                f"person {genotypes.samples[int(silent.argmax())]!r} has no call at any SNP; leave the person out"
-            )
+        if (person := genotypes.silent_person) is not None:
+            raise DataError(f"person {person!r} has no call at any SNP; leave the person out")
         kept = np.flatnonzero(genotypes.informative(self.min_maf))
         if not len(kept):
             raise DataError(
@@ -289,12 +286,8 @@ class Admixture(TransformerMixin, LatentModel):
         """Proportions (people, populations) of people under the fitted frequencies; nobody's depend on the others."""
         check_is_fitted(self)
         genotypes = self._read_known(X)
-        silent = ~(genotypes.calls != 3).any(axis=0)
-        if silent.any():
-            raise DataError(
-                f"person {genotypes.samples[int(silent.argmax())]!r} has no call at any SNP of the fit; "
-                "leave the person out"
-            )
+        if (person := genotypes.silent_person) is not None:
+            raise DataError(f"person {person!r} has no call at any SNP of the fit; leave the person out")
         with one_blas_thread():
             return proportions(genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs)[0]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def ancestry_state(model: Admixture) -> tuple[Arrays, dict[str, Any]]:
     """Arrays and metadata of a fitted model; frequencies only of SNPs that have any call."""
     seen = ~np.isnan(model.frequencies_[:, 0])
-    arrays = {
+    arrays: Arrays = {
         "ancestry": model.ancestry_,
         "frequencies": np.ascontiguousarray(model.frequencies_[seen]),
         "seen": seen.astype(np.uint8),

@@ -43,12 +43,10 @@ class DistinctMoments(NamedTuple):
 
 def distinct_moments(blocks: Blocks, d: int) -> DistinctMoments:
     """K, Kᵀμ and 𝓦 of rows with unequal noise."""
-    n, total, M = 0, None, None
+    n, total, M = 0, np.zeros(1), np.zeros((1, 1))
     for x in blocks():
         n += len(x)
-        total = x.sum(axis=0) if total is None else total + x.sum(axis=0)
-        M = x.T @ x if M is None else M + x.T @ x
-    assert M is not None and total is not None
+        total, M = total + x.sum(axis=0), M + x.T @ x
     values, vectors, steps = complete_diagonal(M / n, d)
     K, A = vectors / np.sqrt(values), vectors * np.sqrt(values)
     return DistinctMoments(K, (total / n) @ K, masked_tensor(blocks, A, n), steps)
@@ -60,8 +58,10 @@ def complete_diagonal(M: Floats, d: int) -> tuple[Floats, Floats, int]:
     V = np.linalg.eigh(R)[1][:, ::-1][:, :d]
     values = np.ones(d)
     size = float(np.abs(np.diag(M)).max())
-    step = 0
-    for step in range(1, COMPLETION_STEPS + 1):
+    steps = 0
+    moved = np.inf
+    while moved >= COMPLETED * size and steps < COMPLETION_STEPS:
+        steps += 1
         for _ in range(3):  # R moved little: three turns of the subspace find its d eigenvectors again
             V = np.linalg.qr(R @ V)[0]
         values, turn = np.linalg.eigh(V.T @ R @ V)
@@ -69,10 +69,8 @@ def complete_diagonal(M: Floats, d: int) -> tuple[Floats, Floats, int]:
         diagonal = np.einsum("ik,k,ik->i", V, values, V)
         moved = float(np.abs(diagonal - np.diag(R)).max())
         np.fill_diagonal(R, diagonal)
-        if moved < COMPLETED * size:
-            break
     sign = np.where(V.sum(axis=0) < 0, -1.0, 1.0)
-    return np.maximum(values, 1e-9 * values[0]), V * sign, step
+    return np.maximum(values, 1e-9 * values[0]), V * sign, steps
 
 
 def masked_tensor(blocks: Blocks, A: Floats, n: int) -> Floats:

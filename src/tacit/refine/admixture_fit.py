@@ -22,8 +22,8 @@ LEAST_PEOPLE = 100
 """People from which on likelihood refines: with 50 its proportions were worse than those of least squares, whose error
 it tripled (simulated mosaics); with 200 and more they were better."""
 DRAWN_STARTS = 2
-ROUNDS = (8, 8)
-"""Passes of the race: after eight the better two of three go on, after sixteen the best."""
+ROUNDS = (6, 6)
+"""Passes of the race: after six the better two of three go on, after twelve the best."""
 START_ROUNDS, START_TOL = 60, 1e-8
 """The alternation before likelihood: more rounds end at the same top."""
 

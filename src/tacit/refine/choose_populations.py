@@ -103,7 +103,7 @@ def _losses(
 
 
 def _hidden_losses(params: Ancestry, hidden: Calls, counts: NDArray[np.int64]) -> Floats:
-    """One number for every SNP: mean loss of its hidden calls; a pseudo allele of either kind keeps surprises finite."""
+    """Mean loss of every SNP's hidden calls; half a pseudo allele of either kind keeps surprises finite."""
     out = np.zeros(len(hidden))
     seen = 2.0 * counts[:, :MISSING].sum(axis=1, keepdims=True)
     for begin in range(0, len(hidden), BLOCK):

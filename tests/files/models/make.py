@@ -93,7 +93,18 @@ def switches() -> Made:
     return tacit.BinaryFactors(3), frame, None
 
 
+def genotypes() -> Made:
+    """Allele counts with gaps, a SNP with one allele and one without calls."""
+    rng = np.random.default_rng(0)
+    counts = rng.binomial(2, rng.dirichlet([0.4, 0.4], 30) @ rng.uniform(0.05, 0.95, (2, 40))).astype(float)
+    counts[rng.random(counts.shape) < 0.05] = np.nan
+    frame = pd.DataFrame(counts, columns=[f"rs{n}" for n in range(40)])
+    frame["same"], frame["lost"] = 2.0, np.nan
+    return tacit.Admixture(2), frame, None
+
+
 MODELS: dict[str, Callable[[], Made]] = {
+    "Admixture": genotypes,
     "BernoulliMixture": clusters,
     "BinaryFactors": switches,
     "DawidSkene": labels,

@@ -1,0 +1,102 @@
+"""The admixture kernels equal their literal twin; the same bits for any number of threads and in any company."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.kernels.admixture import admixture_curvature, admixture_step
+
+from .admixture_twin import curvature, log_likelihood, newton_step
+
+FLOOR = 1e-7
+
+
+def panel(seed, n_people, n_snps, K, missing=0.2):
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(K), n_people)
+    frequencies = rng.uniform(0.05, 0.95, (n_snps, K))
+    calls = rng.binomial(2, frequencies @ shares.T).astype(np.uint8)
+    calls[rng.random(calls.shape) < missing] = 3
+    return calls, shares, frequencies
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 4, 5, 6, 7, 9])
+@pytest.mark.parametrize("squares", [False, True])
+def test_curvature_equals_the_twin(K, squares):
+    calls, shares, frequencies = panel(K, 11, 40, K)
+    got = admixture_curvature(calls, shares, frequencies, squares=squares)
+    for one, want in zip(got, curvature(calls, shares, frequencies, squares), strict=True):
+        np.testing.assert_allclose(one, want, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 4])
+def test_step_equals_the_twin(K):
+    calls, shares, frequencies = panel(K, 30, 25, K)
+    before, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
+    want = np.array([newton_step(row, shares, f, FLOOR) for row, f in zip(calls, frequencies, strict=True)])
+    np.testing.assert_allclose(following, want, atol=1e-9)
+    assert before == pytest.approx(log_likelihood(calls, shares, frequencies).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("K", [5, 6, 8, 12])
+def test_step_never_goes_downhill_and_stays_inside(K):
+    calls, shares, frequencies = panel(K, 40, 300, K)
+    frequencies = np.clip(frequencies**8, FLOOR, 1 - FLOOR)  # far from the top
+    before, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
+    assert before == pytest.approx(log_likelihood(calls, shares, frequencies).sum(), rel=1e-12)
+    for _ in range(12):  # first far from the top, then near it: no SNP falls by more than rounding
+        earlier, (_, following) = following, admixture_step(calls, shares, following, floor=FLOOR)
+        by_snp = [
+            (log_likelihood(calls[j : j + 1], shares, f[j : j + 1]).sum() for f in (earlier, following))
+            for j in range(0, 300, 23)
+        ]
+        assert all(after >= before - 1e-9 for before, after in by_snp)
+    assert (following >= FLOOR).all()
+    assert (following <= 1 - FLOOR).all()
+
+
+def test_same_bits_on_threads_and_for_chosen_snps():
+    calls, shares, frequencies = panel(1, 37, 3000, 4)
+    for kernel, options in ((admixture_step, {"floor": FLOOR}), (admixture_curvature, {})):
+        one = kernel(calls, shares, frequencies, threads=1, **options)
+        for threads in (2, 3, 7):
+            for left, right in zip(one, kernel(calls, shares, frequencies, threads=threads, **options), strict=True):
+                assert np.array_equal(left, right)
+    snps = np.array([5, 17, 2999, 0], np.int64)
+    chosen = admixture_step(calls, shares, np.ascontiguousarray(frequencies[snps]), floor=FLOOR, snps=snps)
+    copied = admixture_step(
+        np.ascontiguousarray(calls[snps]), shares, np.ascontiguousarray(frequencies[snps]), floor=FLOOR
+    )
+    assert np.array_equal(chosen[1], copied[1])
+
+
+def test_a_person_alone_has_the_same_bits():
+    calls, shares, frequencies = panel(2, 21, 700, 3)
+    together = admixture_curvature(calls, shares, frequencies)
+    for i in (0, 7, 20):
+        alone = admixture_curvature(np.ascontiguousarray(calls[:, i : i + 1]), shares[i : i + 1], frequencies)
+        for left, right in zip(together, alone, strict=True):
+            assert np.array_equal(left[i], right[0])
+
+
+def test_nothing_is_learnt_without_calls():
+    calls, shares, frequencies = panel(3, 12, 20, 3)
+    calls[4] = 3
+    _, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
+    assert np.array_equal(following[4], frequencies[4])
+    calls[:, 5] = 3
+    value, gradient, hessian = admixture_curvature(calls, shares, frequencies)
+    assert value[5] == 0
+    assert not gradient[5].any()
+    assert not hessian[5].any()
+
+
+def test_wrappers_refuse_what_a_kernel_cannot_read():
+    calls, shares, frequencies = panel(4, 8, 10, 2)
+    with pytest.raises(TypeError, match="calls: want contiguous uint8"):
+        admixture_curvature(calls.astype(np.int64), shares, frequencies)
+    with pytest.raises(TypeError, match="frequencies: want contiguous float64"):
+        admixture_step(calls, shares, frequencies[:5], floor=FLOOR)
+    with pytest.raises(ValueError, match="give a number from 1 to 64"):
+        admixture_curvature(calls, np.full((8, 65), 1 / 65), np.full((10, 65), 0.5))
