@@ -21,7 +21,7 @@ from tacit.io.model_file import read_model, write_model
 from tacit.refine.em import em
 from tacit.refine.switch_baseline import baseline, conventional
 from tacit.refine.switch_start import spectral_start
-from tacit.refine.switches import SwitchParams, SwitchSteps, first_params, posterior, refine_switches
+from tacit.refine.switches import SwitchParams, SwitchSteps, first_params, most_likely, posterior, refine_switches
 from tacit.simulate import binary_factors
 from tacit.simulate.switches import draw_switches, draw_weights
 
@@ -36,6 +36,7 @@ def matched(W, found):
 # ------------------------------------------------------------- recovery
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100))
 def test_without_noise_weights_come_back_exactly(seed):
     d = 1 + seed % 8
@@ -143,6 +144,9 @@ def test_many_switches_by_near_states():
     refined = refine_switches(data.X, start, max_iter=4)
     assert matched(data.W, refined.params.W)[1] < 0.1
     assert (np.diff(refined.path) >= -1e-9 * abs(refined.path[0])).all()
+    order = matched(data.W, refined.params.W)[0]
+    assert (most_likely(data.X, refined.params)[:, order] == data.h).mean() > 0.999  # a search beyond 16 switches
+    assert np.abs(posterior(data.X, refined.params)[0][:, order] - data.h).mean() < 1e-3
 
 
 # ---------------------------------------------------------- equivariance

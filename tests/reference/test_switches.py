@@ -103,8 +103,8 @@ def test_levenberg_marquardt_ends_where_the_residual_is_least():
 
 
 def test_merge_keeps_one_of_each():
-    y = np.array([[1.0, 0], [1.0004, 0], [0, 1], [0, 1.0]])
-    assert merge(y, np.array([0.2, 0.1, 0.0, 0.3])).tolist() == [2, 1]
+    y = np.array([[1.0, 0], [1.0004, 0], [0, 1], [0, 1.0], [0, 1.0001]])
+    assert merge(y, np.array([0.2, 0.1, 0.0, 0.3, 0.0])).tolist() == [2, 4, 1]  # two pairs close together stay two
 
 
 def test_scores_equal_the_twin():

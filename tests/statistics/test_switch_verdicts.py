@@ -61,6 +61,20 @@ def test_the_case_is_named(kind, words):
     assert any(words in reason for reason in report.reasons), report.reasons
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["normal", "gamma"])
+def test_amounts_are_no_switches(seed, kind):
+    """Patterns that come in amounts, not on and off."""
+    rng = np.random.default_rng(seed)
+    amounts = rng.standard_normal((4000, 3)) if kind == "normal" else rng.gamma(1.0, size=(4000, 3))
+    X = amounts @ rng.standard_normal((3, 15)) + 0.3 * rng.standard_normal((4000, 15))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = BinaryFactors(3).fit(X).report_
+    assert report.verdict != "trusted"
+    assert any("not two bumps" in reason or "other weights" in reason for reason in report.reasons)
+
+
 def test_quantities_are_there():
     report = verdict(sound(0))
     assert {"rivals", "condition_two", "definite", "scores", "score_null_level", "newton_condition", "next_score",

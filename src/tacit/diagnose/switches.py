@@ -205,8 +205,8 @@ def _examine_conditions(examiner: Examiner, params: SwitchParams, n: int) -> Non
     p = np.diag(C)
     deviation = np.sqrt(np.maximum(p * (1 - p), 1e-12))
     correlation = np.abs((C - np.outer(p, p)) / np.outer(deviation, deviation)) - np.eye(params.d)
-    room = 3 / np.sqrt(n)
-    unseen = (np.abs(p - 0.5) < max(EVEN, room)) & (correlation.max(axis=1) < max(APART, room))
+    room = 1 / np.sqrt(n)  # two standard errors of a share
+    unseen = (np.abs(p - 0.5) < EVEN + room) & (correlation.max(axis=1) < max(APART, 2 * room))
     for i in np.flatnonzero(unseen).tolist() if params.d > 2 else []:
         examiner.doubt(
             "caution",

@@ -27,8 +27,10 @@ Floats = NDArray[np.float64]
 
 CONVERGED = 1e-11
 """Residual, relative to the tensor's norm, at which a pair counts as found."""
-SAME = 1e-3
-"""Pairs nearer than this are one."""
+SAME, SAME_ROOT = 1e-3, 1e-5
+"""Points nearer than this are one: where only the residual is least, and where it vanishes."""
+ROOT = 1e-10
+"""Residual below which a point is a pair, not only near one."""
 NEWTON_STEPS, LM_STEPS, POWER_STEPS = 60, 60, 500
 SHORTEST, LONGEST = 0.1, 1.15
 """‖y‖ = 1/λ = √p of points kept: a switch on in 1 % of the rows at least, and 1 with room for sampling error."""
@@ -196,13 +198,14 @@ def sphere(s: int, d: int, rng: np.random.Generator) -> Floats:
     return np.asarray(u / np.linalg.norm(u, axis=1, keepdims=True))
 
 
-def merge(y: Floats, residual: Floats, distance: float = SAME) -> NDArray[np.intp]:
-    """Indices of distinct points, smallest residual first."""
+def merge(y: Floats, residual: Floats) -> NDArray[np.intp]:
+    """Indices of distinct points, smallest residual first; pairs about to be lost lie close together, and stay two."""
     order = np.argsort(residual, kind="stable")
     kept: list[int] = []
     left = order
     while len(left):
         first = left[0]
         kept.append(int(first))
+        distance = np.where(residual[left] < ROOT, SAME_ROOT, SAME)
         left = left[np.linalg.norm(y[left] - y[first], axis=1) > distance]
     return np.array(kept, np.intp)

@@ -24,7 +24,7 @@ from tacit.models.clock import StageClock, make_report
 from tacit.models.switch_file import restore_switches, switch_state
 from tacit.moments.whitened import Spectrum, spectrum
 from tacit.refine.em import Refined
-from tacit.refine.switch_baseline import conventional
+from tacit.refine.switch_baseline import settle_baseline
 from tacit.refine.switch_baselines import alternating_least_squares, weighted_least_squares
 from tacit.refine.switch_race import raced_params, start_params
 from tacit.refine.switch_start import SpectralStart, estimate_noise, estimate_number, spectral_start
@@ -45,8 +45,6 @@ Search = Literal["auto", "newton", "power", "independent"]
 Refine = Literal["em", "wls", "als"]
 Filter = Literal["auto", "ks", "rounding", "exact"]
 
-CONVENTION_COST = 1e-3
-"""Nats per row that a baseline as a switch of its own may cost: more, and it was no baseline."""
 MOST_FOUND = 12
 """Switches that are looked for when no number is given."""
 
@@ -79,6 +77,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         EM stops when an iteration gains less than `tol` nats per cell, or after `max_iter` passes; 0 keeps the start.
     random_state : int or None
         The one seed; None is 0.
+    n_jobs : int or None
+        As every model has it; the work is matrix products on one thread, so it changes nothing.
 
     Attributes
     ----------
@@ -151,7 +151,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 start, params, notes = self._start(matrix.values, d, seen, hashes)
             with clock.stage("refine"):
                 refined = self._polish(matrix.values, params)
-                refined = self._by_convention(matrix.values, start, refined, notes)
+                if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
+                    refined, told = settle_baseline(matrix.values, refined, max_iter=self.max_iter, tol=self.tol)
+                    notes += [told] if told else []
         self._clock, self._seen, self._hashes = clock, seen, hashes
         self._keep(matrix, start, refined, count, notes)
         self._warn_limit(self.max_iter if self.refine == "em" else 0)
@@ -207,25 +209,6 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             unmixed = X @ np.linalg.pinv(params.W)
             params = replace(params, W=alternating_least_squares(X, (unmixed > 0.5).astype(np.float64))[0])
         return replace(refine_switches(X, params, max_iter=0, tol=self.tol), converged=True)
-
-    def _by_convention(
-        self,
-        X: Floats,
-        start: SpectralStart | None,
-        refined: Refined[SwitchParams, SwitchSums],
-        notes: list[str],
-    ) -> Refined[SwitchParams, SwitchSums]:
-        """A baseline as a switch of its own, the others off more often than on; else the fit as it is."""
-        if self.refine != "em" or self.max_iter == 0 or (start is not None and start.exclusive):
-            return refined
-        turned = conventional(refined.params, len(X))
-        if turned is None:
-            return refined
-        again = self._polish(X, turned)
-        if again.objective < refined.objective - CONVENTION_COST * len(X):
-            return refined
-        notes.append("one switch is always on (the baseline); the others are on in at most half of the rows")
-        return again
 
     def _keep(
         self,

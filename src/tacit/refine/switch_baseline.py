@@ -12,13 +12,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.refine.em import Refined
 from tacit.refine.switch_states import bits, codes_of, pair_totals, states
-from tacit.refine.switches import PSEUDO_ROWS, SwitchParams
+from tacit.refine.switches import PSEUDO_ROWS, SwitchParams, SwitchSums, refine_switches
 
 Floats = NDArray[np.float64]
 
 GAP = 0.02
 """Share of the constant 1 that switches may leave unexplained and still hold a baseline: noise blurs P(h)."""
+COST = 1e-3
+"""Nats per row that a baseline as a switch of its own may cost: more, and it was no baseline."""
 WHOLE = 0.2
 """Coefficients of a baseline are whole numbers, up to this."""
 
@@ -60,3 +63,16 @@ def conventional(params: SwitchParams, n: int) -> SwitchParams | None:
     new[:, at] = True
     share = np.bincount(codes_of(new), P, minlength=2**d) + PSEUDO_ROWS / (n * 2**d)
     return replace(params, W=W, log_prior=np.log(share / share.sum()), centres=None)
+
+
+def settle_baseline(
+    X: Floats, refined: Refined[SwitchParams, SwitchSums], *, max_iter: int, tol: float
+) -> tuple[Refined[SwitchParams, SwitchSums], str | None]:
+    """The fit by the convention, climbed on from there, and a note; the fit as it is when there is no baseline."""
+    turned = conventional(refined.params, len(X))
+    if turned is None:
+        return refined, None
+    again = refine_switches(X, turned, max_iter=max_iter, tol=tol)
+    if again.objective < refined.objective - COST * len(X):
+        return refined, None
+    return again, "one switch is always on (the baseline); the others are on in at most half of the rows"

@@ -11,6 +11,7 @@ from tacit.factor.eigenpairs import Eigenpairs
 from tacit.factor.n_switches import SwitchCount, count_switches, noise_variance, numerical_rank
 from tacit.factor.switches import (
     EXACT,
+    KS_NULL,
     LM_STARTS,
     Candidates,
     Filter,
@@ -27,6 +28,8 @@ Floats = NDArray[np.float64]
 
 ROUNDS = 6
 """Searches at most, each with more starts, while exact vectors are missing in data without noise."""
+PASSING = 1.25
+"""Kolmogorov–Smirnov scores of estimated true vectors stay below so many times the null level."""
 AS_GOOD = 1.5
 """Switches that exclude one another score as well as any others, up to this factor."""
 EXCLUSIVE = 3.0
@@ -83,7 +86,8 @@ def spectral_start(
     for repeat in range(ROUNDS if filter_ == "exact" and search == "auto" else 1):
         pairs = find_candidates(T, whitening.mean, len(for_moments), search, rng, LM_STARTS * 2**repeat)
         pairs, scores, n_scored = score_candidates(pairs, to_score, whitening, filter_, keys)
-        chosen, exclusive = pick(T, pairs, scores, search, len(for_moments))
+        passing = {"exact": EXACT, "ks": PASSING * KS_NULL / np.sqrt(max(n_scored, 1)), "rounding": 0.0}[filter_]
+        chosen, exclusive = pick(T, pairs, scores, search, len(for_moments), passing)
         found = Candidates(pairs, scores, chosen, filter_, n_scored)
         if len(chosen) == d and (scores[chosen] < EXACT).all():
             break
@@ -97,8 +101,13 @@ def spectral_start(
     )
 
 
-def pick(T: Floats, pairs: Eigenpairs, scores: Floats, search: Search, n: int) -> tuple[NDArray[np.intp], bool]:
-    """Which of the scored candidates are the switches, and whether they exclude one another."""
+def pick(
+    T: Floats, pairs: Eigenpairs, scores: Floats, search: Search, n: int, passing: float
+) -> tuple[NDArray[np.intp], bool]:
+    """Which of the scored candidates are the switches, and whether they exclude one another.
+
+    `passing` is a score that true switches keep below.
+    """
     d = T.shape[0]
     order = np.arange(len(pairs))
     if search == "newton":  # Algorithm 1, step 8: the d best scores as they are
@@ -108,7 +117,7 @@ def pick(T: Floats, pairs: Eigenpairs, scores: Floats, search: Search, n: int) -
     if search == "power":
         order = np.concatenate([order[pairs.definite == -1], order[pairs.definite != -1]])
     chosen = choose_all(pairs.y, order)
-    if only is not None and scores[only].max() <= max(AS_GOOD * scores[chosen].max(initial=0.0), 1e-9):
+    if only is not None and scores[only].max() <= max(AS_GOOD * scores[chosen].max(initial=0.0), passing):
         return only, True
     return chosen, False
 
