@@ -153,7 +153,7 @@ REFUSED = [
     (lambda X, H: MixtureFractions().fit(np.full((3, 4), np.nan)), "every cell is missing"),
     (lambda X, H: MixtureFractions().fit(X[0]), "give a frame or a matrix"),
     (lambda X, H: MixtureFractions().fit([["a", "b"], ["c", "d"]]), "holds something that is no number"),
-    (lambda X, H: MixtureFractions(init="best").fit(X), "init='best', n_init=8; give 'auto' or 'random'"),
+    (lambda X, H: MixtureFractions(init="best").fit(X), "init='best', n_init=8; give 'auto', 'random' or 'tensor'"),
     (lambda X, H: MixtureFractions(n_init=0).fit(X), "at least one start"),
     (lambda X, H: MixtureFractions(2, reference=H.T).fit(X), "the reference has 3 parts; give one of the two"),
     (lambda X, H: MixtureFractions(reference=H).fit(X), "X has 40 features and the reference 3"),
@@ -197,6 +197,31 @@ def test_numbers_spelled_in_words_and_truth_values_are_numbers():
     matrix = read_named_matrix(pa.table({"id": ["a", "b"], "x": ["0.25", None], "y": [True, False], "z": [0, 1]}))
     assert matrix.row_names == ("a", "b")
     np.testing.assert_array_equal(matrix.values, [[0.25, 1, 0], [np.nan, 0, 1]])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_tensor_start_is_one_start_like_the_others():
+    X, _, _ = mixed(3, n=14, m=120)
+    model = MixtureFractions(3, init="tensor", n_init=1).fit(X)
+    assert any("the best of 1 starts was tensor" in note for note in model.report_.notes)
+    plain = MixtureFractions(3, init="random", n_init=3).fit(X)
+    assert model.log_likelihood_ == pytest.approx(plain.log_likelihood_, rel=1e-3)
+    rough = MixtureFractions(3, init="tensor", n_init=1, max_iter=0).fit(X)
+    assert rough.n_iter_ == 0
+    assert rough.log_likelihood_ < model.log_likelihood_
+
+
+def test_the_smallest_data():
+    one = MixtureFractions().fit([[0.2, 0.4, 0.9]])
+    assert one.fractions_.tolist() == [[1.0]]
+    np.testing.assert_allclose(one.profiles_, [[0.2, 0.4, 0.9]], atol=1e-9)
+    pure = MixtureFractions(2, n_init=2).fit([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
+    np.testing.assert_allclose(pure.fractions_ @ pure.profiles_, [[0, 1, 0], [1, 0, 1]], atol=1e-5)
+    known = MixtureFractions(reference=[[0.0], [1.0]]).fit([[0.3, 0.8]])
+    assert known.fractions_.tolist() == [[1.0]]
+    assert known.report_.verdict in ("trusted", "caution")
+    constant = MixtureFractions().fit(np.full((5, 4), 0.5))
+    assert constant.n_components_ == 1
 
 
 def test_limits_are_told():

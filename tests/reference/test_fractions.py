@@ -65,7 +65,7 @@ def test_the_path_never_falls_whatever_the_start():
     for seed in range(6):
         X, _, _ = mixed(seed, missing=0.1 * (seed % 2), noise=0.1)
         steps = FractionSteps.of(Shares.of(X))
-        starts = list(starting_profiles(steps, 3, 1, np.random.default_rng(seed), extreme=False))
+        starts = list(starting_profiles(steps, 3, 1, np.random.default_rng(seed), init="random"))
         path = fit_parts(steps, starts, max_iter=60, tol=0).refined.path
         assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,12 @@ from tacit.models.fraction_file import fraction_state, restore_fractions
 from tacit.refine.choose_parts import MOST_PARTS, PartsPath, choose_parts
 from tacit.refine.fractions import (
     FractionSteps,
+    Init,
     fit_parts,
     gaussian_log_likelihood,
     residual_squares,
     starting_profiles,
 )
-
-Init = Literal["auto", "random"]
 
 
 class MixtureFractions(TransformerMixin, LatentModel):
@@ -49,8 +48,9 @@ class MixtureFractions(TransformerMixin, LatentModel):
     reference : frame or array (features, parts), optional
         Known profiles, one column per part. A frame may name its features in a column of words (pandas: its index);
         they are then matched by name with the columns of X, and features in one of them only are not used.
-    init : {"auto", "random"}
-        Blind starts: ``"auto"`` takes the most extreme samples as one of them, ``"random"`` none.
+    init : {"auto", "random", "tensor"}
+        The first blind start: ``"auto"`` takes the most extreme samples as profiles, ``"tensor"`` the paper's tensor
+        eigenpairs; ``"random"`` draws it at random like all others.
     n_init : int
         Number of blind starts.
     max_iter, tol : int, float
@@ -120,7 +120,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         self._check_engine()
         if self.init not in get_args(Init) or self.n_init < 1:
             raise DataError(
-                f"init={self.init!r}, n_init={self.n_init}; give 'auto' or 'random', and at least one start"
+                f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"
             )
         clock = StageClock()
         with clock.stage("read"):
@@ -216,9 +216,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
             )
         with clock.stage("fit"):
             steps = FractionSteps.of(ordered)
-            starts = list(
-                starting_profiles(steps, number, self.n_init, np.random.default_rng([seed, 2]), self.init == "auto")
-            )
+            starts = list(starting_profiles(steps, number, self.n_init, np.random.default_rng([seed, 2]), self.init))
             raced = fit_parts(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("ALS"))
         refined = raced.refined
         self._notes.append(f"the best of {len(starts)} starts was {raced.name}")

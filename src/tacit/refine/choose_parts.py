@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.factor.fractions import Shares
-from tacit.refine.fractions import FractionSteps, fit_parts, starting_profiles
+from tacit.refine.fractions import LEAST_VARIANCE, FractionSteps, fit_parts, starting_profiles
 
 Floats = NDArray[np.float64]
 
@@ -43,22 +43,22 @@ def choose_parts(data: Shares, most: int, rng: np.random.Generator) -> PartsPath
     fold = rng.integers(FOLDS, size=shown.shape)
     seeds = rng.integers(2**32, size=MOST_PARTS + 1)
     losses: list[Floats] = []  # per number of parts: squared error of each sample's left-out cells
+    cells = int(shown.sum())
     best = 0
     for number in range(1, most + 1):
         losses.append(_left_out(data, shown, fold, number, int(seeds[min(number, MOST_PARTS)])))
-        if _better(losses[-1], losses[best]):
+        if _better(losses[-1], losses[best], LEAST_VARIANCE * cells):
             best = len(losses) - 1
         elif len(losses) - 1 >= best + 2:
             break
-    cells = int(shown.sum())
     return PartsPath([float(loss.sum() / cells) for loss in losses], best + 1)
 
 
-def _better(loss: Floats, than: Floats) -> bool:
-    """Lower in total by more than one standard error of the samples' differences."""
+def _better(loss: Floats, than: Floats, rounding: float) -> bool:
+    """Lower in total by more than one standard error of the samples' differences, and than rounding."""
     gain = than - loss
     error = float(gain.std(ddof=1)) * np.sqrt(len(gain)) if len(gain) > 1 else 0.0
-    return bool(gain.sum() > error)
+    return bool(gain.sum() > max(error, rounding))
 
 
 def _left_out(data: Shares, shown: NDArray[np.bool_], fold: NDArray[np.int64], number: int, seed: int) -> Floats:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,15 @@ from tacit.factor.fractions import Shares, extreme_samples, fractions_of, profil
 from tacit.factor.simplex_ls import gram_of, simplex_least_squares
 from tacit.refine.em import Step
 from tacit.refine.starts import Entrant, Raced, halve
+from tacit.refine.switch_start import spectral_start
 
 Floats = NDArray[np.float64]
+Init = Literal["auto", "random", "tensor"]
 
 LEAST_VARIANCE = 1e-12
 """Noise below one in a million of the scale is rounding: the likelihood of an exact fit stays finite."""
+TINY_SHARE = 1e-6
+"""Added to every weight of the tensor start: a sample without a positive one is spread evenly."""
 ROUNDS = (10, 20, 40)
 """Passes of the starts before half of them is dropped, each time."""
 
@@ -96,14 +101,22 @@ def gaussian_log_likelihood(residual: float, n_cells: int) -> float:
 
 
 def starting_profiles(
-    steps: FractionSteps, n_parts: int, n_init: int, rng: np.random.Generator, extreme: bool = True
+    steps: FractionSteps, n_parts: int, n_init: int, rng: np.random.Generator, init: Init = "auto"
 ) -> Iterator[tuple[str, Floats]]:
-    """Named starts: the most extreme samples, then fractions drawn at random."""
-    first = int(extreme and n_parts <= len(steps.data.values))
-    if first:
+    """Named starts: the most extreme samples or the tensor's fractions first, then fractions drawn at random."""
+    if init == "auto":
         yield "extreme samples", extreme_samples(steps.data, n_parts)
-    for number in range(first, n_init):
+    elif init == "tensor":
+        yield "tensor", profiles_of(steps.turned, tensor_fractions(steps.data, n_parts, rng))
+    for number in range(int(init != "random"), n_init):
         yield f"random {number}", random_profiles(steps.turned, n_parts, rng)
+
+
+def tensor_fractions(data: Shares, n_parts: int, rng: np.random.Generator) -> Floats:
+    """The paper's start: weights of hidden switches, features for rows, made fractions (n, K)."""
+    weights = spectral_start(np.ascontiguousarray(data.filled().T), n_parts, rng=rng).W.T
+    shares = np.maximum(weights, 0.0) + TINY_SHARE
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def fit_parts(

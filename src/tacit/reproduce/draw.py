@@ -65,6 +65,21 @@ def draw_switches(columns: Columns, path: Path) -> None:
     _save(figure, path)
 
 
+def draw_fractions(columns: Columns, path: Path) -> None:
+    """Real and estimated fractions as maps, parts by samples, side by side."""
+    samples = list(dict.fromkeys(columns["sample"]))
+    parts = list(dict.fromkeys(columns["part"]))
+    methods = [name for name in columns if name not in ("sample", "part")]
+    figure, panels = _subplots(len(methods))
+    for panel, name in zip(panels, methods, strict=True):
+        shares = np.asarray(columns[name], float).reshape(len(samples), len(parts)).T
+        panel.imshow(shares, vmin=0, vmax=1, cmap="Greys", aspect="auto")
+        panel.set_title(name, fontsize="small")
+        panel.set_xticks(range(len(samples)), samples)
+    panels[0].set_yticks(range(len(parts)), parts)
+    _save(figure, path)
+
+
 def _subplots(count: int) -> tuple[Any, list[Any]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

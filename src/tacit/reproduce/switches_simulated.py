@@ -1,7 +1,8 @@
 """Figures 2 and 5: error against the number of rows and the noise, and CPU time against the number of rows.
 
-d = 6 switches, m = 30 features, Section 5.1's generator, a new model in every repeat (the paper keeps one). The error is ‖W − Ŵ‖²_F / (m d). Medians are given beside means: a method that picks a wrong candidate once in 50 draws
-has a mean that tells nothing of the others. The figures' numbers are not in the paper's text.
+d = 6 switches, m = 30 features, Section 5.1's generator, a new model in every repeat (the paper keeps one). The error
+is ‖W − Ŵ‖²_F / (m d). Medians are given beside means: a method that picks a wrong candidate once in 50 draws has a mean
+that tells nothing of the others. The figures' numbers are not in the paper's text.
 """
 
 from __future__ import annotations

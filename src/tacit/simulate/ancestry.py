@@ -73,7 +73,8 @@ def admixture(
     Parameters
     ----------
     n_snps : int or None
-        SNPs kept of those with both alleles among the people, drawn at random. None keeps all of a coalescent.
+        Number of SNPs. Of a coalescent so many are drawn of those with both alleles among the people (None keeps all);
+        without one every SNP drawn is kept, so that a few may have one allele only.
     alpha : float
         Dirichlet parameter: 0.1 makes nearly unmixed people, 10 people who are all mixed alike.
     coalescent : bool
