@@ -56,6 +56,9 @@ def test_admixture_writes_everything(genotypes, tmp_path, capsys):
     assert np.loadtxt(out / "out.2.P").shape == (200, 2)
     np.testing.assert_allclose(np.loadtxt(out / "out.2.P")[:, 1], frequencies["population1"], atol=1e-6)
     np.testing.assert_array_equal(load(out / "model.tacit").ancestry_, found)
+    again = tmp_path / "again"
+    assert main(["predict", str(path), "--model", str(out / "model.tacit"), "--out", str(again), "--quiet"]) == 0
+    assert (again / "ancestry.csv").read_bytes() == (out / "ancestry.csv").read_bytes()
 
 
 def test_the_number_is_found_and_its_path_written(genotypes, tmp_path, capsys):

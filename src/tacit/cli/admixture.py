@@ -63,9 +63,8 @@ def admixture(
     with talk.doing("fitting populations"), talk.heeding_warnings():
         model.fit(genotypes)
     results = Results(out, format_)
-    size, samples = model.n_populations_, np.array([str(name) for name in model.samples_.tolist()], object)
-    columns = {"sample": np.repeat(samples, size), "population": np.tile(np.arange(size), len(samples))}
-    results.table("ancestry", columns | {"proportion": model.ancestry_.reshape(-1)}, main=True)
+    size = model.n_populations_
+    results.table("ancestry", _long(model.samples_, model.ancestry_), main=True)
     snps = np.array([str(name) for name in model.snps_.tolist()], object)
     wide = {f"population{k}": model.frequencies_[:, k] for k in range(size)}
     results.table("frequencies", {"snp": snps, "used": model.used_.astype(np.int8), **wide})
@@ -85,6 +84,26 @@ def admixture(
     results.summary(summary, json_)
     _tell(model, summary, talk, results)
     return 1 if strict and model.report_.verdict != "trusted" else 0
+
+
+def predict_ancestry(
+    model: Admixture, data_file: str, model_file: str, id_: str | None, talk: Talk, results: Results, json_: bool
+) -> int:
+    """Proportions of new people under the populations of a model."""
+    with talk.doing("reading"):
+        genotypes = _read(data_file, id_, None)
+    found = model.transform(genotypes)
+    results.table("ancestry", _long(genotypes.samples, found), main=True)
+    results.summary({"command": "predict", "model": model_file, "n_rows": len(found)}, json_)
+    talk.say(f"{len(found):,} people" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
+    return 0
+
+
+def _long(samples: Any, shares: Any) -> dict[str, Any]:
+    """One line per person and population."""
+    names, size = np.array([str(name) for name in samples.tolist()], object), shares.shape[1]
+    columns = {"sample": np.repeat(names, size), "population": np.tile(np.arange(size), len(names))}
+    return columns | {"proportion": shares.reshape(-1)}
 
 
 def _read(path: str, id_: str | None, threads: int | None) -> Genotypes:

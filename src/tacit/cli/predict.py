@@ -27,7 +27,8 @@ def predict(
     task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
-    """Use a saved model on new data: predictions.csv (task or row id, value, probability), of mixtures fractions.csv.
+    """Use a saved model on new data: predictions.csv (task or row id, value, probability);
+    fractions.csv of a model of mixtures, ancestry.csv of a model of populations.
 
     \b
     tacit predict new_votes.csv --model consensus/model.tacit
@@ -37,6 +38,7 @@ def predict(
     from tacit.data.label_input import read_labels
     from tacit.errors import DataError
     from tacit.models import (
+        Admixture,
         BernoulliMixture,
         BinaryFactors,
         DawidSkene,
@@ -53,6 +55,10 @@ def predict(
         return predict_rows(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
     if isinstance(model, BinaryFactors):
         return predict_switches(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
+    if isinstance(model, Admixture):
+        from tacit.cli.admixture import predict_ancestry
+
+        return predict_ancestry(model, data_file, model_file, id_, talk, Results(out, format_), json_)
     if isinstance(model, MixtureFractions):
         from tacit.cli.fractions import predict_fractions
 
