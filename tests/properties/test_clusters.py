@@ -183,7 +183,7 @@ def test_far_apart_numbers_are_told():
 
 @pytest.mark.parametrize("copies", [0, 2])
 def test_files_and_pickles_keep_everything(copies, tmp_path):
-    frame = world(300, 16, copies=copies, seed=11)
+    frame = world(1_000, 16, copies=copies, seed=11)
     model = BernoulliMixture().fit(frame)
     assert len(model.copies_) == copies
     model.save(tmp_path / "m.tacit")

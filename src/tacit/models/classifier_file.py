@@ -55,7 +55,7 @@ def restore_classifier(model: LatentClassClassifier, arrays: Arrays, metadata: d
     counts = np.bincount(owners, minlength=labels.size)
     if counts.min() < 1 or counts.max() > number:
         raise ValueError(f"a label has no latent class, or more than {number}")
-    restore_story(model, metadata, columns)
+    restore_story(model, metadata, [column.name for column in columns])
     evidence = typed(metadata, "evidence", dict)
     model.report_ = replace(model.report_, quantities={**model.report_.quantities, **evidence})
     model._columns, model._mixture, model.classes_ = columns, mixture, labels.categories

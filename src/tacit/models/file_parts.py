@@ -125,8 +125,8 @@ def fit_story(model: Any) -> dict[str, Any]:
     }
 
 
-def restore_story(model: Any, metadata: dict[str, Any], columns: Sequence[Column]) -> None:
-    """Give `model` what `fit_story` told."""
+def restore_story(model: Any, metadata: dict[str, Any], names: Sequence[str | int]) -> None:
+    """Give `model` what `fit_story` told; `names` are the columns it uses."""
     model.n_iter_, model.converged_ = typed(metadata, "n_iter", int), typed(metadata, "converged", bool)
     if model.n_iter_ < 0:
         raise ValueError(f"n_iter is {model.n_iter_}")
@@ -135,11 +135,11 @@ def restore_story(model: Any, metadata: dict[str, Any], columns: Sequence[Column
     features = metadata["feature_names_in"]
     if features is not None:
         _words(features, "feature_names_in")
-        if len(features) != model.n_features_in_ or not {column.name for column in columns} <= set(features):
+        if len(features) != model.n_features_in_ or not set(names) <= set(features):
             raise ValueError("feature_names_in does not match n_features_in or the columns")
         model.feature_names_in_ = np.array(features, object)
-    elif len(columns) > model.n_features_in_:
-        raise ValueError(f"it has {len(columns)} columns of {model.n_features_in_} features")
+    elif len(names) > model.n_features_in_:
+        raise ValueError(f"it has {len(names)} columns of {model.n_features_in_} features")
     model.selection_ = None if metadata["selection"] is None else typed(metadata, "selection", dict)
     verdict, reasons, notes = (metadata[name] for name in ("verdict", "reasons", "notes"))
     _words(reasons, "reasons")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.table import Column
 from tacit.models.file_parts import ROUNDING, Arrays, check_numbers, fit_story, read_path, restore_story, typed
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def restore_fractions(model: MixtureFractions, arrays: Arrays, metadata: dict[st
     check_numbers(arrays, {"profiles": (len(parts), len(features)), "weights": (len(parts),)})
     if (arrays["profiles"] > 1).any() or abs(float(arrays["weights"].sum()) - 1) > ROUNDING:
         raise ValueError("a profile is above one, or the weights do not sum to one")
-    restore_story(model, metadata, [Column(name, np.empty(0)) for name in features])
+    restore_story(model, metadata, features)
     if any(type(name) is int and not 0 <= name < model.n_features_in_ for name in features):
         raise ValueError("features names a column that is not there")
     model.noise_ = typed(metadata, "noise", float)

@@ -39,7 +39,7 @@ def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -
     mixture = read_mixture(arrays, columns)
     n_cells, n_classes = mixture.table.shape
     check_numbers(arrays, {"totals": (n_classes,), "table_sums": (n_cells, n_classes), "marginals": (n_cells,)})
-    restore_story(model, metadata, columns)
+    restore_story(model, metadata, [column.name for column in columns])
     model._columns, model._mixture, model._marginals = columns, mixture, arrays["marginals"]
     model._sums = Sums(model.log_likelihood_, arrays["totals"], arrays["table_sums"])
     model.n_components_ = model._n_features_out = n_classes

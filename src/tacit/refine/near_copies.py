@@ -58,6 +58,8 @@ THIRD_GAP = 0.15
 TWO_GAPS = 0.8
 """Two clusters differ in two columns only when the third squared difference is below this share of the second, and
 the first two hold this share of all: clusters made by a copy have .03–.13 and .86–.97, others from .21 on."""
+LARGEST_CHANCE = 4.0
+"""Among twenty equal columns the largest squared difference is about this many times its mean."""
 LEAST_EIGENVALUE = 0.02
 """Smallest eigenvalue of a correlation matrix to be inverted: equal columns have none."""
 BLOCK = 4_096
@@ -158,14 +160,17 @@ def third_columns_speak(r: Floats, n_rows: Floats, i: int, j: int) -> bool:
 
 def find_pair_splits(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearCopy]:
     """Pairs of columns that are all in which two clusters of a fit differ."""
-    at_one, weights = mixture.table[1::2], mixture.weights
+    at_one, weights, rows = mixture.table[1::2], mixture.weights, float(np.diag(moments.n_rows).max())
     pairs = set()
     for f, g in zip(*np.triu_indices(mixture.n_classes, 1), strict=True):
         share = weights[f] / max(weights[f] + weights[g], 1e-300)
         pooled = share * at_one[:, f] + (1 - share) * at_one[:, g]
         gap = np.square(at_one[:, f] - at_one[:, g]) / np.maximum(pooled * (1 - pooled), 1e-6)
+        chance = 1 / max(weights[f] * rows, 1.0) + 1 / max(weights[g] * rows, 1.0)  # what equal columns show
         order = np.argsort(-gap, kind="stable")
-        if len(gap) > 2 and gap[order[2]] < THIRD_GAP * gap[order[1]] and gap[order[:2]].sum() > TWO_GAPS * gap.sum():
+        gap = gap[order] - chance
+        alone = len(gap) > 2 and gap[2] < THIRD_GAP * gap[1] + LARGEST_CHANCE * chance
+        if alone and gap[:2].sum() > TWO_GAPS * gap.sum():
             pairs.add((int(order[:2].min()), int(order[:2].max())))
     return _set_aside(moments, sorted(pairs), _correlation(moments), mixture.n_classes, names)
 

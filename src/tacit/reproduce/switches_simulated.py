@@ -7,7 +7,7 @@ that tells nothing of the others. The figures' numbers are not in the paper's te
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 
@@ -89,10 +89,15 @@ def figure5(run: Run) -> Outcome:
 def _draws(run: Run, n: int, sigma: float) -> dict[str, list[Judged]]:
     methods = tuple(name for name in METHODS if name != RANDOM_EM or sigma <= RANDOM_UP_TO)
     found: dict[str, list[Judged]] = {}
-    for seed in run.seeds(REPEATS, 2):
+
+    def draw(seed: int) -> dict[str, tuple[object, ...]]:
         data = binary_factors(n, FEATURES, SWITCHES, sigma, random_state=np.random.default_rng([seed, n]))
-        for method, one in judge(data, seed, methods, QUICK_RUNS if run.quick else 50).items():
-            found.setdefault(method, []).append(one)
+        return {name: astuple(one) for name, one in judge(data, seed, methods, QUICK_RUNS if run.quick else 50).items()}
+
+    for seed in run.seeds(REPEATS, 2):
+        pieces = run.piece(f"figure2 n={n} σ={sigma:g} [{seed}]", lambda: draw(seed))  # noqa: B023
+        for method, fields in pieces.items():
+            found.setdefault(method, []).append(Judged(*fields))
     run.say(f"n = {n:,}, σ = {sigma:g}")
     return found
 
