@@ -37,7 +37,7 @@ def own(method, variant=TACIT):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", keys_of("crowd"))
 def test_every_key_runs_briefly(key, tmp_path, capsys):
     assert main(["reproduce", key, "--quick", "--repeats", "1", "--out", str(tmp_path), "--quiet"]) == 0
     assert capsys.readouterr().out.startswith(key)

@@ -29,6 +29,8 @@ def test_every_key_runs_briefly(key, tmp_path, capsys):
     assert all(row["note"] for row in rows if row["ours"] is None)
     if key != "switches:figure6":  # which needs the blood mixtures
         assert any(row["ours"] is not None for row in rows)
+        assert pc.read_csv(tmp_path / f"{key.split(':')[1]}.csv").num_rows > 0
+        assert (tmp_path / f"{key.split(':')[1]}.png").stat().st_size > 0
 
 
 def test_all_methods_on_one_draw():

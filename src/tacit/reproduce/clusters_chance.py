@@ -7,6 +7,7 @@ mean is d − 1.21 d^⅓ and the spread 1.27 d^⅓; a charge of d + 3 d^⅓ shou
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,7 +36,9 @@ def chance(run: Run) -> Outcome:
         for measure, got in values.items():
             row = mean_row(Row(name, "best split of a pure cluster", measure=measure, paper=stated[measure]), got, took)
             if measure.startswith("spread"):
-                row = Row(**{**vars(row), "ours": float(np.std(gain, ddof=1) / third), "spread": None})
+                one = len(gain) == 1
+                spread, note = (None, "one table has no spread") if one else (float(gain.std(ddof=1) / third), "")
+                row = replace(row, ours=spread, spread=None, note=note)
             rows.append(row)
         run.say(name)
     notes = ["the column “paper” holds what the Tracy–Widom law says: docs/models/clusters_choice.md"]

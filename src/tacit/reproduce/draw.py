@@ -65,6 +65,21 @@ def draw_switches(columns: Columns, path: Path) -> None:
     _save(figure, path)
 
 
+def draw_against(columns: Columns, path: Path) -> None:
+    """A line per method: the third column against the first, both on logarithmic axes."""
+    axis, _, value = columns
+    across, methods = np.asarray(columns[axis], float), np.asarray(columns["method"])
+    up = np.asarray(columns[value], float)
+    figure, (panel,) = _subplots(1)
+    for method in dict.fromkeys(methods.tolist()):
+        at = np.flatnonzero(methods == method)
+        at = at[np.argsort(across[at], kind="stable")]
+        panel.loglog(across[at], np.maximum(up[at], ROUNDING), "o-", markersize=3, label=method)
+    panel.set(xlabel=axis, ylabel=value)
+    panel.legend(frameon=False, fontsize="x-small")
+    _save(figure, path)
+
+
 def draw_fractions(columns: Columns, path: Path) -> None:
     """Real and estimated fractions as maps, parts by samples, side by side."""
     samples = list(dict.fromkeys(columns["sample"]))

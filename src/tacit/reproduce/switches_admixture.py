@@ -21,7 +21,8 @@ from tacit.diagnose.fractions import mean_distance
 from tacit.models.admixture import Admixture
 from tacit.reproduce.baselines import ancestry_programs
 from tacit.reproduce.baselines.alstructure import alstructure
-from tacit.reproduce.table import Outcome, Row, Run, absent, mean_row
+from tacit.reproduce.draw import draw_against
+from tacit.reproduce.table import Curves, Outcome, Row, Run, absent, mean_row
 from tacit.simulate import admixture
 
 Floats = NDArray[np.float64]
@@ -62,16 +63,24 @@ METHODS: dict[str, Fit] = {
 
 def figure4(run: Run) -> Outcome:
     rows: list[Row] = []
+    columns: dict[str, list[object]] = {"α": [], "method": [], MEASURES["proportions"]: []}
     snps = QUICK_SNPS if run.quick else SNPS
     for alpha in ALPHAS:
         for dataset, draws in _data(run, alpha, snps):
             if isinstance(draws, str):
                 rows += [Row(dataset, name, measure=MEASURES["proportions"], note=draws) for name in METHODS]
             else:
-                rows += _judged(run, dataset, draws)
+                judged = _judged(run, dataset, draws)
+                rows += judged
+                kind = dataset.split(",")[0]
+                for row in judged:
+                    if row.measure == MEASURES["proportions"] and row.ours is not None:
+                        for name, value in zip(columns, (alpha, f"{row.method}, {kind}", row.ours), strict=True):
+                            columns[name].append(value)
             run.say(dataset)
     notes = ["seconds are CPU time of one thread", "the paper gives its figure as a picture only"]
-    return Outcome(f"{POPULATIONS} populations, {PEOPLE} people, {snps:,} SNPs", rows, notes)
+    title = f"{POPULATIONS} populations, {PEOPLE} people, {snps:,} SNPs"
+    return Outcome(title, rows, notes, Curves(dict(columns), draw_against))
 
 
 Draws = list[tuple[int, NDArray[np.int8], dict[str, Floats]]]
