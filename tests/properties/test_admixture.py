@@ -202,7 +202,7 @@ def silent_person():
         ({}, np.zeros(5), "1 dimensions"),
         ({}, np.full((6, 4), 2), "none of the 4 SNPs has both alleles; give SNPs that vary"),
         ({"min_maf": 0.49}, np.eye(8), "none of the 8 SNPs has both alleles with the rarer at 0.49 or more"),
-        ({}, silent_person(), "person 6 has no call at any SNP; leave the person out"),
+        ({}, silent_person(), "person 6 has no call at any SNP that shapes the fit; leave the person out"),
         ({"n_populations": 9}, world(n_people=8, n_snps=30)[0], "n_populations=9 was asked of 8 people"),
         ({"n_populations": 0}, world(n_people=8, n_snps=30)[0], "give a number from 1 to 8"),
         ({"init": "random"}, np.eye(8), "init='random' is not there; give 'als' or 'tensor'"),

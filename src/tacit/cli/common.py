@@ -35,7 +35,7 @@ def output_options(default: str) -> Callable[[F], F]:
                 click.option("--out", default=default, show_default=True, help="Folder for the results; - for stdout."),
                 click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv"),
                 click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
-                click.option("--seed", type=int, default=0, show_default=True, help="The one seed."),
+                click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The one seed."),
                 click.option("--quiet", is_flag=True, help="No talk on stderr."),
             ]
         ):

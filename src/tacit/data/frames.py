@@ -23,7 +23,12 @@ def as_frame(data: Any) -> Any | None:
         return ArrowFrame(data)
     import narwhals as nw
 
-    frame = nw.from_native(data, pass_through=True)
+    try:
+        frame = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        names = [str(name) for name in data.columns]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"the frame has two columns with the name {twice!r}; give every column its own name") from error
     if isinstance(frame, nw.LazyFrame):
         return frame.collect()
     return frame if isinstance(frame, nw.DataFrame) else None

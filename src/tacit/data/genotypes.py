@@ -227,7 +227,7 @@ def _codes(values: NDArray[Any], name: Any, first: int = 0) -> Calls:
 def _index_of(data: Any) -> Any:
     """Names from the index of a pandas frame, if it has other than row numbers."""
     index = getattr(data, "index", None)
-    if index is None or callable(index) or type(index).__name__ == "RangeIndex":
+    if index is None or callable(index) or (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
         return None
     return [str(name) for name in index]
 

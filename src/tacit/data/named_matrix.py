@@ -160,6 +160,8 @@ def _plain_pandas(data: Any) -> NamedMatrix | None:
 def _index_names(data: Any) -> tuple[str, ...] | None:
     """The index of a pandas frame, unless it only counts."""
     index = getattr(data, "index", None)
-    if index is None or callable(index) or not hasattr(index, "dtype") or type(index).__name__ == "RangeIndex":
+    if index is None or callable(index) or not hasattr(index, "dtype"):
+        return None
+    if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
         return None
     return tuple(str(name) for name in index.tolist())

@@ -128,7 +128,7 @@ def noise_gap(spectrum: Floats, n_populations: int) -> float:
     if len(rest) < 3:
         return 0.0
     span = float(rest[0] - rest[min(AFTER, len(rest) - 1)])
-    return float(spectrum[last] - rest[0]) / max(span, 1e-12 * float(spectrum[0]))
+    return float(spectrum[last] - rest[0]) / max(span, 1e-12 * float(spectrum[0]), 1e-300)
 
 
 def standard_errors(shares: Floats, information: Floats) -> Floats:

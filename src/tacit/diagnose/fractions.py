@@ -66,6 +66,12 @@ def examine_fractions(
             f"The reference leaves ± {noise:.2f} of a value unexplained: it lacks a part of these samples, or was "
             "measured in another way.",
         )
+    if not known and 1 < len(parts) >= min(data.values.shape):
+        examiner.doubt(
+            "not identifiable",
+            f"{len(parts)} parts explain {len(fractions)} samples of {profiles.shape[1]} features by being them; ask "
+            "for fewer parts, or give a reference.",
+        )
     if not known and len(parts) > 1:
         _examine_other_starts(examiner, data, fractions, residual, rng)
     if empty:
@@ -80,7 +86,7 @@ def standard_errors(data: Shares, profiles: Floats, noise: float) -> Floats:
     K = len(profiles)
     seen = data.n_cells / max(data.values.size, 1)
     gram = profiles @ profiles.T * seen
-    gram += 1e-12 * np.trace(gram) / K * np.eye(K)
+    gram += 1e-12 * max(float(np.trace(gram)) / K, 1.0) * np.eye(K)
     inverse = np.linalg.inv(gram)
     ones = inverse.sum(axis=1)
     covariance = noise**2 * (inverse - np.outer(ones, ones) / ones.sum())

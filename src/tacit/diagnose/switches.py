@@ -29,6 +29,8 @@ from tacit.refine.switches import SwitchParams, choose_states, first_params, pla
 
 Floats = NDArray[np.float64]
 
+RESOLVED = 1e-10
+"""Share of the squares that must change from row to row: below it float64 sums of squares hold mostly rounding."""
 EXAMINED = 12
 """Conditions on P(h) are looked at up to so many switches."""
 TEST_ROWS = 20_000
@@ -109,6 +111,12 @@ def _examine_rows(examiner: Examiner, on: Floats, n: int) -> None:
 
 def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int) -> None:
     """Does every eigenvalue that was taken rise above the noise, and does none that was left?"""
+    if seen.squares - float(seen.mean @ seen.mean) < RESOLVED * seen.squares:
+        examiner.doubt(
+            "caution",
+            "The features lie so far from 0 beside their spread that rounding hides what changes in them; subtract a "
+            "constant from each feature first.",
+        )
     if d >= min(seen.n, seen.m):
         examiner.doubt(
             "caution",

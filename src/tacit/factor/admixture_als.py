@@ -74,22 +74,25 @@ def factor_admixture_als(
 def alternate(space: Subspace, means: Floats, shares: Floats, *, max_iter: int, tol: float) -> AlternatingFit:
     """Better frequencies, then the best proportions, until a round gains less than `tol` per person and SNP."""
     basis, coords, _ = space
-    total, cells = float((coords * coords).sum()), len(coords) * len(basis)
-
-    def squares_of(shares: Floats, frequencies: Floats) -> float:
-        cross = float(((basis.T @ shares) * (coords.T @ frequencies)).sum())
-        return total - 2 * cross + float(((frequencies.T @ frequencies) * (shares.T @ shares)).sum())
-
+    cells = len(coords) * len(basis)
     frequencies = np.repeat(means[:, None], shares.shape[1], axis=1)
     frequencies = _better_frequencies(shares.T @ shares, coords @ (basis.T @ shares), frequencies)
-    squares = [squares_of(shares, frequencies)]
+    squares = [squares_of(space, shares, frequencies)]
     converged = False
     while len(squares) <= max_iter and not converged:
         shares = simplex_least_squares(frequencies.T @ frequencies, basis @ (coords.T @ frequencies), shares)
         frequencies = _better_frequencies(shares.T @ shares, coords @ (basis.T @ shares), frequencies)
-        squares.append(squares_of(shares, frequencies))
+        squares.append(squares_of(space, shares, frequencies))
         converged = tol > 0 and squares[-2] - squares[-1] < tol * cells
     return AlternatingFit(shares, frequencies, squares, converged)
+
+
+def squares_of(space: Subspace, shares: Floats, frequencies: Floats) -> float:
+    """Squared distance between the subspace's frequencies and what proportions and frequencies make of them."""
+    basis, coords, _ = space
+    cross = float(((basis.T @ shares) * (coords.T @ frequencies)).sum())
+    own = float(((frequencies.T @ frequencies) * (shares.T @ shares)).sum())
+    return float((coords * coords).sum()) - 2 * cross + own
 
 
 def best_frequencies(space: Subspace, shares: Floats, means: Floats) -> Floats:

@@ -145,8 +145,6 @@ class Admixture(TransformerMixin, LatentModel):
                 DataWarning,
                 stacklevel=4,
             )
-        if (person := genotypes.silent_person) is not None:
-            raise DataError(f"person {person!r} has no call at any SNP; leave the person out")
         kept = np.flatnonzero(genotypes.informative(self.min_maf))
         if not len(kept):
             raise DataError(
@@ -155,6 +153,8 @@ class Admixture(TransformerMixin, LatentModel):
                 + "; give SNPs that vary, or lower min_maf"
             )
         part = genotypes.take(kept)
+        if (person := part.silent_person) is not None:
+            raise DataError(f"person {person!r} has no call at any SNP that shapes the fit; leave the person out")
         snps, people = part.order_by_content()
         self._people = people
         return part.take(snps, people), kept[snps]
@@ -254,7 +254,7 @@ class Admixture(TransformerMixin, LatentModel):
             )[2]
             examination = examine_ancestry(
                 self.ancestry_[self._people], self._fitted, information, self._fit_.spectrum,
-                converged=self.converged_ or self.max_iter == 0, refit=self._refit, log_likelihood=self.objective_,
+                converged=self.converged_, refit=self._refit, log_likelihood=self.objective_,
             )  # fmt: skip
         return make_report(examination, self._notes, self._clock)
 

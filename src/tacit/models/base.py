@@ -97,6 +97,8 @@ def seed_of(random_state: Any) -> int:
     """The one seed of a fit; None is 0, so that a fit is reproducible unless asked otherwise."""
     if random_state is None:
         return 0
+    if isinstance(random_state, int | np.integer) and random_state < 0:
+        raise DataError(f"random_state={random_state} is negative; give 0 or more")
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     return int(np.random.default_rng(random_state).integers(2**31))

@@ -206,8 +206,10 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         if self.refine == "wls":
             params = replace(params, W=weighted_least_squares(X, params.W, float(np.sqrt(params.sigma2))))
         elif self.refine == "als":
-            unmixed = X @ np.linalg.pinv(params.W)
-            params = replace(params, W=alternating_least_squares(X, (unmixed > 0.5).astype(np.float64))[0])
+            first = (X @ np.linalg.pinv(params.W) > 0.5).astype(np.float64)
+            W, _, passes = alternating_least_squares(X, first, max_iter=self.max_iter)
+            found = refine_switches(X, replace(params, W=W), max_iter=0, tol=self.tol)
+            return replace(found, n_iter=passes, converged=passes < self.max_iter)
         return replace(refine_switches(X, params, max_iter=0, tol=self.tol), converged=True)
 
     def _keep(
@@ -234,7 +236,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             self.selection_ = {"n_components": count.d, "by": by, "margins": [float(v) for v in count.margins]}
             notes = [f"{count.d} switches by {by}", *notes]
         how = choose_states(self._params)
-        if how != "all":
+        if how != "all" and self.refine == "em" and self.max_iter:
             notes = [*notes, f"EM summed the states within Hamming distance {how[-1]} of the best one of each row"]
         self._notes = notes
 

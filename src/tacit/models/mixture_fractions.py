@@ -360,4 +360,6 @@ def fraction_columns(samples: NDArray[Any], parts: NDArray[Any], fractions: Floa
 def profile_columns(features: tuple[str | int, ...], parts: NDArray[Any], profiles: Floats) -> dict[str, NDArray[Any]]:
     """Columns of profiles.csv: feature, and one column per part."""
     names = np.array([str(name) for name in features], object)
+    if "feature" in map(str, parts.tolist()):
+        raise DataError("a part is called 'feature', which is the column of the features' names; rename the part")
     return {"feature": names, **{str(part): row for part, row in zip(parts.tolist(), profiles, strict=True)}}

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.engine.mixture import Floats
-from tacit.factor.admixture_als import Subspace, alternate, drawn_people, far_people, leading_subspace, shares_under
+from tacit.factor.admixture_als import (
+    Subspace,
+    alternate,
+    drawn_people,
+    far_people,
+    leading_subspace,
+    shares_under,
+    squares_of,
+)
 from tacit.kernels.admixture import Calls
 from tacit.refine.admixture import Ancestry, AncestrySteps, inside, proportions
 from tacit.refine.em import Step
@@ -79,7 +87,8 @@ def fit_ancestry(
         starts = {name: _alternated(space, means, people) for name, people in named.items()}
     if not likelihood:
         begin = next(iter(starts.values()))
-        return _settled(calls, begin, space, True, [], 0, True, next(iter(starts)), n_jobs)
+        path = [-squares_of(space, begin.shares, begin.frequencies)]
+        return _settled(calls, begin, space, True, path, 0, True, next(iter(starts)), n_jobs)
     steps = AncestrySteps(calls, n_jobs)
     entrants = [Entrant(name, steps, start) for name, start in starts.items()]
     raced = halve(entrants, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
@@ -118,6 +127,5 @@ def _settled(
             break
     if not squares:
         path = [*path, max(float(values.sum()), path[-1])]
-    objective = path[-1] if path else float(values.sum())
     found = Ancestry(shares, frequencies)
-    return AncestryFit(found, values, space.spectrum, objective, path or [objective], n_iter, converged, start)
+    return AncestryFit(found, values, space.spectrum, path[-1], path, n_iter, converged, start)

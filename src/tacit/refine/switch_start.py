@@ -71,7 +71,7 @@ def spectral_start(
     """
     rng = np.random.default_rng(rng)
     order = rng.permutation(len(X)).astype(np.uint64) if hashes is None else hashes
-    half = order <= np.partition(order, len(order) // 2)[len(order) // 2] if split else np.ones(len(X), bool)
+    half = order < np.partition(order, len(order) // 2)[len(order) // 2] if split else np.ones(len(X), bool)
     for_moments = X[half] if split else X
     seen = spectrum(for_moments) if split or spectrum_ is None else spectrum_
     sigma2 = sigma**2 if sigma is not None else estimate_noise(seen, d)

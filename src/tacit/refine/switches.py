@@ -1,7 +1,7 @@
 """EM for hidden switches: x = Wᵀh + σξ with any distribution over the 2^d on/off vectors.
 
 Rows are climbed on in the d-dimensional plane of the spectral start, where all but d numbers of a row are one residual
-sum of squares; one last step in the full space frees the weights of the plane. Both climb the same likelihood.
+sum of squares; the last steps, in the full space, free the weights of the plane. Both climb the same likelihood.
 How states are summed is decided once per climb, from the start (`choose_states`), so that objectives are comparable.
 
 Symbols   W (d, q)  weights in the coordinates of the rows (q = d in the plane, m in full); P(h) (2^d,); σ²
@@ -221,10 +221,9 @@ def refine_switches(
     )  # fmt: skip
     free = replace(inside.params, W=inside.params.W @ basis.T)
     known = replace(inside.sums, cross=_full_cross(X, inside.params, plane))
-    last = em(full, free, max_iter=1, tol=tol, known=known)
-    return replace(
-        last, n_iter=inside.n_iter + last.n_iter, converged=inside.converged, path=inside.path + last.path[1:]
-    )
+    left = max(max_iter - inside.n_iter, 1)  # the plane's limit leaves one step at least to free the weights of it
+    last = em(full, free, max_iter=left, tol=tol, accelerate=accelerate, callback=callback, known=known)
+    return replace(last, n_iter=inside.n_iter + last.n_iter, path=inside.path + last.path[1:])
 
 
 def _full_cross(X: Floats, params: SwitchParams, plane: SwitchSteps) -> Floats:

@@ -1,0 +1,76 @@
+"""Odd data at the fourth door: what cannot be known is doubted, what cannot be read is refused in one sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tacit import Admixture, BinaryFactors, MixtureFractions
+from tacit.cli.main import main
+from tacit.errors import DataError
+from tacit.simulate import binary_factors
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def test_features_far_from_zero_are_doubted():
+    X = binary_factors(3_000, m=8, d=3, sigma=0.1, random_state=1).X
+    assert BinaryFactors().fit(X).report_.verdict == "trusted"
+    assert "subtract a constant" in " ".join(BinaryFactors().fit(X + 1e7).report_.reasons)
+
+
+def test_converged_means_that_the_full_space_stands_still():
+    X = binary_factors(1_000, m=30, d=4, sigma=0.8, random_state=0).X
+    model = BinaryFactors(4).fit(X)
+    assert model.converged_
+    assert model.objective_path_[-1] - model.objective_path_[-2] < model.tol * X.size
+    assert (np.diff(model.objective_path_) >= -1e-9 * abs(model.objective_)).all()
+
+
+def test_alternating_least_squares_says_how_long_it_took():
+    X = binary_factors(2_000, m=10, d=3, sigma=0.4, random_state=2).X
+    model = BinaryFactors(3, refine="als").fit(X)
+    assert model.n_iter_ >= 1
+    assert model.converged_
+    assert not BinaryFactors(3, refine="als", max_iter=1).fit(X).converged_ or model.n_iter_ == 1
+
+
+def test_people_without_a_call_that_matters_are_refused_and_equal_people_doubted():
+    rng = np.random.default_rng(0)
+    calls = rng.binomial(2, rng.uniform(0.1, 0.9, (30, 50))).astype(float)
+    calls[3] = np.nan
+    with pytest.raises(DataError, match="person 3 has no call at any SNP that shapes the fit"):
+        Admixture(2).fit(np.c_[calls, np.zeros(30)])
+    assert Admixture(2).fit(np.ones((10, 5), int)).report_.verdict != "trusted"
+
+
+def test_tensor_starts_and_refits_speak_of_the_same_objective():
+    rng = np.random.default_rng(0)
+    calls = rng.binomial(2, rng.dirichlet([0.3, 0.3], 60) @ rng.uniform(0.05, 0.95, (2, 200)))
+    assert -200 < Admixture(2, init="tensor").fit(calls).objective_ <= 0  # squares, as of every least-squares fit
+
+
+def test_as_many_parts_as_samples_explain_nothing():
+    rng = np.random.default_rng(0)
+    assert MixtureFractions(12).fit(rng.random((12, 60))).report_.verdict == "not identifiable"
+    assert MixtureFractions(2).fit(np.zeros((10, 5))).report_.verdict != "trusted"
+
+
+def test_a_sliced_index_names_people():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.binomial(2, 0.5, (40, 30)))[::2]
+    assert Admixture(1).fit(frame).samples_.tolist()[:3] == ["0", "2", "4"]
+
+
+@pytest.mark.parametrize("model", [BinaryFactors(1), Admixture(1), MixtureFractions(1)])
+def test_names_twice_and_negative_seeds_are_refused(model):
+    twice = pd.DataFrame(np.eye(6)[:, :2], columns=["a", "a"])
+    with pytest.raises(DataError, match="two columns with the name 'a'"):
+        model.fit(twice)
+    with pytest.raises(DataError, match="random_state=-1 is negative"):
+        model.set_params(random_state=-1).fit(np.random.default_rng(0).integers(0, 2, (20, 6)).astype(float))
+
+
+def test_a_negative_seed_is_bad_usage(capsys):
+    assert main(["factors", "none.csv", "--seed", "-1"]) == 2
