@@ -25,8 +25,9 @@ structure noise reached 0.92."""
 AFTER = 5
 CORNER, ON_FACE = 0.9, 0.02
 """Share from which a person marks a population's corner, and below which its face."""
-LEAST_CORNER, LEAST_FACE = 5, 0.1
-"""People at the corner, or share of people on the face, that pin a population down."""
+LEAST_CORNER, LEAST_SHARE = 5, 0.1
+"""People at the corner, and the share of people at it or on the face, that pin a population down: where everybody is
+mixed the fitted simplex shrinks to the people, and one in twenty seems to stand at a corner."""
 WIDE = 0.1
 """Median standard error of a person's proportions from which they are called wide."""
 APART = 0.05
@@ -98,7 +99,7 @@ def _examine_populations(examiner: Examiner, shares: Floats, frequencies: Floats
             "fewer populations, or bring more SNPs and people.",
         )
     corner, face = (shares > CORNER).sum(axis=0), (shares < ON_FACE).mean(axis=0)
-    loose = np.flatnonzero((corner < LEAST_CORNER) & (face < LEAST_FACE))
+    loose = np.flatnonzero((corner < max(LEAST_CORNER, LEAST_SHARE * len(shares))) & (face < LEAST_SHARE))
     if len(loose):
         k = int(loose[0])
         examiner.doubt(
