@@ -13,12 +13,14 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.pairs import PairWorld, draw_pairs, pairs
 from tacit.simulate.switches import SwitchedRows, binary_factors
 
 __all__ = [
     "AdmixedGenotypes",
     "BinaryRows",
     "Crowd",
+    "PairWorld",
     "SwitchedRows",
     "admixture",
     "bernoulli_mixture",
@@ -27,6 +29,8 @@ __all__ = [
     "crowd",
     "draw_confusions",
     "draw_labels",
+    "draw_pairs",
     "draw_truth",
+    "pairs",
     "specialist_crowd",
 ]
