@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tacit.data.counts import Counts
 from tacit.factor.scaled_svd import ScaledSVD
 from tacit.kernels.pair_rows import PairRows, Side, pair_levels
 from tacit.refine.em import Refined
@@ -64,17 +65,18 @@ class Shrunk:
 
 
 def shrink_pairs(
-    matrix: sp.csr_array, decomposed: ScaledSVD, *, max_iter: int = 200, tol: float = 1e-7, threads: int = 1
+    counts: Counts, decomposed: ScaledSVD, *, max_iter: int = 200, tol: float = 1e-6, threads: int = 1
 ) -> Shrunk:
     """Marginals and lifts of a centred decomposition with one vector, shrunk."""
-    rows = PairRows.of(matrix)
-    turned = PairRows.of(sp.csr_array(matrix.T))
-    problem = _Problem(rows, turned, decomposed, threads, max_iter, tol)
+    rows = PairRows.of(counts.matrix)
+    turned = rows if counts.symmetric else PairRows.of(sp.csr_array(counts.matrix.T))
+    problem = _Problem(counts, rows, turned, decomposed, threads, max_iter, tol)
     return problem.symmetric() if decomposed.symmetric else problem.asymmetric()
 
 
 @dataclass
 class _Problem:
+    counts: Counts
     rows: PairRows
     turned: PairRows
     decomposed: ScaledSVD
@@ -87,17 +89,20 @@ class _Problem:
         value = float(self.decomposed.values[0])
         sign = 1.0 if value >= 0 else -1.0
         raw = self.decomposed.embedding()[0][:, 0] * np.sqrt(abs(value))
-        seen = _sums(self.rows) + _sums(self.turned)
+        both_ways = self.counts.symmetric  # every pair stands in the matrix twice: one pass sees it from both ends
+        seen = self.counts.row_sums if both_ways else self.counts.row_sums + self.counts.column_sums
         rates = poisson_rates(seen)
         marginal = rates / rates.sum()
         low, high = interval(raw, self.decomposed.row_marginal, even=sign < 0)
         side = _start(raw, self.decomposed.row_marginal, seen, low, high)
         refined = None
         for turn in range(ROUNDS):
-            scale = self._anchor_scale(side, marginal, sign)
-            tally = self._tally(self.rows, side, side, sign, scale)
-            tally += self._tally(self.turned, side, side, sign, scale)
-            lift, var, refined = self._weigh(tally, seen, side, scale * float(marginal @ side.mean), sign, side)
+            tally, moments = self._tally(self.rows, side, side, sign)
+            if not both_ways:
+                tally += self._tally(self.turned, side, side, sign)[0]
+            scale = anchor_scale(moments / self.counts.total, side, marginal, sign)
+            partner = Side(scale * side.mean, side.var, scale * low, scale * high)
+            lift, var, refined = self._weigh(tally, seen, partner, float(marginal @ partner.mean), sign, side)
             # the two halves of the step pull in turn: the mean of both is where they meet
             lift = lift if turn == 0 else (lift + side.mean) / 2
             side = replace(side, mean=lift, var=var)
@@ -109,7 +114,7 @@ class _Problem:
         root = np.sqrt(self.decomposed.values[0])
         raws = [part[:, 0] * root for part in self.decomposed.embedding()]
         masses = [self.decomposed.row_marginal, self.decomposed.column_marginal]
-        tallied, seen = [self.rows, self.turned], [_sums(self.rows), _sums(self.turned)]
+        tallied, seen = [self.rows, self.turned], [self.counts.row_sums, self.counts.column_sums]
         marginals = [rates / rates.sum() for rates in (poisson_rates(part) for part in seen)]
         intervals = _two_intervals(raws, masses)
         sides = [_start(raws[s], masses[s], seen[s], *intervals[s]) for s in (0, 1)]
@@ -117,30 +122,15 @@ class _Problem:
         for _ in range(ROUNDS):
             for s in (1, 0):
                 own, partner = sides[s], sides[1 - s]
-                tally = self._tally(tallied[s], own, partner, 1.0, 1.0)
+                tally, _moments = self._tally(tallied[s], own, partner, 1.0)
                 mean = float(marginals[1 - s] @ partner.mean)
                 lift, var, refined = self._weigh(tally, seen[s], partner, mean, 1.0, own)
                 sides[s] = replace(own, mean=lift, var=var)
         assert refined is not None
         return Shrunk(marginals[0], marginals[1], sides[0].mean, sides[1].mean, 1.0, refined)
 
-    def _tally(self, rows: PairRows, own: Side, partner: Side, sign: float, scale: float) -> Floats:
-        options = {"levels": LEVELS, "sign": sign, "scale": scale, "least": LEAST_CHANCE, "threads": self.threads}
-        return pair_levels(rows, own, partner, **options)[0]  # type: ignore[arg-type]
-
-    def _anchor_scale(self, side: Side, marginal: Floats, sign: float) -> float:
-        """c with c · Σρŷ² = the root of the covariance of ŷ over pairs, each without the pair itself (Section 4.2)."""
-        sums = np.zeros(3)
-        for rows in (self.rows, self.turned):
-            sums += pair_levels(
-                rows, side, side, levels=2, sign=sign, scale=1.0, least=LEAST_CHANCE, threads=self.threads
-            )[1]
-        total = 2 * self.rows.counts.sum()
-        covariance = sign * (sums[0] / total - sums[1] * sums[2] / total**2)
-        variance = float(marginal @ side.mean**2) - float(marginal @ side.mean) ** 2
-        if variance <= 0:
-            return 1.0
-        return float(np.clip(np.sqrt(max(covariance, 0.0)) / variance, 0.5, 2.0))
+    def _tally(self, rows: PairRows, own: Side, partner: Side, sign: float) -> tuple[Floats, Floats]:
+        return pair_levels(rows, own, partner, levels=LEVELS, sign=sign, least=LEAST_CHANCE, threads=self.threads)
 
     def _weigh(
         self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, own: Side
@@ -171,6 +161,18 @@ class _Problem:
         chance = np.log(np.maximum(1 + sign * np.outer(levels, grid), LEAST_CHANCE))
         rest = np.log(np.maximum(1 + sign * partner_mean * grid, LEAST_CHANCE))
         return np.asarray(tally @ chance - seen[:, None] * rest)
+
+
+def anchor_scale(moments: Floats, side: Side, marginal: Floats, sign: float) -> float:
+    """c with c · Σρŷ² = the root of the covariance of ŷ over pairs, each without the pair itself (Section 4.2).
+
+    `moments` are means over pairs of (ŷ_j ŷ_i, ŷ_j, ŷ_i).
+    """
+    covariance = sign * (moments[0] - moments[1] * moments[2])
+    variance = float(marginal @ side.mean**2) - float(marginal @ side.mean) ** 2
+    if variance <= 0:
+        return 1.0
+    return float(np.clip(np.sqrt(max(float(covariance), 0.0)) / variance, 0.5, 2.0))
 
 
 def interval(raw: Floats, mass: Floats, *, even: bool = False) -> tuple[float, float]:
@@ -220,8 +222,3 @@ def _frequency_groups(seen: Floats, own: Side) -> list[tuple[NDArray[np.intp], i
         needed = int(np.clip((own.high - own.low) / (surest / POINTS_PER_ERROR), POINTS, MOST_POINTS))
         groups.append((np.flatnonzero(level == one), needed))
     return groups
-
-
-def _sums(rows: PairRows) -> Floats:
-    ends = np.concatenate([[0.0], np.cumsum(rows.counts)])
-    return np.asarray(ends[rows.starts[1:]] - ends[rows.starts[:-1]])
