@@ -5,8 +5,8 @@ Model     B_ij = ρ_i ρ'_j (1 + sign · x_i y_j), (4) of Huang, Kakade, Kong & 
 Needs     a decomposition above the noise (`factor.scaled_svd`)
 Promises  x and y lie in intervals whose corners keep every B_ij nonnegative, so the matrix stays in factored form
 Differs   from the paper entirely: its phases estimate each x_i from its own counts. Here a row's likelihood in x_i is
-          exact, Σ_j C_ij log(1 + sign · x_i ŷ_j): the chance of one count is linear in y_j, so its posterior mean ŷ_j is
-          all that matters. ŷ_j has seen the pair (i, j) itself; what it would be without is taken to first order
+          exact, Σ_j C_ij log(1 + sign · x_i ŷ_j): the chance of one count is linear in y_j, so its posterior mean ŷ_j
+          is all that matters. ŷ_j has seen the pair (i, j) itself; what it would be without is taken to first order
           (`kernels.pair_levels`), as in belief propagation. Phase II's anchor step survives as the scale: ŷ is
           multiplied so that its covariance over pairs and its variance over items agree (Section 4.2)
 
@@ -26,6 +26,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.counts import Counts
+from tacit.factor.pair_matrix import Factored, rank_two
+from tacit.factor.pair_phases import Phases
 from tacit.factor.scaled_svd import ScaledSVD
 from tacit.kernels.pair_rows import PairRows, Side, pair_levels
 from tacit.refine.em import Refined
@@ -34,7 +36,7 @@ from tacit.refine.mixing import MixingSteps, MixingSums, climb, even_law, poisso
 Floats = NDArray[np.float64]
 
 ROUNDS = 3
-"""Times every item is weighed anew by its partners' means; a fourth moves B by less than .01 on every simulated model."""
+"""Times every item is weighed anew by its partners' means; a fourth moves B by less than .01 on simulated models."""
 POINTS, LEVELS = 41, 33
 """Grid points of x, and levels at which partners are tallied (linear in between)."""
 EDGE = 0.02
@@ -173,6 +175,31 @@ def anchor_scale(moments: Floats, side: Side, marginal: Floats, sign: float) -> 
     if variance <= 0:
         return 1.0
     return float(np.clip(np.sqrt(max(float(covariance), 0.0)) / variance, 0.5, 2.0))
+
+
+def cut_lifts(found: ScaledSVD | Phases) -> Factored:
+    """Marginals and separations as they came, the latter cut where B would be negative."""
+    if isinstance(found, ScaledSVD):
+        root = np.sqrt(np.abs(found.values[0]))
+        raws = [part[:, 0] * root for part in found.embedding()]
+        masses, sign, same = (
+            [found.row_marginal, found.column_marginal],
+            float(np.sign(found.values[0])),
+            found.symmetric,
+        )
+    else:
+        masses = [np.maximum(part, 0.0) for part in found.marginal]
+        raws = [
+            np.where(mass > 0, part / np.where(mass > 0, mass, 1.0), 0.0)
+            for part, mass in zip(found.delta, masses, strict=True)
+        ]
+        sign, same = 1.0, found.delta[0] is found.delta[1]
+    masses = [mass / mass.sum() for mass in masses]
+    if same:
+        lift = np.clip(raws[0], *interval(raws[0], masses[0], even=sign < 0))
+        return rank_two((masses[0], masses[0]), (lift, lift), sign or 1.0)
+    lifts = [np.clip(raw, *ends) for raw, ends in zip(raws, _two_intervals(raws, masses), strict=True)]
+    return rank_two((masses[0], masses[1]), (lifts[0], lifts[1]), 1.0)
 
 
 def interval(raw: Floats, mass: Floats, *, even: bool = False) -> tuple[float, float]:
