@@ -27,8 +27,9 @@ from tacit.models import (
     LatentClassClassifier,
     LatentClassImputer,
     MixtureFractions,
+    PairMatrix,
 )
-from tacit.simulate import binary_factors, crowd
+from tacit.simulate import binary_factors, crowd, pairs
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -79,6 +80,13 @@ def genotypes():
     return pd.DataFrame(counts, columns=[f"rs{n}" for n in range(150)])
 
 
+def word_pairs():
+    """One row per pair of words with its count."""
+    counts = pairs(60, 1500, "zipf", random_state=5).counts.tocoo()
+    words = np.array([f"word{n:02d}" for n in range(60)], object)
+    return pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
+
+
 CASES = {
     "Admixture": (Admixture(2), genotypes),
     "BernoulliMixture": (BernoulliMixture(), switches),
@@ -88,6 +96,7 @@ CASES = {
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
     "LatentClassImputer": (LatentClassImputer(3), answers),
     "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
+    "PairMatrix": (PairMatrix(), word_pairs),
 }
 
 

@@ -7,6 +7,7 @@ batches. Counts above `ONE_BY_ONE` are split by their normal law, rounded; weigh
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -69,7 +70,7 @@ def _pair_keys(counts: Counts, seed: int) -> Words:
     return scramble(left[rows] + scramble(right[cols], seed + 5), seed)
 
 
-def _add_up(place: NDArray[np.intp], words: Words, size: int) -> Words:
+def _add_up(place: NDArray[Any], words: Words, size: int) -> Words:
     """Sums of words by place, modulo 2⁶⁴: exact, in any order."""
     out = np.zeros(size, np.uint64)
     low, high = words & np.uint64(0xFFFFFFFF), words >> np.uint64(32)

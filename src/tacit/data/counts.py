@@ -176,7 +176,7 @@ def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, wh
         roles["row"], roles["column"] = words[0], words[1]
         roles["count"] = roles["count"] or (words[2] if len(words) == 3 else None)
     if roles["row"] is not None and roles["column"] is not None:
-        parts = [column(frame, names[words.index(roles[role])]) for role in ("row", "column")]
+        parts = [column(frame, names[words.index(str(roles[role]))]) for role in ("row", "column")]
         count = None if roles["count"] is None else column(frame, names[words.index(roles["count"])])
         return _from_pairs(parts[0], parts[1], count, square, what)
     if columns:
@@ -234,10 +234,8 @@ def _count_column(count: Any, what: str) -> NDArray[Any]:
 
 
 def _from_matrix(data: Any, rows: Names | None, cols: Names | None, what: str) -> Counts:
-    if sp.issparse(data):
-        matrix = sp.csr_array(data, copy=False)
-    else:
-        matrix = sp.csr_array(np.asarray(data))
+    given: Any = data if sp.issparse(data) else np.asarray(data)
+    matrix: Any = sp.csr_array(given)
     if 0 in matrix.shape:
         raise DataError(f"{what} have shape {matrix.shape}; give at least one row and one column")
     n_rows, n_columns = (int(size) for size in matrix.shape)

@@ -131,7 +131,7 @@ def marginal_bins(marginal: Floats, n_pairs: float, epsilon: float, width: float
     edges.append(top)
     level = np.searchsorted(edges, marginal * size * (1 + 1e-12), side="right").astype(np.intp)
     upper = np.array([*edges, np.inf])  # e^k of each level, in units of 1/M
-    mass = np.bincount(level, weights=marginal, minlength=len(upper))
+    mass = np.asarray(np.bincount(level, weights=marginal, minlength=len(upper)), np.float64)
     number = np.bincount(level, minlength=len(upper))
     least = epsilon * np.minimum(1.0, 1 / upper)  # ε₀ e^{−k}; ε₀ below 1/M
     least[-1] = epsilon  # the heaviest bin: step 3(a)
@@ -168,7 +168,7 @@ def _phase_one(
             block = sp.csr_array(sp.diags_array(keep[0] * 1.0) @ block @ sp.diags_array(keep[1] * 1.0))
         parts = [marginal[where] for marginal, where in zip(marginals, at, strict=True)]
         scales = [np.sqrt(part) for part in parts] if heaviest else [np.ones(len(part)) for part in parts]  # (16)
-        vectors = _leading(block / counts.total, parts, scales, symmetric)
+        vectors = _leading(sp.csr_array(block / counts.total), parts, scales, symmetric)
         blocks.append((at, [scale * vector for scale, vector in zip(scales, vectors, strict=True)]))  # 3(a)iii
     if blocks:
         _stitch(matrix, blocks, deltas, symmetric)  # step 3(d)

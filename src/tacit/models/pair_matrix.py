@@ -212,9 +212,10 @@ class PairMatrix(LatentModel):
 
     def _factor(self, counts: Counts, number: int, clock: StageClock) -> Factored:
         """Start, refine: the factored matrix by the method asked for."""
-        self.n_iter_, self.converged_, self._path = 0, True, None
+        self.n_iter_, self.converged_ = 0, True
+        self._path: list[float] | None = None
         self.singular_values_ = np.zeros(number - 1)
-        self._smoothing = None
+        self._smoothing: float | None = None
         if number == 1:
             rows, columns = counts.row_sums / counts.total, counts.column_sums / counts.total
             both = (rows + columns) / 2

@@ -44,6 +44,8 @@ EDGE = 0.02
 LEAST_CHANCE = 1e-3
 """Least value of 1 ± x y in a likelihood: a pair that the corner of the interval excludes costs 7 nats, not infinitely
 many, because corners are estimates."""
+INSIDE = 0.99
+"""Separations that are cut stay this far inside their interval: no pair gets the probability zero."""
 GROUP_PSEUDO = 20.0
 """Items by which the law of a frequency level is drawn to the common law."""
 GROUP_STEPS = 20
@@ -196,9 +198,11 @@ def cut_lifts(found: ScaledSVD | Phases) -> Factored:
         sign, same = 1.0, found.delta[0] is found.delta[1]
     masses = [mass / mass.sum() for mass in masses]
     if same:
-        lift = np.clip(raws[0], *interval(raws[0], masses[0], even=sign < 0))
+        low, high = interval(raws[0], masses[0], even=sign < 0)
+        lift = np.clip(raws[0], INSIDE * low, INSIDE * high)
         return rank_two((masses[0], masses[0]), (lift, lift), sign or 1.0)
-    lifts = [np.clip(raw, *ends) for raw, ends in zip(raws, _two_intervals(raws, masses), strict=True)]
+    ends = _two_intervals(raws, masses)
+    lifts = [np.clip(raw, INSIDE * low, INSIDE * high) for raw, (low, high) in zip(raws, ends, strict=True)]
     return rank_two((masses[0], masses[1]), (lifts[0], lifts[1]), 1.0)
 
 
