@@ -1,7 +1,8 @@
 """Counts split at random into batches, every single count by a seeded hash of what its items say.
 
 The hash of an item is made of its counts and those of its partners, not of its place: permuting items permutes the
-batches. Counts above `ONE_BY_ONE` are split by their normal law, rounded; weights that are not whole likewise.
+batches (items that are alike in all of that are told apart by how many came before). Counts above `ONE_BY_ONE` are
+split by their normal law, rounded; weights that are not whole likewise.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tacit.data.counts import Counts
-from tacit.data.sampling import Words, scramble
+from tacit.data.sampling import Words, numbered_apart, scramble
 
 ONE_BY_ONE = 64
 """Larger counts are split by the normal law: the binomial's skewness is below 1 % there."""
@@ -65,8 +66,10 @@ def _pair_keys(counts: Counts, seed: int) -> Words:
             of_row if counts.symmetric else _add_up(cols, scramble(left[rows] ^ values, seed - turn), len(right))
         )
         left, right = scramble(left + of_row, seed), scramble(right + of_column, seed)
+    left = numbered_apart(left, seed)  # items that are alike still fall apart
     if counts.symmetric:
-        return scramble(left[rows] + right[cols], seed)
+        return scramble(left[rows] + left[cols], seed)
+    right = numbered_apart(right, seed)
     return scramble(left[rows] + scramble(right[cols], seed + 5), seed)
 
 

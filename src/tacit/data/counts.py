@@ -118,7 +118,7 @@ def read_counts(
     if whole and not counts.whole:
         at = counts.matrix.tocoo()
         first = int(np.flatnonzero(at.data != np.floor(at.data))[0])
-        row, col = counts.row_names[at.row[first]], counts.column_names[at.col[first]]
+        row, col = _plain(counts.row_names[at.row[first]]), _plain(counts.column_names[at.col[first]])
         raise DataError(
             f"{what} hold {at.data[first]:g} for the pair {row!r}, {col!r}, and a count is a whole number; "
             "give the counts themselves, not shares or averages of them"
@@ -259,7 +259,7 @@ def _checked_values(matrix: Any, rows: Names, cols: Names, what: str) -> sp.csr_
     if len(values) and (values.min() < 0 or values.max() > LARGEST_COUNT):
         coo = matrix.tocoo()
         first = int(np.flatnonzero((coo.data < 0) | (coo.data > LARGEST_COUNT))[0])
-        row, col = rows[coo.row[first]], cols[coo.col[first]]
+        row, col = _plain(rows[coo.row[first]]), _plain(cols[coo.col[first]])
         kind = "a negative count" if coo.data[first] < 0 else "a count beyond 2^53"
         raise DataError(
             f"{what} hold {coo.data[first]:g} for the pair {row!r}, {col!r}, {kind}; "
@@ -310,6 +310,10 @@ def _like(names: Names, both: Names) -> Names:
     if len(both) and isinstance(both[0], str) and len(names) and not isinstance(names[0], str):
         return np.array([str(name) for name in names.tolist()], object)
     return names
+
+
+def _plain(name: Any) -> Any:
+    return name.item() if isinstance(name, np.generic) else name
 
 
 def _words(array: Any) -> bool:

@@ -166,8 +166,8 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
     if len(values) and agreement < AGREE:
         examiner.doubt(
             "caution",
-            f"Halves of the counts agree little on the weakest component (cosine {agreement:.2f}; gain {gain:.1f} over the "
-            f"threshold of {ratio:.1f} pairs an item): much of its direction is noise; count more pairs.",
+            f"Halves of the counts agree little on the weakest component (cosine {agreement:.2f}; gain {gain:.1f} over "
+            f"the threshold of {ratio:.1f} pairs an item): much of its direction is noise; count more pairs.",
         )
 
 
@@ -190,7 +190,7 @@ def _examine_paper(examiner: Examiner, evidence: PairEvidence, ratio: float) -> 
     if condition > LARGE_CONDITION:
         examiner.doubt(
             "caution",
-            f"The two kinds of items barely differ (condition {condition:.0f} of the anchor matrix, ‖Δ‖₁ = {size:.3f}): "
+            f"The two kinds of items barely differ (condition {condition:.0f} of the anchor matrix, ‖Δ‖₁ {size:.3f}); "
             "Phase II's guarantee, and any split into kinds, multiplies the noise by that.",
         )
 

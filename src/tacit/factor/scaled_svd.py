@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
+from tacit.engine.blas import one_blas_thread
 from tacit.errors import NotIdentifiableError
 
 Floats = NDArray[np.float64]
@@ -93,11 +94,12 @@ def scaled_svd(
     left_root, right_root = (_inverse_root(scale) for scale in (row_scale, column_scale))
     scaled = _rescaled(matrix, left_root / total, right_root)
     offs = (left_root * rows, right_root * cols) if centred else None
-    if symmetric:
-        values, left = _eigenpairs(scaled, offs, rank, tol)
-        right = left
-    else:
-        values, left, right = _singular(scaled, offs, rank, tol)
+    with one_blas_thread():
+        if symmetric:
+            values, left = _eigenpairs(scaled, offs, rank, tol)
+            right = left
+        else:
+            values, left, right = _singular(scaled, offs, rank, tol)
     return ScaledSVD(values, left, right, rows, cols, row_scale, column_scale, centred, bool(symmetric))
 
 

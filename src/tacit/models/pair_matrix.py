@@ -182,8 +182,8 @@ class PairMatrix(LatentModel):
         if not counts.same_items:
             if self.symmetric is True:
                 raise DataError(
-                    f"symmetric=True, and the counts have {counts.shape[0]} row and {counts.shape[1]} column items that "
-                    "are not the same; give a square matrix, or symmetric=False"
+                    f"symmetric=True, and the counts have {counts.shape[0]} row and {counts.shape[1]} column items "
+                    "that are not the same; give a square matrix, or symmetric=False"
                 )
             return False, None
         look = examine_symmetry(counts)
@@ -218,8 +218,9 @@ class PairMatrix(LatentModel):
         self._smoothing: float | None = None
         if number == 1:
             rows, columns = counts.row_sums / counts.total, counts.column_sums / counts.total
-            both = (rows + columns) / 2
-            return independent(both, both) if self.symmetric_ else independent(rows, columns)
+            if self.symmetric_:
+                rows = columns = (rows + columns) / 2
+            return independent(rows, columns)
         if self.method == "paper":
             return self._by_paper(counts, clock)
         regularise = {"auto": 1.0, "svd": np.inf, "scaled-svd": 0.0}[self.method]

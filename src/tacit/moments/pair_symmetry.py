@@ -1,8 +1,8 @@
 """Do ordered pairs look as if their order did not matter?
 
-Under B = Bᵀ each of the n = n_ij + n_ji counts of a pair falls to either order like a fair coin. Two sums of squares say
-whether they did: pair by pair (Bowker 1948), which needs pairs seen twice, and item by item (row sum against column sum,
-Stuart 1955), which sees what single counts add up to. Each term has mean 1 and variance 2 − 2/n exactly.
+Under B = Bᵀ each of the n = n_ij + n_ji counts of a pair falls to either order like a fair coin. Two sums of squares
+say whether they did: pair by pair (Bowker 1948), which needs pairs seen twice, and item by item (row sum against
+column sum, Stuart 1955), which sees what single counts add up to. Each term has mean 1 and variance 2 − 2/n exactly.
 """
 
 from __future__ import annotations

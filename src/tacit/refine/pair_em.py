@@ -4,9 +4,9 @@ Model     a pair draws two causes from W, then its row item from D_L and its col
           D_L = D_R and W = Wᵀ (an aspect model: Hofmann 1999; Arora et al. 2012 call D the dictionary)
 Needs     a start that is not symmetric in the causes (`factor.vertices.pair_model`)
 Promises  the objective, log-likelihood plus the logarithm of the prior, never falls
-Differs   from Huang et al. 2018, whose Phase II is one linear step for two causes: for K sets it adds nothing before EM.
-          `smoothing` pseudo-counts a cause, spread like the marginal, keep a rare item from belonging to one cause because
-          it was seen twice
+Differs   from Huang et al. 2018, whose Phase II is one linear step for two causes: for K sets it adds nothing before
+          EM. `smoothing` pseudo-counts a cause, spread like the marginal, keep a rare item from belonging to one cause
+          because it was seen twice
 
 Symbols   paper   here     shape        meaning
           B_N     rows     (M, M')      counts
