@@ -28,6 +28,7 @@ from tacit.data.frames import as_frame, column, find_column
 from tacit.data.named_matrix import read_named_matrix
 from tacit.data.names import Names, encode, match, to_arrow
 from tacit.errors import DataError, DataWarning
+from tacit.kernels.pair_rows import PairRows
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, str] | None
@@ -79,6 +80,16 @@ class Counts:
     @cached_property
     def column_sums(self) -> Floats:
         return self.row_sums if self.symmetric else np.asarray(self.matrix.sum(axis=0), np.float64).reshape(-1)
+
+    @cached_property
+    def rows(self) -> PairRows:
+        """As the kernels read them, row by row."""
+        return PairRows.of(self.matrix)
+
+    @cached_property
+    def columns(self) -> PairRows:
+        """The same column by column: the rows of the transpose."""
+        return self.rows if self.symmetric else PairRows.of(sp.csr_array(self.matrix.T))
 
     @property
     def same_items(self) -> bool:

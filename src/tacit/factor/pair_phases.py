@@ -25,6 +25,7 @@ Symbols   paper        here            shape    meaning
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ Levels = NDArray[np.intp]
 
 EPSILON = 0.05
 """ε₀: .02 to .1 serve alike on the simulated models; smaller leaves more to the bins, larger sets more items to 0."""
-BIN_WIDTH = float(np.e)
+BIN_WIDTH = math.e
 """Ratio of a bin's ends, e in the paper."""
 TAU = 1.0
 """(9); with τ = 0 the regularisation takes rows away that belong, and harms."""

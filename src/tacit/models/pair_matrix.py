@@ -21,7 +21,7 @@ from tacit.factor.pair_matrix import Factored, decompose, independent, rank_two
 from tacit.factor.pair_phases import BIN_WIDTH, EPSILON, TAU, pair_phases
 from tacit.factor.scaled_svd import ScaledSVD, scaled_svd
 from tacit.factor.vertices import PairModel, pair_model
-from tacit.kernels.pair_rows import PairRows, pair_ratios
+from tacit.kernels.pair_rows import pair_ratios
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
 from tacit.models.pair_file import pair_state, restore_pairs
@@ -186,8 +186,10 @@ class PairMatrix(LatentModel):
                     "that are not the same; give a square matrix, or symmetric=False"
                 )
             return False, None
+        if self.symmetric != "auto":  # said, not asked: the report looks
+            return bool(self.symmetric), None
         look = examine_symmetry(counts)
-        return (look.holds if self.symmetric == "auto" else bool(self.symmetric)), look
+        return look.holds, look
 
     def _choose(self, counts: Counts) -> int:
         self._test = structure_test(counts, symmetric=self.symmetric_, seed=self._seed())
@@ -278,11 +280,9 @@ class PairMatrix(LatentModel):
         self.items_, self.column_items_ = counts.row_names, counts.column_names
         self.n_features_in_ = counts.shape[1]
         self.item_counts_ = counts.row_sums
-        rows, columns = PairRows.of(counts.matrix), factored.right
-        _, value = pair_ratios(
-            rows, np.ascontiguousarray(factored.left), np.ascontiguousarray(columns), floor=LEAST_PROBABILITY,
-            threads=resolve_jobs(self.n_jobs),
-        )  # fmt: skip
+        left, right = np.ascontiguousarray(factored.left), np.ascontiguousarray(factored.right)
+        threads = resolve_jobs(self.n_jobs)
+        _, value = pair_ratios(counts.rows, left, right, floor=LEAST_PROBABILITY, threads=threads)
         self.log_likelihood_ = float(value.sum()) / (2 if counts.symmetric else 1)
         if self._path is None:
             self.objective_, self._path = self.log_likelihood_, [self.log_likelihood_]
@@ -325,7 +325,8 @@ class PairMatrix(LatentModel):
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
             evidence = PairEvidence(
-                self._counts, self._factored, symmetric=self.symmetric_, symmetry=self._symmetry,
+                self._counts, self._factored, symmetric=self.symmetric_,
+                symmetry=self._symmetry or (examine_symmetry(self._counts) if self.symmetric_ else None),
                 converged=self.converged_, test=self._test, epsilon=self.epsilon, bin_width=self.bin_width,
                 tau=self.tau, seed=self._seed(),
             )  # fmt: skip

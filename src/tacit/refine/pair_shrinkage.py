@@ -22,7 +22,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.counts import Counts
@@ -37,8 +36,8 @@ Floats = NDArray[np.float64]
 
 ROUNDS = 3
 """Times every item is weighed anew by its partners' means; a fourth moves B by less than .01 on simulated models."""
-POINTS, LEVELS = 41, 33
-"""Grid points of x, and levels at which partners are tallied (linear in between)."""
+POINTS, COARSE, LEVELS = 41, 21, 33
+"""Grid points of x in the last round and before it, and levels at which partners are tallied (linear in between)."""
 EDGE = 0.02
 """Share of the counts at either end that the interval of x, before it is stretched to its bound, may leave outside."""
 LEAST_CHANCE = 1e-3
@@ -72,9 +71,7 @@ def shrink_pairs(
     counts: Counts, decomposed: ScaledSVD, *, max_iter: int = 200, tol: float = 1e-6, threads: int = 1
 ) -> Shrunk:
     """Marginals and lifts of a centred decomposition with one vector, shrunk."""
-    rows = PairRows.of(counts.matrix)
-    turned = rows if counts.symmetric else PairRows.of(sp.csr_array(counts.matrix.T))
-    problem = _Problem(counts, rows, turned, decomposed, threads, max_iter, tol)
+    problem = _Problem(counts, counts.rows, counts.columns, decomposed, threads, max_iter, tol)
     return problem.symmetric() if decomposed.symmetric else problem.asymmetric()
 
 
@@ -106,7 +103,8 @@ class _Problem:
                 tally += self._tally(self.turned, side, side, sign)[0]
             scale = anchor_scale(moments / self.counts.total, side, marginal, sign)
             partner = Side(scale * side.mean, side.var, scale * low, scale * high)
-            lift, var, refined = self._weigh(tally, seen, partner, float(marginal @ partner.mean), sign, side)
+            last = turn == ROUNDS - 1
+            lift, var, refined = self._weigh(tally, seen, partner, float(marginal @ partner.mean), sign, side, last)
             # the two halves of the step pull in turn: the mean of both is where they meet
             lift = lift if turn == 0 else (lift + side.mean) / 2
             side = replace(side, mean=lift, var=var)
@@ -123,12 +121,12 @@ class _Problem:
         intervals = _two_intervals(raws, masses)
         sides = [_start(raws[s], masses[s], seen[s], *intervals[s]) for s in (0, 1)]
         refined = None
-        for _ in range(ROUNDS):
+        for turn in range(ROUNDS):
             for s in (1, 0):
                 own, partner = sides[s], sides[1 - s]
                 tally, _moments = self._tally(tallied[s], own, partner, 1.0)
                 mean = float(marginals[1 - s] @ partner.mean)
-                lift, var, refined = self._weigh(tally, seen[s], partner, mean, 1.0, own)
+                lift, var, refined = self._weigh(tally, seen[s], partner, mean, 1.0, own, turn == ROUNDS - 1)
                 sides[s] = replace(own, mean=lift, var=var)
         assert refined is not None
         return Shrunk(marginals[0], marginals[1], sides[0].mean, sides[1].mean, 1.0, refined)
@@ -137,13 +135,16 @@ class _Problem:
         return pair_levels(rows, own, partner, levels=LEVELS, sign=sign, least=LEAST_CHANCE, threads=self.threads)
 
     def _weigh(
-        self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, own: Side
+        self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, own: Side, last: bool
     ) -> tuple[Floats, Floats, Refined[Floats, MixingSums]]:
-        """Posterior mean and variance of every item's x: the law of all first, then one per level of frequency."""
-        grid = np.linspace(own.low, own.high, POINTS)
+        """Posterior mean and variance of every item's x: under the law of all, and at last under one per frequency."""
+        grid = np.linspace(own.low, own.high, POINTS if last else COARSE)
         cells = int(seen.sum())
         value = self._row_likelihood(tally, seen, partner, partner_mean, sign, grid)
-        common = climb(MixingSteps(value, n_cells=cells), even_law(POINTS), max_iter=self.max_iter, tol=self.tol)
+        whole = MixingSteps(value, n_cells=cells)
+        common = climb(whole, even_law(len(grid)), max_iter=self.max_iter, tol=self.tol)
+        if not last:
+            return *whole.posterior_moments(common.params, grid), common
         mean, var = np.empty(len(seen)), np.empty(len(seen))
         for group, points in _frequency_groups(seen, own):
             fine, law, part = grid, common.params, value[group]
