@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
+from tacit.data.numbers import as_numbers
 from tacit.data.sampling import numbered_apart, scramble
 from tacit.errors import DataError, DataWarning
 
@@ -62,7 +61,8 @@ def read_matrix(data: Any) -> Matrix:
         names: tuple[str | int, ...] = tuple(range(values.shape[1]))
     else:
         names = tuple(frame.columns)
-        columns = [_numbers(column(frame, name), name) for name in names]
+        advice = "leave it out, or give --id {} if it names the rows"
+        columns = [as_numbers(column(frame, name), f"feature {name!r}", advice.format(name)) for name in names]
         values = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     if values.shape[1] == 0:
         raise DataError("the data has no features; give at least one column of numbers")
@@ -75,20 +75,6 @@ def read_matrix(data: Any) -> Matrix:
             "leave these rows out or fill the gaps first"
         )
     return Matrix(np.ascontiguousarray(values), names)
-
-
-def _numbers(array: Any, name: Any) -> Floats:
-    """One column as numbers; gaps become NaN."""
-    if isinstance(array.type, pa.DictionaryType):
-        array = array.cast(array.type.value_type)
-    try:
-        numbers = array.cast(pa.float64(), safe=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(
-            f"feature {name!r} holds {str(array.type)!r} values that are not numbers; leave it out, or give --id "
-            f"{name} if it names the rows"
-        ) from None
-    return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
 
 
 def varying_features(matrix: Matrix) -> NDArray[np.bool_]:
