@@ -106,3 +106,20 @@ def test_features_that_never_change_keep_their_value(tmp_path):
     for fitted in (model, load(tmp_path / "model.tacit")):
         assert (fitted.inverse_transform([[1, 0]])[:, 6] == 7.5).all()
         assert (np.asarray(fitted.sample(5)["6"]) == 7.5).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_switch_on_in_half_a_percent_of_many_rows_is_found(seed):
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(4, 12))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    h = rng.random((20_000, 4)) < np.r_[0.005, rng.uniform(0.15, 0.45, 3)]
+    model = BinaryFactors(4).fit(h @ W + 0.2 * rng.normal(size=(20_000, 12)))
+    error = ((W[:, None] - model.components_) ** 2).sum(axis=2).min(axis=1)
+    assert error.max() < 0.05
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_units_beyond_the_numbers_of_a_computer_are_refused(unit):
+    with pytest.raises(DataError, match="give other units"):
+        BinaryFactors(2).fit(unit * binary_factors(50, m=5, d=2, random_state=0).X)

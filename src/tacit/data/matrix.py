@@ -20,6 +20,8 @@ from tacit.errors import DataError, DataWarning
 
 Floats = NDArray[np.float64]
 
+SMALLEST, LARGEST = 1e-90, 1e90
+"""Third moments of larger values overflow, those of smaller ones vanish."""
 SHOWN = 5
 """Names a message lists at most."""
 
@@ -74,6 +76,9 @@ def read_matrix(data: Any) -> Matrix:
             f"feature {names[at]!r} holds {what} in row {row + 1}, {int(bad.sum())} such cells in all; "
             "leave these rows out or fill the gaps first"
         )
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest and not SMALLEST < largest < LARGEST:
+        raise DataError(f"the largest value is {largest:g}, whose powers no computer number holds; give other units")
     return Matrix(np.ascontiguousarray(values), names)
 
 

@@ -154,7 +154,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             with clock.stage("refine"):
                 refined = self._polish(matrix.values, params)
                 if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
-                    refined, told = settle_baseline(matrix.values, refined, max_iter=self.max_iter, tol=self.tol)
+                    refined, told = settle_baseline(
+                        matrix.values, refined, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM")
+                    )
                     notes += [told] if told else []
         self._clock, self._seen, self._hashes = clock, seen, hashes
         self._keep(matrix, start, refined, count, notes)
