@@ -22,7 +22,7 @@ from tacit.factor.pair_phases import BIN_WIDTH, EPSILON, TAU, pair_phases
 from tacit.factor.scaled_svd import ScaledSVD, scaled_svd
 from tacit.factor.vertices import PairModel, pair_model
 from tacit.kernels.pair_rows import pair_ratios
-from tacit.models.base import LatentModel, seed_of
+from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock, make_report
 from tacit.models.pair_file import pair_state, restore_pairs
 from tacit.models.probability_matrix import ProbabilityMatrix
@@ -97,6 +97,7 @@ class PairMatrix(LatentModel):
     """
 
     _model_name = "PairMatrix"
+    _for_report = ("_counts", "_clock", "_phases", "_test")
 
     def __init__(
         self,
@@ -164,7 +165,7 @@ class PairMatrix(LatentModel):
         return self
 
     def _check(self) -> None:
-        self._check_engine()
+        self._check_settings()
         if self.method not in get_args(Method):
             raise DataError(f"method={self.method!r}; give one of {', '.join(map(repr, get_args(Method)))}")
         if self.symmetric not in (True, False, "auto"):
@@ -204,7 +205,7 @@ class PairMatrix(LatentModel):
         return self._test.chosen
 
     def _check_number(self, number: int, counts: Counts) -> None:
-        if not isinstance(number, int | np.integer) or not 1 <= number <= min(counts.shape):
+        if not 1 <= number <= min(counts.shape):
             raise NotIdentifiableError(
                 f"n_components={number} of counts of {counts.shape[0]} × {counts.shape[1]} items; give a whole number "
                 f"from 1 to {min(counts.shape)}"
@@ -332,17 +333,6 @@ class PairMatrix(LatentModel):
             )  # fmt: skip
             examination = examine_pairs(evidence)
         return make_report(examination, self._notes, self._clock)
-
-    def _seed(self) -> int:
-        return seed_of(self.random_state)
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_counts"):  # the report travels, so that the counts need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_counts", "_clock", "_phases", "_test"):
-            state.pop(name, None)
-        return state
 
     # --------------------------------------------------------- model file
 
