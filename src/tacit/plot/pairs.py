@@ -39,11 +39,11 @@ def plot_items(
         raise DataError(f"a {type(model).__name__} has no embeddings of items; give a PairMatrix")
     check_is_fitted(model)
     rank = len(model.components_)
-    wanted = (0,) if rank == 1 else components
+    wanted: list[int] = [0] if rank == 1 else list(components)
     if rank < 1 or max(wanted) >= rank or min(wanted) < 0:
         raise DataError(f"components {components} of a model with {rank} embeddings; give two from 0 to {rank - 1}")
     x = model.components_[wanted[0]]
-    y = np.log10(np.maximum(model.marginal_, 1e-300)) if rank == 1 else model.components_[wanted[1]]
+    y = np.log10(np.maximum(model.marginal_, 1e-300)) if rank == 1 else model.components_[wanted[-1]]
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -55,7 +55,7 @@ def plot_items(
         ax.annotate(str(model.items_[at]), (x[at], y[at]), fontsize=7, ha="center", va="center")
     ax.axvline(0, color="grey", linewidth=0.5)
     ax.set_xlabel(f"component {wanted[0] + 1}")
-    ax.set_ylabel("log₁₀ of the marginal" if rank == 1 else f"component {wanted[1] + 1}")
+    ax.set_ylabel("log₁₀ of the marginal" if rank == 1 else f"component {wanted[-1] + 1}")
     if rank > 1:
         ax.axhline(0, color="grey", linewidth=0.5)
     return ax
