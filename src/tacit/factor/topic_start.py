@@ -5,7 +5,9 @@ Paper     Huang, Kakade, Kong & Valiant 2018, step 3(a) of Algorithm 1 with one 
 Needs     documents with two tokens at least; for every topic a group of words nearly its own; K at most the rank
 Promises  with exact pair frequencies and one pure group of words per topic, the topics exactly
 Differs   the pair matrix is applied, never formed: two passes over the documents' cells for each of ARPACK's vectors;
-          a share `BLEND` of the marginal is mixed in, since EM cannot lift a probability from zero
+          memberships are barycentric coordinates cut at zero, not the nearest point of the simplex: as good a start
+          for EM, at a hundredth of the time for forty topics; a share `BLEND` of the marginal is mixed in, since EM
+          cannot lift a probability from zero
 
 Symbols   paper   here          shape      meaning
           B_N/N   pairs         (M, M)     frequencies of word pairs inside documents
@@ -21,7 +23,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from tacit.errors import NotIdentifiableError
 from tacit.factor.scaled_svd import DENSE_BELOW, ScaledSVD, start_vector
-from tacit.factor.vertices import find_vertices
+from tacit.factor.spa import successive_projection
+from tacit.factor.vertices import CENTRES, weighted_centres
 from tacit.moments.word_pairs import WordPairs
 
 Floats = NDArray[np.float64]
@@ -70,8 +73,16 @@ def _found(values: Floats, vectors: Floats, marginal: Floats, scale: Floats) -> 
 
 def first_topics(spectrum: ScaledSVD, n_topics: int) -> Floats:
     """Topics (M, K) from the first K − 1 vectors of a spectrum."""
-    points, _ = spectrum.embedding()
-    root = np.sqrt(np.maximum(spectrum.values[: n_topics - 1], 0.0))
-    found = find_vertices(points[:, : n_topics - 1] * root, spectrum.row_marginal)
-    topics = (1 - BLEND) * found.dictionary + BLEND * spectrum.row_marginal[:, None]
+    marginal = spectrum.row_marginal
+    points = spectrum.embedding()[0][:, : n_topics - 1] * np.sqrt(np.maximum(spectrum.values[: n_topics - 1], 0.0))
+    lifted = np.column_stack([np.ones(len(points)), points])
+    centres = weighted_centres(points, marginal, CENTRES * n_topics) if n_topics > 1 else points[:1]
+    corners = np.column_stack([np.ones(len(centres)), centres])
+    chosen = successive_projection(corners.T, n_topics)
+    inside = lifted @ np.linalg.pinv(corners[chosen])  # P(topic | word) where the corners are pure
+    joint = np.maximum(inside, 0.0) * marginal[:, None]
+    sums = joint.sum(axis=0)
+    topics = np.tile(marginal[:, None], (1, n_topics))  # fewer corners than topics: the marginal fills the places
+    alive = np.flatnonzero(sums > 0)
+    topics[:, alive] = (1 - BLEND) * joint[:, alive] / sums[alive] + BLEND * marginal[:, None]
     return np.asarray(topics / topics.sum(axis=0))

@@ -61,11 +61,8 @@ class WordPairs:
         return np.asarray(self.turned @ (self.scale[:, None] * through) - self.diagonal[:, None] * vectors)
 
     def forms(self, vectors: Floats) -> Floats:
-        """vᵀ C_d u of every document (D, k, k) for the columns of `vectors` (M, k)."""
-        scores, k = self.matrix @ vectors, vectors.shape[1]
-        squares = self.matrix @ (vectors[:, :, None] * vectors[:, None, :]).reshape(-1, k * k)
-        crossed = (scores[:, :, None] * scores[:, None, :]).reshape(-1, k * k) - squares
-        return np.asarray((crossed * self.scale[:, None]).reshape(-1, k, k))
+        """vᵀ C_d v of every document (D, k) for the columns of `vectors` (M, k)."""
+        return np.asarray(((self.matrix @ vectors) ** 2 - self.matrix @ vectors**2) * self.scale[:, None])
 
 
 def pair_counts(documents: Documents) -> Counts:
