@@ -20,6 +20,7 @@ _MODELS = (
     "LatentClassClassifier",
     "LatentClassImputer",
     "MixtureFractions",
+    "TopicModel",
     "load",
 )
 _WHERE = dict.fromkeys(_MODELS, "tacit.models")
@@ -34,6 +35,7 @@ __all__ = [
     "LatentClassClassifier",
     "LatentClassImputer",
     "MixtureFractions",
+    "TopicModel",
     "__version__",
     "load",
 ]
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         LatentClassClassifier,
         LatentClassImputer,
         MixtureFractions,
+        TopicModel,
         load,
     )
 

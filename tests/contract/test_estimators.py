@@ -27,8 +27,9 @@ from tacit.models import (
     LatentClassClassifier,
     LatentClassImputer,
     MixtureFractions,
+    TopicModel,
 )
-from tacit.simulate import binary_factors, crowd
+from tacit.simulate import binary_factors, crowd, topic_documents
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -79,6 +80,15 @@ def genotypes():
     return pd.DataFrame(counts, columns=[f"rs{n}" for n in range(150)])
 
 
+def texts():
+    """Documents of three topics as a long frame, one of them without a known word's count."""
+    counts = topic_documents(150, 60, 3, length=30, random_state=5).counts.tocoo()
+    columns = {"document": counts.row, "word": [f"w{n}" for n in counts.col], "count": counts.data.astype(float)}
+    frame = pd.DataFrame(columns)
+    frame.loc[7, "count"] = np.nan
+    return frame
+
+
 CASES = {
     "Admixture": (Admixture(2), genotypes),
     "BernoulliMixture": (BernoulliMixture(), switches),
@@ -88,6 +98,7 @@ CASES = {
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
     "LatentClassImputer": (LatentClassImputer(3), answers),
     "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
+    "TopicModel": (TopicModel(3, tol=1e-7), texts),
 }
 
 
@@ -99,6 +110,7 @@ CASES = {
         LatentClass(),
         LatentClassClassifier(),
         LatentClassImputer(),
+        TopicModel(),
     ]
 )
 def test_scikit_learn_contract(estimator, check):

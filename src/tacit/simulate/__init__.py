@@ -14,12 +14,14 @@ from tacit.simulate.crowds import (
     specialist_crowd,
 )
 from tacit.simulate.switches import SwitchedRows, binary_factors
+from tacit.simulate.topics import TopicDocuments, topic_documents
 
 __all__ = [
     "AdmixedGenotypes",
     "BinaryRows",
     "Crowd",
     "SwitchedRows",
+    "TopicDocuments",
     "admixture",
     "bernoulli_mixture",
     "binary_factors",
@@ -29,4 +31,5 @@ __all__ = [
     "draw_labels",
     "draw_truth",
     "specialist_crowd",
+    "topic_documents",
 ]
