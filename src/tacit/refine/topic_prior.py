@@ -7,6 +7,7 @@ of pseudo-counts per word; of every document left out half of the tokens give it
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +21,9 @@ from tacit.refine.topics import TopicPrior, TopicSteps, shares_of
 
 Floats = NDArray[np.float64]
 
-OF_SHARES = (0.03, 0.1, 0.3, 1.0)
-OF_WORDS = (0.05, 0.2, 0.6, 1.5)
-"""Pseudo-counts that are tried: per topic of a document, and per word of a topic on average."""
+OF_SHARES = (0.03, 0.1, 0.3, 1.0, 3.0)
+OF_WORDS = (0.05, 0.2, 0.6, 1.5, 4.0, 10.0)
+"""Pseudo-counts that are tried, from `DEFAULT` up or down: per topic of a document, per word of a topic on average."""
 DEFAULT = (0.1, 0.2)
 """Where too few documents can be left out."""
 HELD_OUT, FEWEST = 0.2, 50
@@ -64,21 +65,38 @@ def choose_prior(documents: Documents, topics: Floats, seed: int, n_jobs: int | 
         return PriorChoice(*DEFAULT, {})
     fitted, other = left_out(documents, seed)
     scores: dict[str, float] = {}
-    best, found = -np.inf, (DEFAULT[1], topics)
-    for words in OF_WORDS:
+    fits: dict[float, Floats] = {}
+
+    def with_words(words: float) -> float:
         steps = TopicSteps.of(fitted, TopicPrior.of(fitted, n_topics, DEFAULT[0], words), n_jobs)
-        tried = em(steps, begin(steps, topics), max_iter=PASSES, tol=1e-4, accelerate=True).params.topics
-        scores[f"words {words:g}"] = score = _mean(other, tried, DEFAULT[0], seed, n_jobs)
-        if score <= best:  # one hump: past its top nothing better comes
+        fits[words] = em(steps, begin(steps, topics), max_iter=PASSES, tol=1e-4, accelerate=True).params.topics
+        scores[f"words {words:g}"] = _mean(other, fits[words], DEFAULT[0], seed, n_jobs)
+        return scores[f"words {words:g}"]
+
+    words = best_near(OF_WORDS, DEFAULT[1], with_words)
+
+    def with_shares(shares: float) -> float:
+        scores[f"shares {shares:g}"] = _mean(other, fits[words], shares, seed, n_jobs)
+        return scores[f"shares {shares:g}"]
+
+    return PriorChoice(best_near(OF_SHARES, DEFAULT[0], with_shares), words, scores)
+
+
+def best_near(grid: Sequence[float], start: float, score: Callable[[float], float]) -> float:
+    """The best of a grid by climbing from `start`: up while it gains, else down."""
+    at = grid.index(start)
+    best, chosen = score(start), start
+    for way in (1, -1):
+        place = at + way
+        while 0 <= place < len(grid):
+            value = score(grid[place])
+            if value <= best:
+                break
+            best, chosen = value, grid[place]
+            place += way
+        if chosen != start:
             break
-        best, found = score, (words, tried)
-    best, shares = -np.inf, DEFAULT[0]
-    for candidate in OF_SHARES:
-        scores[f"shares {candidate:g}"] = score = _mean(other, found[1], candidate, seed, n_jobs)
-        if score <= best:
-            break
-        best, shares = score, candidate
-    return PriorChoice(shares, found[0], scores)
+    return chosen
 
 
 def _mean(other: Documents, topics: Floats, a: float, seed: int, n_jobs: int | None) -> float:
