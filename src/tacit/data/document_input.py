@@ -17,16 +17,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from tacit.data.counts import LARGEST_COUNT, Counts
 from tacit.data.documents import Documents
 from tacit.data.frames import as_frame, column, find_column
 from tacit.data.named_matrix import read_named_matrix
 from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.numbers import as_numbers
 from tacit.errors import DataError, DataWarning
 
 ALIASES = {
@@ -80,6 +78,13 @@ def match_words(documents: Documents, words: Names) -> Documents:
     shape = (documents.n_documents, len(words))
     known = sp.coo_array((cells.data[keep], (cells.row[keep], place[cells.col[keep]])), shape=shape)
     return Documents(_tidy(sp.csr_array(known)), documents.names, words)
+
+
+def rename_words(documents: Documents, words: Sequence[str], what: str) -> Documents:
+    """The same documents under names of words, one per column, in order."""
+    if len(words) != documents.n_words:
+        raise DataError(f"{what} names {len(words)} words, and the documents have {documents.n_words}; give one a column")
+    return _from_matrix(documents.matrix, documents.names, np.array([*words, None], object)[:-1])
 
 
 def _read(data: Any, columns: Columns) -> Documents:
@@ -150,24 +155,13 @@ def _from_long(frame: Any, columns: Columns) -> Documents:
     parts = {role: column(frame, frame.columns[names.index(name)]) for role, name in found.items() if name is not None}
     rows, documents = encode(parts["document"], "document", sort=False)
     cols, words = encode(parts["word"], "word")
-    counts = np.ones(len(rows)) if "count" not in parts else _numbers(parts["count"])
+    counts = np.ones(len(rows)) if "count" not in parts else as_numbers(to_arrow(parts["count"], "count"), "the column of counts", "give how often each word occurs")
     named = (rows >= 0) & (cols >= 0) & ~np.isnan(counts)
     _tell(int((~named).sum()), "rows lack a document, a word or a count, and were left out")
     if not named.any():
         raise DataError("no row of the frame has a document, a word and a count; give at least one")
     matrix = sp.coo_array((counts[named], (rows[named], cols[named])), shape=(len(documents), len(words)))
     return _from_matrix(matrix.tocsr(), documents, words)
-
-
-def _numbers(array: Any) -> NDArray[np.float64]:
-    array = to_arrow(array, "count")
-    try:
-        if pa.types.is_boolean(array.type):
-            array = array.cast(pa.int8())
-        filled = pc.fill_null(array.cast(pa.float64()), float("nan"))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError("the column of counts holds something that is no number; give numbers") from None
-    return np.asarray(filled.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None) -> Documents:

@@ -22,7 +22,7 @@ from tacit.diagnose.topics import examine_topics
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.topic_start import first_topics, word_spectrum
-from tacit.models.base import LatentModel, seed_of
+from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock, make_report
 from tacit.models.given_topics import given_topics
 from tacit.models.topic_file import restore_topics, topic_state
@@ -94,6 +94,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     """
 
     _model_name = "TopicModel"
+    _for_report = ("_documents", "_clock")
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn topics from documents (any form that `tacit.data.document_input` reads); `y` is not used."""
-        self._check_engine()
+        self._check_settings()
         self._check_options()
         clock = StageClock()
         with one_blas_thread():
@@ -272,7 +273,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         documents = self._read(X, reset=False)
         with one_blas_thread():
             topics = np.ascontiguousarray(self.topics_.T)
-            return completion(documents, topics, self.pseudo_shares_, HALVES_SEED, self.n_jobs)
+            return completion(documents, topics, self.pseudo_shares_, HALVES_SEED, self.n_jobs)[0]
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean over documents of `score_samples`: document completion, the larger the better."""
@@ -384,23 +385,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
                 f"smoothing={smoothing!r}; give 'auto', or two positive pseudo-counts: per topic of a document, per word"
             )
 
-    def _seed(self) -> int:
-        return seed_of(self.random_state)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_documents"):  # the report travels, so that the documents need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_documents", "_clock"):
-            state.pop(name, None)
-        return state
 
     # --------------------------------------------------------- model file
 

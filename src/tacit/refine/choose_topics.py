@@ -113,17 +113,16 @@ def _by_held_out_words(documents: Documents, scores: list[float], seed: int, n_j
     fitted, other = left_out(documents, seed)
     grid = [number for number in GRID if number < min(documents.n_words, fitted.n_documents)]
     spectrum = word_spectrum(WordPairs.of(fitted), grid[-1] - 1, tol=1e-6)
-    found: dict[int, Floats] = {}
+    found: dict[int, float] = {}
     for number in grid:
         a, b = DEFAULT
         steps = TopicSteps.of(fitted, TopicPrior.of(fitted, number, a, b), n_jobs)
         start = begin(steps, first_topics(spectrum, number))
         topics = em(steps, start, max_iter=PASSES, tol=1e-4, accelerate=True).params.topics
-        found[number] = completion(other, topics, steps.prior.a, seed, n_jobs)
-        best = max(found, key=lambda one: float(found[one].sum()))
+        values, tokens = completion(other, topics, steps.prior.a, seed, n_jobs)
+        found[number] = float(values.sum() / max(tokens, 1.0))
+        best = max(found, key=lambda one: found[one])
         if len(found) > 2 and best < list(found)[-2]:  # two numbers past the best one
             break
-    sums = {number: float(values.sum()) for number, values in found.items()}
-    wanted = sums[grid[0]] + ENOUGH * (sums[best] - sums[grid[0]])
-    chosen = next(number for number in grid if sums[number] >= wanted)
-    return TopicNumber(chosen, scores, {number: value / max(other.total, 1.0) for number, value in sums.items()})
+    wanted = found[grid[0]] + ENOUGH * (found[best] - found[grid[0]])
+    return TopicNumber(next(number for number in grid if found[number] >= wanted), scores, found)

@@ -51,11 +51,13 @@ def left_out(documents: Documents, seed: int, share: float = HELD_OUT) -> tuple[
     return documents.take(np.sort(order[size:])), documents.take(np.sort(order[:size]))
 
 
-def completion(documents: Documents, topics: Floats, a: Floats, seed: int, n_jobs: int | None = None) -> Floats:
-    """Log-likelihood (D,) of half of every document's tokens given the other half."""
+def completion(
+    documents: Documents, topics: Floats, a: Floats, seed: int, n_jobs: int | None = None
+) -> tuple[Floats, float]:
+    """Log-likelihood (D,) of half of every document's tokens given the other half, and the number of tokens predicted."""
     given, hidden = documents.split(0.5, seed, apart=False)
     shares, _ = shares_of(given, topics, a, n_jobs)
-    return topic_sums(hidden.lists, topics, shares, words=False).log_likelihood
+    return topic_sums(hidden.lists, topics, shares, words=False).log_likelihood, hidden.total
 
 
 def choose_prior(documents: Documents, topics: Floats, seed: int, n_jobs: int | None = None) -> PriorChoice:
@@ -100,5 +102,5 @@ def best_near(grid: Sequence[float], start: float, score: Callable[[float], floa
 
 
 def _mean(other: Documents, topics: Floats, a: float, seed: int, n_jobs: int | None) -> float:
-    values = completion(other, topics, np.full(topics.shape[1], a), seed, n_jobs)
-    return float(values.sum() / max(other.total, 1.0))
+    values, tokens = completion(other, topics, np.full(topics.shape[1], a), seed, n_jobs)
+    return float(values.sum() / max(tokens, 1.0))
