@@ -20,6 +20,7 @@ _MODELS = (
     "LatentClassClassifier",
     "LatentClassImputer",
     "MixtureFractions",
+    "PairMatrix",
     "TopicModel",
     "load",
 )
@@ -35,6 +36,7 @@ __all__ = [
     "LatentClassClassifier",
     "LatentClassImputer",
     "MixtureFractions",
+    "PairMatrix",
     "TopicModel",
     "__version__",
     "load",
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         LatentClassClassifier,
         LatentClassImputer,
         MixtureFractions,
+        PairMatrix,
         TopicModel,
         load,
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tacit.models.latent_class_classifier import LatentClassClassifier
     from tacit.models.latent_class_imputer import LatentClassImputer
     from tacit.models.mixture_fractions import MixtureFractions
+    from tacit.models.pair_matrix import PairMatrix
     from tacit.models.topic_model import TopicModel
 
 REGISTRY = {
@@ -31,6 +32,7 @@ REGISTRY = {
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
     "LatentClassImputer": "tacit.models.latent_class_imputer",
     "MixtureFractions": "tacit.models.mixture_fractions",
+    "PairMatrix": "tacit.models.pair_matrix",
     "TopicModel": "tacit.models.topic_model",
 }
 """Estimators and their modules, imported when asked for: scikit-learn takes its time."""
@@ -45,6 +47,7 @@ __all__ = [
     "LatentClassClassifier",
     "LatentClassImputer",
     "MixtureFractions",
+    "PairMatrix",
     "TopicModel",
     "load",
 ]

@@ -13,6 +13,7 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.pairs import PairWorld, draw_pairs, pairs
 from tacit.simulate.switches import SwitchedRows, binary_factors
 from tacit.simulate.topics import TopicDocuments, topic_documents
 
@@ -20,6 +21,7 @@ __all__ = [
     "AdmixedGenotypes",
     "BinaryRows",
     "Crowd",
+    "PairWorld",
     "SwitchedRows",
     "TopicDocuments",
     "admixture",
@@ -29,7 +31,9 @@ __all__ = [
     "crowd",
     "draw_confusions",
     "draw_labels",
+    "draw_pairs",
     "draw_truth",
+    "pairs",
     "specialist_crowd",
     "topic_documents",
 ]
