@@ -18,12 +18,14 @@ Symbols   paper   here          shape      meaning
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from tacit.errors import NotIdentifiableError
 from tacit.factor.scaled_svd import DENSE_BELOW, ScaledSVD, start_vector
 from tacit.factor.spa import successive_projection
+from tacit.factor.two_topics import two_topics, weight_from_triples
 from tacit.factor.vertices import CENTRES, weighted_centres
 from tacit.moments.word_pairs import WordPairs
 
@@ -86,3 +88,13 @@ def first_topics(spectrum: ScaledSVD, n_topics: int) -> Floats:
     alive = np.flatnonzero(sums > 0)
     topics[:, alive] = (1 - BLEND) * joint[:, alive] / sums[alive] + BLEND * marginal[:, None]
     return np.asarray(topics / topics.sum(axis=0))
+
+
+def topics_by_triples(counts: sp.csr_array, spectrum: ScaledSVD) -> Floats | None:
+    """Two topics (M, 2) with the weights that triples of words ask for (Corollary 1.3); None without documents of three."""
+    marginal, value = spectrum.row_marginal, max(float(spectrum.values[0]), 0.0)
+    lift = spectrum.embedding()[0][:, 0] * np.sqrt(value)
+    weight = weight_from_triples(counts, lift)
+    if weight is None:
+        return None
+    return np.asarray((1 - BLEND) * two_topics(marginal, marginal * lift, weight).topics.T + BLEND * marginal[:, None])

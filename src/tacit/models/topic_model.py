@@ -21,7 +21,7 @@ from tacit.diagnose.report import FitReport
 from tacit.diagnose.topics import examine_topics
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor.topic_start import first_topics, word_spectrum
+from tacit.factor.topic_start import first_topics, topics_by_triples, word_spectrum
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock, make_report
 from tacit.models.given_topics import given_topics
@@ -189,7 +189,11 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             return {"given": given}
         starts, seed = {}, self._seed()
         if self.init != "random":
-            starts["spectral"] = first_topics(word_spectrum(WordPairs.of(documents), number - 1, tol=1e-6), number)
+            spectrum = word_spectrum(WordPairs.of(documents), number - 1, tol=1e-6)
+            starts["spectral"] = first_topics(spectrum, number)
+            third = topics_by_triples(documents.matrix, spectrum) if number == 2 and self.init == "auto" else None
+            if third is not None:
+                starts["third moment"] = third
         if self.init != "spectral" and number > 1:
             for at in range(self.n_init - len(starts)):
                 starts[f"random {at + 1}"] = random_topics(documents, number, seed + 1000 * at)
