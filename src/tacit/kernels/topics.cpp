@@ -14,6 +14,7 @@ namespace {
 using namespace tacit;
 
 constexpr int64_t kBlockCells = 16384;  // cells of a block of documents or words: what one thread takes at a time
+constexpr double kSmall = 1e-150;       // a product below it is taken off before it could underflow
 constexpr double kTiny = 1e-300;        // a word that no topic has: its ratio is finite, its share nothing
 
 struct Lists {                 // documents with their words, or words with their documents
@@ -108,18 +109,25 @@ TACIT_INLINE void ratios_block(const Lists &docs, const double *counts, const Mo
     const int width = 4 * axis.count();
     for (int64_t d = begin; d < end; ++d) {
         const double *share = shares + d * width;
-        double *expected = out.expected + d * width, value = 0;
-        axis.clear(expected);
+        double *expected = out.expected + d * width, value = 0, product = 1;
+        double sums[G ? 4 * G : kWidest];
+        axis.clear(sums);
         for (int64_t at = docs.offsets[d]; at < docs.offsets[d + 1]; ++at) {
             const double *topic = model.topics + (int64_t)docs.members[at] * width;
             const double p = axis.dot(share, topic) + kTiny;
             const double ratio = counts[at] / p;
             out.ratios[at] = ratio;
-            value += counts[at] * std::log(p);
-            axis.add(expected, ratio, topic);
+            // most words occur once: their chances are multiplied, one logarithm serves some fifty of them
+            if (counts[at] == 1.0 && p > kSmall) {
+                product *= p;
+                if (product < kSmall) { value += std::log(product); product = 1; }
+            } else {
+                value += counts[at] * std::log(p);
+            }
+            axis.add(sums, ratio, topic);
         }
-        axis.multiply(expected, share);
-        out.log_likelihood[d] = value;
+        for (int c = 0; c < width; ++c) expected[c] = sums[c] * share[c];
+        out.log_likelihood[d] = value + std::log(product);
     }
 }
 

@@ -28,9 +28,9 @@ DEFAULT = (0.1, 0.2)
 """Where too few documents can be left out."""
 HELD_OUT, FEWEST = 0.2, 50
 """Share of the documents left out; below so many documents nothing is chosen."""
-MOST_TOKENS = 500_000
+MOST_TOKENS = 150_000
 """A larger corpus is thinned to about so many tokens for the choice."""
-PASSES = 20
+PASSES = 12
 
 
 @dataclass(frozen=True)

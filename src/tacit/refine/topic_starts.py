@@ -16,7 +16,7 @@ from tacit.refine.topics import TopicParams, TopicStatistics, TopicSteps, word_s
 
 Floats = NDArray[np.float64]
 
-ROUNDS = (8, 12, 20)
+ROUNDS = (6, 12, 20)
 """Passes of the rounds: after each the better half stays."""
 FIRST_STEPS = 10
 """Steps of the shares before the first pass."""

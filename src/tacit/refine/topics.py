@@ -28,7 +28,7 @@ from tacit.refine.em import Step
 
 Floats = NDArray[np.float64]
 
-INNER = 2
+INNER = 1
 """EM steps of the shares before each M-step of the topics."""
 SETTLED, MOST_STEPS = 1e-8, 2000
 """The shares of a document are found when no share moves by more in a step, or after so many steps."""
@@ -103,8 +103,8 @@ class TopicSteps:
         return TopicStatistics(shares, float(sums.log_likelihood.sum()), sums.documents, sums.words)
 
     def objective(self, params: TopicParams, sums: TopicStatistics) -> float:
-        of_shares = float(np.log(np.maximum(sums.shares, 1e-300)).sum(axis=0) @ self.prior.a)
-        of_words = float(self.prior.b @ np.log(np.maximum(params.topics, 1e-300)).sum(axis=1))
+        of_shares = float(np.log(sums.shares).sum(axis=0) @ self.prior.a)  # pseudo-counts keep both above zero
+        of_words = float(self.prior.b @ np.log(params.topics).sum(axis=1))
         return sums.log_likelihood + of_shares + of_words
 
     def log_likelihood(self, sums: TopicStatistics) -> float:
@@ -112,9 +112,10 @@ class TopicSteps:
 
     def maximise(self, sums: TopicStatistics) -> TopicParams:
         topics = sums.words + self.prior.b[:, None]
+        topics /= topics.sum(axis=0)
         shares = sums.documents + self.prior.a
-        totals = shares.sum(axis=1, keepdims=True)
-        return TopicParams(topics / topics.sum(axis=0), np.where(totals > 0, shares / np.maximum(totals, 1e-300), 0.0))
+        shares /= (self.lengths + self.prior.a.sum())[:, None]
+        return TopicParams(topics, shares)
 
     def extrapolate(self, start: TopicParams, once: TopicParams, twice: TopicParams) -> TopicParams:
         """SQUAREM in the topics; the shares follow by their own steps."""
