@@ -101,36 +101,43 @@ def peers(corpora: list[str], numbers: list[int], splits: int, methods: list[str
             for method, found in rows.items():
                 score, npmi, seconds = np.mean(found, axis=0)
                 ratio = seconds / np.mean(rows["tacit"], axis=0)[2] if "tacit" in rows else np.nan
-                print(f"| {name} | {number} | {method} | {score:.4f} | {npmi:.3f} | {seconds:.2f} | {ratio:.1f} |", flush=True)
+                shown = f"{score:.4f} | {npmi:.3f} | {seconds:.2f} | {ratio:.1f}"
+                print(f"| {name} | {number} | {method} | {shown} |", flush=True)
 
 
 def number(repeats: int) -> None:
     print("| documents | K | right | too few | too many |")
     print("| --- | --- | --- | --- | --- |")
     for name, world in WORLDS.items():
-        for K in range(1, 11):
+        for true in range(1, 11):
             found = []
             for repeat in range(repeats):
-                made = topic_documents(n_topics=K, random_state=1000 * K + repeat, **world)
+                made = topic_documents(n_topics=true, random_state=1000 * true + repeat, **world)
                 found.append(choose_topics(read_documents(made.counts), 0).chosen)
-            right, few = np.mean(np.array(found) == K), np.mean(np.array(found) < K)
-            print(f"| {name} | {K} | {right:.2f} | {few:.2f} | {1 - right - few:.2f} |", flush=True)
+            right, few = np.mean(np.array(found) == true), np.mean(np.array(found) < true)
+            print(f"| {name} | {true} | {right:.2f} | {few:.2f} | {1 - right - few:.2f} |", flush=True)
 
 
 def timing() -> None:
     print("| documents | words | tokens | K | tacit CPU s | sklearn, 10 passes |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for documents, words, K in ((2_000, 2_000, 10), (10_000, 10_000, 10), (50_000, 20_000, 10), (10_000, 10_000, 50)):
-        made = read_documents(topic_documents(documents, words, K, length=100, zipf=0.8, random_state=0).counts)
+    for documents, words, number_ in (
+        (2_000, 2_000, 10),
+        (10_000, 10_000, 10),
+        (50_000, 20_000, 10),
+        (10_000, 10_000, 50),
+    ):
+        made = read_documents(topic_documents(documents, words, number_, length=100, zipf=0.8, random_state=0).counts)
         seconds = []
         for method in ("tacit", "sklearn, 10 passes"):
             if method != "tacit" and documents > 10_000:
                 seconds.append(float("nan"))
                 continue
             begin = time.process_time()
-            METHODS[method](made, K, 0)
+            METHODS[method](made, number_, 0)
             seconds.append(time.process_time() - begin)
-        print(f"| {documents:,} | {words:,} | {made.total:,.0f} | {K} | {seconds[0]:.2f} | {seconds[1]:.2f} |", flush=True)
+        size = f"{documents:,} | {words:,} | {made.total:,.0f} | {number_}"
+        print(f"| {size} | {seconds[0]:.2f} | {seconds[1]:.2f} |", flush=True)
 
 
 def main() -> None:

@@ -59,6 +59,7 @@ def sound(seed):
     K = int(rng.integers(2, 9))
     made = topic_documents(
         int(rng.integers(800, 1500)), int(rng.integers(200, 800)), K, length=rng.uniform(50, 100),
-        alpha=rng.uniform(0.05, 0.3), spread=rng.uniform(0.03, 0.15), zipf=float(rng.choice([0.0, 0.7])), random_state=rng,
+        alpha=rng.uniform(0.05, 0.3), spread=rng.uniform(0.03, 0.15), zipf=float(rng.choice([0.0, 0.7])),
+        random_state=rng,
     )  # fmt: skip
     return World("sound", made.counts, K, made.topics)

@@ -55,9 +55,7 @@ def topics(
     with talk.doing("reading"), talk.heeding_warnings():
         documents = read_document_file(documents_file, words_file, roles)
         init = "auto" if init_file is None else read_init(init_file)
-    model = TopicModel(
-        n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads, engine=engine
-    )
+    model = TopicModel(n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads, engine=engine)
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(documents)
         report = model.report_

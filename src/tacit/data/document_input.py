@@ -83,7 +83,7 @@ def match_words(documents: Documents, words: Names) -> Documents:
 def rename_words(documents: Documents, words: Sequence[str], what: str) -> Documents:
     """The same documents under names of words, one per column, in order."""
     if len(words) != documents.n_words:
-        raise DataError(f"{what} names {len(words)} words, and the documents have {documents.n_words}; give one a column")
+        raise DataError(f"{what} names {len(words)} words, and the documents have {documents.n_words}; name each once")
     return _from_matrix(documents.matrix, documents.names, np.array([*words, None], object)[:-1])
 
 
@@ -93,7 +93,7 @@ def _read(data: Any, columns: Columns) -> Documents:
     if isinstance(data, Counts):
         return Documents(_tidy(data.matrix), data.row_names, data.column_names)
     if sp.issparse(data):
-        return _from_matrix(sp.csr_array(data), None, None)
+        return _from_matrix(_tidy(data), None, None)
     if is_text(data):
         return _from_texts(list(data))
     frame = as_frame(data)
@@ -155,7 +155,10 @@ def _from_long(frame: Any, columns: Columns) -> Documents:
     parts = {role: column(frame, frame.columns[names.index(name)]) for role, name in found.items() if name is not None}
     rows, documents = encode(parts["document"], "document", sort=False)
     cols, words = encode(parts["word"], "word")
-    counts = np.ones(len(rows)) if "count" not in parts else as_numbers(to_arrow(parts["count"], "count"), "the column of counts", "give how often each word occurs")
+    counts = np.ones(len(rows))
+    if "count" in parts:
+        advice = "give how often each word occurs"
+        counts = as_numbers(to_arrow(parts["count"], "count"), "the column of counts", advice)
     named = (rows >= 0) & (cols >= 0) & ~np.isnan(counts)
     _tell(int((~named).sum()), "rows lack a document, a word or a count, and were left out")
     if not named.any():

@@ -144,7 +144,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
         )
         return
     supported = next((rank for rank, p in enumerate(test.p_values, start=1) if p > SEEN), len(test.p_values) + 1)
-    if 1 < number and supported < number:
+    if number > 1 and supported < number:
         examiner.doubt(
             "caution",
             f"The counts support {supported} components (p-value {test.p_values[supported - 1]:.2g} of no more), and "

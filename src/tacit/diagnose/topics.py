@@ -73,13 +73,11 @@ def examine_topics(
     if examiner.quantities["empty_documents"]:
         examiner.quantities["note"] = "documents without words got the mean shares"
     if not converged:
-        examiner.doubt("caution", "EM stopped before its gain fell below tol, so topics may still move; raise max_iter.")
+        examiner.doubt("caution", "EM stopped before its gain fell below tol: topics may still move; raise max_iter.")
     return examiner.conclude()
 
 
-def _examine_structure(
-    examiner: Examiner, documents: Documents, K: int, number: TopicNumber | None, seed: int
-) -> bool:
+def _examine_structure(examiner: Examiner, documents: Documents, K: int, number: TopicNumber | None, seed: int) -> bool:
     """Whether word pairs show so many topics; False where the halves need not be asked any more."""
     scores = number.directions if number is not None else direction_scores(documents, max(K, 2), seed)
     rank = 1 + leading(scores)
@@ -128,12 +126,10 @@ def _examine_lists(examiner: Examiner, documents: Documents, topics: Floats, wei
     tokens = float(weights[least] * documents.total)
     examiner.quantities["smallest_topic_tokens"] = tokens
     if tokens < SMALLEST * 10:
-        examiner.doubt("caution", f"Topic {least} has only {tokens:.0f} tokens: its words are chance; ask for fewer topics.")
+        examiner.doubt("caution", f"Topic {least} has only {tokens:.0f} tokens: its words are chance; ask for fewer.")
 
 
-def _examine_anchors(
-    examiner: Examiner, documents: Documents, topics: Floats, shares: Floats, weights: Floats
-) -> None:
+def _examine_anchors(examiner: Examiner, documents: Documents, topics: Floats, shares: Floats, weights: Floats) -> None:
     """Is every corner of the simplex held by words or documents that are (nearly) pure?"""
     joint = weights[:, None] * topics
     posterior = joint / np.maximum(joint.sum(axis=0), 1e-300)
@@ -158,8 +154,8 @@ def _examine_halves(
         worst = int(apart.argmax())
         examiner.doubt(
             "caution",
-            f"Topic {worst} is another one when half of the documents are fitted anew: {apart[worst]:.0%} of its words' "
-            "probability moves. Bring more documents, or ask for fewer topics.",
+            f"Topic {worst} is another one when half of the documents are fitted anew: {apart[worst]:.0%} of its "
+            "words' probability moves. Bring more documents, or ask for fewer topics.",
         )
 
 

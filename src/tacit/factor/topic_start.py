@@ -91,7 +91,7 @@ def first_topics(spectrum: ScaledSVD, n_topics: int) -> Floats:
 
 
 def topics_by_triples(counts: sp.csr_array, spectrum: ScaledSVD) -> Floats | None:
-    """Two topics (M, 2) with the weights that triples of words ask for (Corollary 1.3); None without documents of three."""
+    """Two topics (M, 2) with the weights that triples of words ask for (Corollary 1.3); None without triples."""
     marginal, value = spectrum.row_marginal, max(float(spectrum.values[0]), 0.0)
     lift = spectrum.embedding()[0][:, 0] * np.sqrt(value)
     weight = weight_from_triples(counts, lift)

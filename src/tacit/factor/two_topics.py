@@ -7,7 +7,7 @@ Promises  with N = Ω(M/ε²) pairs, π_p, p and q within ε
 Differs   the corollary states its result without the last step, and pairs alone cannot make it: W = diag(π_p, π_q) has
           B = ρρᵀ + ΔΔᵀ with Δ = √(π_p π_q) (p − q), and every π gives a p and q with the same ρ and Δ, as long as
           both stay nonnegative. Here the step is `weight_from_triples` (the skewness of a score over documents) or
-          `weight_from_anchors` (the extremes of Δ/ρ, where one of p, q is zero). The triples need be of order 1/ε² only:
+          `weight_from_anchors` (the extremes of Δ/ρ, where one of p, q is zero). Of order 1/ε² triples are enough:
           they fix one number
 
 Symbols   paper    here         shape    meaning
@@ -42,12 +42,12 @@ class TwoTopics:
 def weight_from_triples(counts: sp.csr_array, lift: Floats) -> float | None:
     """π_p from documents (D, M) of three words or more; None where there is none, or their pairs show no spread.
 
-    With the score v = x − mean x of a word (over the tokens of these documents), two different words of a document have E[v v'] =
-    π_p π_q s² and three E[v v' v''] = π_p π_q (π_q − π_p) s³, s = v·(p − q): the skewness (π_q − π_p)/√(π_p π_q) is
-    free of s, so that a poor x costs precision and nothing else.
+    With the score v = x − mean x of a word (over the tokens of these documents), two different words of a document
+    have E[v v'] = π_p π_q s² and three E[v v' v''] = π_p π_q (π_q − π_p) s³ with s = v·(p − q): the skewness
+    (π_q − π_p)/√(π_p π_q) is free of s, so that a poor x costs precision and nothing else.
     """
     lengths = np.asarray(counts.sum(axis=1), np.float64).reshape(-1)
-    rows = sp.csr_array(counts[np.flatnonzero(lengths >= 3)], dtype=np.float64)
+    rows = counts[np.flatnonzero(lengths >= 3)].astype(np.float64)
     n = lengths[lengths >= 3]
     if not len(n):
         return None

@@ -18,7 +18,7 @@ KINDS = {"txt": "text", "mtx": "Matrix Market"}
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
-    """"txt" or "mtx" where the name says so, gzip or not; None for tables."""
+    """ "txt" or "mtx" where the name says so, gzip or not; None for tables."""
     stem = os.fspath(path).lower().removesuffix(".gz")
     return next((kind for kind in KINDS if stem.endswith(f".{kind}")), None)
 

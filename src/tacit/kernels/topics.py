@@ -71,9 +71,7 @@ def topic_shares(
     return np.ascontiguousarray(shares[:, :n_topics])
 
 
-def topic_sums(
-    lists: WordLists, topics: Floats, shares: Floats, *, words: bool = True, threads: int = 1
-) -> TopicSums:
+def topic_sums(lists: WordLists, topics: Floats, shares: Floats, *, words: bool = True, threads: int = 1) -> TopicSums:
     """Log-likelihoods and expected counts at shares (D, K) and topics (M, K); ``words=False`` leaves theirs out."""
     n_topics = topics.shape[1]
     _check(topics, np.float64, (lists.n_words, n_topics), "topics")

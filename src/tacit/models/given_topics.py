@@ -47,7 +47,8 @@ def _array(init: Any) -> Floats:
     try:
         topics = np.array(init, np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"init is a {type(init).__name__}; give topics (topic, word), a frame or a fitted model") from None
+        kind = type(init).__name__
+        raise DataError(f"init is a {kind}; give topics (topic, word), a frame or a fitted model") from None
     if topics.ndim != 2 or not topics.size:
         raise DataError(f"init has shape {topics.shape}; give topics (topic, word)")
     if not np.isfinite(topics).all() or (topics < 0).any() or (topics.sum(axis=1) <= 0).any():

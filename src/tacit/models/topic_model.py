@@ -28,9 +28,10 @@ from tacit.models.given_topics import given_topics
 from tacit.models.topic_file import restore_topics, topic_state
 from tacit.moments.word_pairs import WordPairs
 from tacit.refine.choose_topics import TopicNumber, choose_topics
+from tacit.refine.em import Refined
 from tacit.refine.topic_prior import PriorChoice, choose_prior, completion
 from tacit.refine.topic_starts import climb, random_topics
-from tacit.refine.topics import TopicPrior, TopicSteps, shares_of
+from tacit.refine.topics import TopicParams, TopicPrior, TopicStatistics, TopicSteps, shares_of
 
 Floats = NDArray[np.float64]
 Smoothing = Literal["auto"] | tuple[float, float]
@@ -144,10 +145,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
                 prior, chosen = self._prior(documents, next(iter(starts.values())))
             with clock.stage("fit"):
                 steps = TopicSteps.of(documents, prior, self.n_jobs)
-                raced = climb(
-                    steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM")
-                )
-            self._keep(documents, prior, raced.refined.params.topics)
+                raced = climb(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"))
+            self._keep(documents, prior, raced.refined)
         refined = raced.refined
         self.n_iter_, self.converged_ = refined.n_iter, refined.converged
         self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
@@ -208,11 +207,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         self.pseudo_words_ = float(b)
         return TopicPrior.of(documents, topics.shape[1], float(a), float(b)), chosen
 
-    def _keep(self, documents: Documents, prior: TopicPrior, topics: Floats) -> None:
+    def _keep(self, documents: Documents, prior: TopicPrior, refined: Refined[TopicParams, TopicStatistics]) -> None:
         """Hold topics, the heaviest first, and every document's shares under them."""
-        shares, _ = shares_of(documents, topics, prior.a, self.n_jobs)
-        used = np.flatnonzero(documents.lengths > 0)
-        weights = documents.lengths[used] @ shares[used] / documents.total
+        topics, weights = refined.params.topics, refined.sums.documents.sum(axis=0)
         order = np.argsort(-weights, kind="stable")
         self.topics_ = np.ascontiguousarray(topics.T[order])
         self.weights_, self.pseudo_shares_ = weights[order] / weights.sum(), prior.a[order]
@@ -318,7 +315,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         return build_frame(document_columns(self.documents_, self.proportions_), self._backend)
 
     def pyldavis_arrays(self, X: Any = None) -> dict[str, Any]:
-        """What `pyLDAvis.prepare(**…)` takes, for the documents of the fit or X; documents without words are left out."""
+        """What `pyLDAvis.prepare(**…)` takes, for the documents of the fit or X; empty documents are left out."""
         check_is_fitted(self)
         if X is None and not hasattr(self, "_documents"):
             raise DataError("a model from a file keeps no documents; give some to draw")
@@ -386,7 +383,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             good = len(smoothing) == 2 and all(0 < value < np.inf for value in smoothing)
         if not good:
             raise DataError(
-                f"smoothing={smoothing!r}; give 'auto', or two positive pseudo-counts: per topic of a document, per word"
+                f"smoothing={smoothing!r}; give 'auto', or two positive numbers (a document's topic, a topic's word)"
             )
 
     def __sklearn_tags__(self) -> Tags:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -70,11 +71,11 @@ def pair_counts(documents: Documents) -> Counts:
 
     For models of pairs (`PairMatrix`); its size is the number of different pairs, up to M².
     """
-    X = documents.matrix
+    X: Any = documents.matrix
     whole = bool((X.data == np.floor(X.data)).all())
-    X = sp.csr_array(X, dtype=np.int64) if whole else X
-    pairs = sp.csr_array(X.T @ X) - sp.dia_array((X.sum(axis=0)[None, :], [0]), shape=(X.shape[1], X.shape[1]))
-    pairs = sp.csr_array(pairs)
+    X = X.astype(np.int64) if whole else X
+    pairs: Any = sp.csr_array(X.T @ X)
+    pairs.setdiag(pairs.diagonal() - np.asarray(X.sum(axis=0)).reshape(-1))
     if not whole:  # n (n − 1) of a count below one is no pair
         pairs.data = np.maximum(pairs.data, 0.0)
     pairs.eliminate_zeros()

@@ -5,8 +5,8 @@ and asked on the other half whether they add rank: the form t_j = u_jᵀ C u_j l
 Schur complement, zero in expectation when the rank is used up, and biased downwards only), summed over documents and
 divided by its standard error. Both halves take both parts; K − 1 is the number of directions before the first that does
 not stand out. On real texts every direction stands out for long: vocabulary drifts, authors differ, and prediction goes
-on to gain a little with every topic. Then the number is a practical one: the smallest that has `ENOUGH` of what the best
-number gains over one topic on documents left out.
+on to gain a little with every topic. Then the number is a practical one: the smallest that has `ENOUGH` of what the
+best number gains over one topic on documents left out.
 
 Differs from the paper's rank-1-against-2 question (Section 5) by asking for any K, and by the documents as the units
 that are left out: words of one document are not independent pairs.
@@ -71,7 +71,7 @@ def direction_scores(documents: Documents, most: int, seed: int) -> list[float]:
     scores = np.zeros(most)
     for half in (first, ~first):
         scores += _asked(used.take(half), used.take(~half), most)
-    return (scores / np.sqrt(2)).tolist()
+    return [float(score) for score in scores / np.sqrt(2)]
 
 
 def _asked(found_on: Documents, asked_on: Documents, most: int) -> Floats:
@@ -97,7 +97,9 @@ def _schur(gram: Floats) -> Floats:
     return turned
 
 
-def choose_topics(documents: Documents, seed: int, *, most: int | None = None, n_jobs: int | None = None) -> TopicNumber:
+def choose_topics(
+    documents: Documents, seed: int, *, most: int | None = None, n_jobs: int | None = None
+) -> TopicNumber:
     """A number of topics for documents, at most `most`."""
     limit = min(MOST_DIRECTIONS, (most or MOST_DIRECTIONS + 1) - 1)
     scores = direction_scores(documents, limit, seed)

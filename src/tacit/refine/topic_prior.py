@@ -47,14 +47,14 @@ def left_out(documents: Documents, seed: int, share: float = HELD_OUT) -> tuple[
     order = np.argsort(documents.hashes(seed), kind="stable")
     if documents.total > MOST_TOKENS:
         order = order[: max(int(len(order) * MOST_TOKENS / documents.total), FEWEST)]
-    size = int(round(share * len(order)))
+    size = round(share * len(order))
     return documents.take(np.sort(order[size:])), documents.take(np.sort(order[:size]))
 
 
 def completion(
     documents: Documents, topics: Floats, a: Floats, seed: int, n_jobs: int | None = None
 ) -> tuple[Floats, float]:
-    """Log-likelihood (D,) of half of every document's tokens given the other half, and the number of tokens predicted."""
+    """Log-likelihood (D,) of half of every document's tokens given the other half, and how many were predicted."""
     given, hidden = documents.split(0.5, seed, apart=False)
     shares, _ = shares_of(given, topics, a, n_jobs)
     return topic_sums(hidden.lists, topics, shares, words=False).log_likelihood, hidden.total

@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 
 ROUNDS = (6, 12, 20)
 """Passes of the rounds: after each the better half stays."""
+LIFTED = 1e-3
+"""Share of the prior's law of words in every start: EM cannot lift a probability from zero."""
 FIRST_STEPS = 10
 """Steps of the shares before the first pass."""
 
@@ -36,7 +38,8 @@ def begin(steps: TopicSteps, topics: Floats) -> TopicParams:
     """Topics with the shares that a few steps give them."""
     n_topics = topics.shape[1]
     even = np.full((steps.lists.n_documents, n_topics), 1 / n_topics)
-    topics = np.ascontiguousarray(topics)
+    b = steps.prior.b
+    topics = np.ascontiguousarray((1 - LIFTED) * topics + LIFTED * (b / b.sum())[:, None])
     shares = topic_shares(
         steps.lists, topics, steps.prior.a, even, most=FIRST_STEPS, settled=0.0, threads=steps.threads
     )

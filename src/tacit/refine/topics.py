@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 INNER = 1
 """EM steps of the shares before each M-step of the topics."""
-SETTLED, MOST_STEPS = 1e-8, 2000
+SETTLED, MOST_STEPS = 1e-7, 1000
 """The shares of a document are found when no share moves by more in a step, or after so many steps."""
 FLOOR = 1e-12
 """Extrapolation leaves no probability below this: EM could never lift a zero again."""

@@ -1,6 +1,6 @@
 """Corollary 1.3: two topics from N bigrams, the error of topics and weights against N/M for growing dictionaries.
 
-Documents have one topic each (Definition 1.2), the first with probability .3. The dictionaries are Example 1 (every word
+Documents have one topic each (Definition 1.2), the first with probability .3. Dictionaries are Example 1 (every word
 occurs in both topics: no anchors) and two Zipf laws over orders of their own. Pairs determine ρ and Δ only; the weight
 comes from `TRIPLES` documents of three words, a number that does not grow with M, or from anchors. A linear sample size
 shows as curves of different M that coincide, or fall, at the same N/M.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -87,10 +88,8 @@ def topics(run: Run) -> Outcome:
     for world in WORLDS:
         for size in sizes:
             for ratio in ratios:
-                found = [
-                    run.piece(f"topics {world} {size} {ratio} {seed}", lambda w=world, m=size, d=ratio, s=seed: one(w, m, d, s))  # type: ignore[misc]
-                    for seed in run.seeds(REPEATS, 1)
-                ]
+                name = f"topics {world} {size} {ratio}"
+                found = [run.piece(f"{name} {s}", partial(one, world, size, ratio, s)) for s in run.seeds(REPEATS, 1)]
                 for method in METHODS:
                     for measure, at in ((TOPICS, 0), (WEIGHTS, 1)):
                         row = Row(world, method, f"M = {size}, N/M = {ratio}", measure)

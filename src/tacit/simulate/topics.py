@@ -75,7 +75,9 @@ def draw_topics(n_topics: int, concentration: Floats, rng: np.random.Generator) 
     return np.asarray(topics / topics.sum(axis=1, keepdims=True))
 
 
-def draw_documents(topics: Floats, shares: Floats, lengths: NDArray[np.int64], rng: np.random.Generator) -> sp.csr_array:
+def draw_documents(
+    topics: Floats, shares: Floats, lengths: NDArray[np.int64], rng: np.random.Generator
+) -> sp.csr_array:
     """Counts (D, M): every token draws its topic by the document's shares, then its word by the topic."""
     n_topics, n_words = topics.shape
     document = np.repeat(np.arange(len(shares)), lengths)
