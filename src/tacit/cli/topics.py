@@ -77,7 +77,7 @@ def topics(
 
 def read_document_file(path: str, words_file: str | None, columns: dict[str, str]) -> Documents:
     """Documents of a file of any kind; `words_file` names the columns of a Matrix Market file."""
-    from tacit.data.document_input import read_documents, rename_words
+    from tacit.data.document_input import is_long, read_documents, rename_words
     from tacit.errors import DataError
     from tacit.io.document_file import kind_of, read_matrix_market, read_text
     from tacit.io.read import read_columns
@@ -90,7 +90,13 @@ def read_document_file(path: str, words_file: str | None, columns: dict[str, str
         return documents if words_file is None else rename_words(documents, read_text(words_file), words_file)
     if words_file is not None:
         raise DataError(f"--words names the columns of a Matrix Market file, and {path} has words of its own; leave it")
-    return read_documents(read_columns(path), columns=columns)
+    table = read_columns(path)
+    if not is_long(table, columns):
+        raise DataError(
+            f"{path} has the columns {table.column_names[:8]}; give document, word and count, or say which they are with "
+            "--document, --word and --count"
+        )
+    return read_documents(table, columns=columns)
 
 
 def read_init(path: str) -> Any:

@@ -70,7 +70,7 @@ def match_words(documents: Documents, words: Names) -> Documents:
     if not keep.all():
         unknown = documents.words[np.unique(cells.col[~keep])]
         warnings.warn(
-            f"{len(unknown)} words were not in the fit, {unknown[0]!r} first; their "
+            f"{len(unknown)} words were not in the fit, {unknown.tolist()[0]!r} first; their "
             f"{cells.data[~keep].sum():g} counts were left out",
             DataWarning,
             stacklevel=4,
@@ -185,8 +185,9 @@ def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None)
         first = int(np.flatnonzero(bad)[0])
         row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
         what = "Negative values in data passed as counts" if values[first] < 0 else "A count too large for any document"
+        document, word = names[[row]].tolist()[0], words[matrix.indices[[first]]].tolist()[0]
         raise DataError(
-            f"{what}: document {names[row]!r} holds {values[first]:g} of the word {words[matrix.indices[first]]!r}; "
+            f"{what}: document {document!r} holds {values[first]:g} of the word {word!r}; "
             "give how often each word occurs, zero or more"
         )
     return Documents(_tidy(sp.csr_array((values, matrix.indices, matrix.indptr), matrix.shape)), names, words)

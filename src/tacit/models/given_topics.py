@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
 from tacit.data.frames import as_frame, column, find_column
-from tacit.data.names import Names, encode, match
+from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.numbers import as_numbers
 from tacit.errors import DataError
 from tacit.refine.topics import word_shares
 
@@ -39,7 +40,9 @@ def given_topics(init: Any, documents: Documents) -> Floats:
     rows, topic_names = encode(column(frame, roles["topic"]), "topic")
     cols, words = encode(column(frame, roles["word"]), "word")
     topics = np.zeros((len(topic_names), len(words)))
-    np.add.at(topics, (rows, cols), np.asarray(column(frame, roles["probability"]).to_numpy(zero_copy_only=False)))
+    advice = "give probabilities of words"
+    chances = as_numbers(to_arrow(column(frame, roles["probability"]), "probability"), "init's probability", advice)
+    np.add.at(topics, (rows, cols), chances)
     return _blended(_by_word(_array(topics), words, documents), documents)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import tacit
-from tacit.simulate import binary_factors, crowd
+from tacit.simulate import binary_factors, crowd, topic_documents
 
 HERE = Path(__file__).parent
 
@@ -106,6 +106,14 @@ def genotypes() -> Made:
     return tacit.Admixture(2), frame, None
 
 
+def documents() -> Made:
+    """Words and counts of documents, and a word with accents."""
+    cells = topic_documents(60, 25, 2, length=20, random_state=0).counts.tocoo()
+    words = [f"wörd{n}" if n % 7 == 0 else f"word{n}" for n in cells.col.tolist()]
+    frame = pd.DataFrame({"document": [f"d{n}" for n in cells.row.tolist()], "word": words, "count": cells.data})
+    return tacit.TopicModel(2), frame, None
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     "Admixture": genotypes,
     "BernoulliMixture": clusters,
@@ -115,6 +123,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "LatentClassClassifier": classifier,
     "LatentClassImputer": imputer,
     "MixtureFractions": mixtures,
+    "TopicModel": documents,
 }
 
 
