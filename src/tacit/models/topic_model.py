@@ -20,6 +20,7 @@ from tacit.diagnose.coherence import npmi_coherence, top_words
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.topics import examine_topics
 from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.topic_start import first_topics, topics_by_triples, word_spectrum
 from tacit.models.base import LatentModel
@@ -30,7 +31,7 @@ from tacit.moments.word_pairs import WordPairs
 from tacit.refine.choose_topics import TopicNumber, choose_topics
 from tacit.refine.em import Refined
 from tacit.refine.topic_prior import PriorChoice, choose_prior, completion
-from tacit.refine.topic_starts import climb, random_topics
+from tacit.refine.topic_starts import climb, polished_by_pairs, random_topics
 from tacit.refine.topics import TopicParams, TopicPrior, TopicStatistics, TopicSteps, shares_of
 
 Floats = NDArray[np.float64]
@@ -189,7 +190,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         starts, seed = {}, self._seed()
         if self.init != "random":
             spectrum = word_spectrum(WordPairs.of(documents), number - 1, tol=1e-6)
-            starts["spectral"] = first_topics(spectrum, number)
+            first = first_topics(spectrum, number)
+            starts["spectral"] = polished_by_pairs(documents, first, resolve_jobs(self.n_jobs))
             third = topics_by_triples(documents.matrix, spectrum) if number == 2 and self.init == "auto" else None
             if third is not None:
                 starts["third moment"] = third

@@ -58,6 +58,7 @@ def plot_topics(model: Any, n_words: int = 8, figure: Any = None) -> Any:
         panel.set_yticks(range(len(top)), [str(word) for word in model.words_[top].tolist()], fontsize=8)
         panel.invert_yaxis()
         panel.tick_params(axis="x", labelsize=6)
+        panel.locator_params(axis="x", nbins=4)
         panel.set_title(f"topic {k} ({model.weights_[k]:.0%})", fontsize=9, loc="left")
         for side in ("top", "right"):
             panel.spines[side].set_visible(False)

@@ -21,8 +21,8 @@ from tacit.refine.topics import TopicPrior, TopicSteps, shares_of
 
 Floats = NDArray[np.float64]
 
-OF_SHARES = (0.03, 0.1, 0.3, 1.0, 3.0)
-OF_WORDS = (0.05, 0.2, 0.6, 1.5, 4.0, 10.0)
+OF_SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0)
+OF_WORDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0, 10.0)
 """Pseudo-counts that are tried, from `DEFAULT` up or down: per topic of a document, per word of a topic on average."""
 DEFAULT = (0.1, 0.2)
 """Where too few documents can be left out."""

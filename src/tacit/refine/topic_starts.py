@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
 from tacit.data.sampling import scramble
+from tacit.factor.vertices import PairModel
 from tacit.kernels.topics import topic_shares
-from tacit.refine.em import Step
+from tacit.moments.word_pairs import pair_counts
+from tacit.refine.em import Step, em
+from tacit.refine.pair_em import PairSteps
 from tacit.refine.starts import Entrant, Raced, halve
 from tacit.refine.topics import TopicParams, TopicStatistics, TopicSteps, word_shares
 
@@ -20,6 +23,8 @@ ROUNDS = (6, 12, 20)
 """Passes of the rounds: after each the better half stays."""
 LIFTED = 1e-3
 """Share of the prior's law of words in every start: EM cannot lift a probability from zero."""
+CHEAP_PAIRS, PAIR_PASSES, PAIR_SMOOTHING = 12.0, 10, 1.0
+"""Pairs a cell up to which word pairs are climbed first; passes over them; their pseudo-counts a topic."""
 FIRST_STEPS = 10
 """Steps of the shares before the first pass."""
 
@@ -32,6 +37,27 @@ def random_topics(documents: Documents, n_topics: int, seed: int) -> Floats:
     shares /= shares.sum(axis=1, keepdims=True)
     topics = documents.matrix.T @ shares + word_shares(documents)[:, None]
     return np.ascontiguousarray(topics / topics.sum(axis=0))
+
+
+def polished_by_pairs(documents: Documents, topics: Floats, threads: int = 1) -> Floats:
+    """First topics after a few EM passes over word pairs, where documents are so short that pairs are cheap.
+
+    Short documents hold most of what they tell in their pairs; long ones have more pairs than cells, and the passes
+    over the documents themselves do better (docs/models/topics.md).
+    """
+    words = np.diff(documents.matrix.indptr).astype(np.float64)
+    if topics.shape[1] < 2 or (words**2).sum() > CHEAP_PAIRS * words.sum():
+        return topics
+    counts = pair_counts(documents)
+    if not counts.matrix.nnz:
+        return topics
+    n_topics = topics.shape[1]
+    steps = PairSteps(counts, symmetric=True, smoothing=PAIR_SMOOTHING, threads=threads)
+    law = word_shares(documents)[:, None]
+    first = np.ascontiguousarray((1 - LIFTED) * topics + LIFTED * law)
+    mixing = 0.9 * np.eye(n_topics) / n_topics + 0.1 / n_topics**2
+    found = em(steps, PairModel(first, first, mixing), max_iter=PAIR_PASSES, tol=1e-6).params.left
+    return np.ascontiguousarray((1 - LIFTED) * found + LIFTED * law)
 
 
 def begin(steps: TopicSteps, topics: Floats) -> TopicParams:
