@@ -42,6 +42,10 @@ WORLDS = {
         "n_documents": 2000, "n_words": 2000, "length": 30, "spread": 0.05, "zipf": 1.0,
     },
     "500 words, 300 documents of 30": {"n_documents": 300, "n_words": 500, "length": 30},
+    "the same, weights 1/rank": {"n_documents": 300, "n_words": 500, "length": 30, "uneven": True},
+    "500 words, 120 documents of 20, topics that overlap": {
+        "n_documents": 120, "n_words": 500, "length": 20, "spread": 0.5,
+    },
 }  # fmt: skip
 Fitted = tuple[np.ndarray, Callable[[Documents], np.ndarray]]
 
@@ -105,14 +109,16 @@ def peers(corpora: list[str], numbers: list[int], splits: int, methods: list[str
                 print(f"| {name} | {number} | {method} | {shown} |", flush=True)
 
 
-def number(repeats: int) -> None:
+def number(repeats: int, last: int) -> None:
     print("| documents | K | right | too few | too many |")
     print("| --- | --- | --- | --- | --- |")
-    for name, world in WORLDS.items():
+    for name, world in list(WORLDS.items())[-last:]:
         for true in range(1, 11):
             found = []
             for repeat in range(repeats):
-                made = topic_documents(n_topics=true, random_state=1000 * true + repeat, **world)
+                weights = 1 / np.arange(1.0, true + 1) if "uneven" in world else None
+                shape = {key: value for key, value in world.items() if key != "uneven"}
+                made = topic_documents(n_topics=true, weights=weights, random_state=1000 * true + repeat, **shape)
                 found.append(choose_topics(read_documents(made.counts), 0).chosen)
             right, few = np.mean(np.array(found) == true), np.mean(np.array(found) < true)
             print(f"| {name} | {true} | {right:.2f} | {few:.2f} | {1 - right - few:.2f} |", flush=True)
@@ -148,6 +154,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--methods", default="; ".join(METHODS), help="separated by '; '")
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--last", type=int, default=0, help="only so many of the last worlds of `number`")
     options = parser.parse_args()
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -155,7 +162,7 @@ def main() -> None:
             numbers = [int(number) for number in options.topics.split(",")]
             peers(options.corpora.split(","), numbers, options.splits, options.methods.split("; "))
         elif options.part == "number":
-            number(options.repeats)
+            number(options.repeats, options.last)
         else:
             timing()
 
