@@ -27,9 +27,10 @@ from tacit.models import (
     LatentClassClassifier,
     LatentClassImputer,
     MixtureFractions,
+    PairMatrix,
     TopicModel,
 )
-from tacit.simulate import binary_factors, crowd, topic_documents
+from tacit.simulate import binary_factors, crowd, pairs, topic_documents
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -80,6 +81,11 @@ def genotypes():
     return pd.DataFrame(counts, columns=[f"rs{n}" for n in range(150)])
 
 
+def word_pairs():
+    """One row per pair of words with its count."""
+    counts = pairs(60, 1500, "zipf", random_state=5).counts.tocoo()
+    words = np.array([f"word{n:02d}" for n in range(60)], object)
+    return pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
 def texts():
     """Documents of three topics as a long frame, one of them without a known word's count."""
     counts = topic_documents(150, 60, 3, length=30, random_state=5).counts.tocoo()
@@ -98,6 +104,7 @@ CASES = {
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
     "LatentClassImputer": (LatentClassImputer(3), answers),
     "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
+    "PairMatrix": (PairMatrix(), word_pairs),
     "TopicModel": (TopicModel(3, tol=1e-7), texts),
 }
 

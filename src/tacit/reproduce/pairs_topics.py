@@ -22,7 +22,7 @@ from tacit.factor.scaled_svd import scaled_svd
 from tacit.factor.two_topics import TwoTopics, two_topics, weight_from_anchors, weight_from_triples
 from tacit.refine.pair_shrinkage import shrink_pairs
 from tacit.reproduce.draw import draw_against
-from tacit.reproduce.table import Curves, Experiment, Outcome, Row, Run, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, mean_row
 from tacit.simulate.pairs import draw_pairs, pairs
 from tacit.simulate.topics import draw_documents
 
@@ -126,6 +126,3 @@ def one(world: str, size: int, ratio: float, seed: int) -> dict[str, list[float]
             ways.append((float(apart), abs(float(found.weights[order[0]]) - WEIGHT)))
         out[method] = [*min(ways), seconds]
     return out
-
-
-KEYS: dict[str, Experiment] = {"pairs:topics": topics}

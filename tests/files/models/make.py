@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import tacit
-from tacit.simulate import binary_factors, crowd, topic_documents
+from tacit.simulate import binary_factors, crowd, pairs, topic_documents
 
 HERE = Path(__file__).parent
 
@@ -106,6 +106,12 @@ def genotypes() -> Made:
     return tacit.Admixture(2), frame, None
 
 
+def word_pairs() -> Made:
+    """Pairs of words with their counts, one word that occurs on one side only."""
+    counts = pairs(30, 600, "zipf", random_state=0).counts.tocoo()
+    words = np.array([f"word{n:02d}" for n in range(30)], object)
+    frame = pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
+    return tacit.PairMatrix(), frame[frame["context"] != "word07"], None
 def documents() -> Made:
     """Words and counts of documents, and a word with accents."""
     cells = topic_documents(60, 25, 2, length=20, random_state=0).counts.tocoo()
@@ -123,6 +129,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "LatentClassClassifier": classifier,
     "LatentClassImputer": imputer,
     "MixtureFractions": mixtures,
+    "PairMatrix": word_pairs,
     "TopicModel": documents,
 }
 
@@ -139,6 +146,8 @@ def main() -> None:
         for what, method in ANSWERS.items():
             if hasattr(model, method):
                 expected[what] = getattr(model, method)(frame).tolist()
+        if hasattr(model, "reconstruct"):
+            expected["reconstructed"] = np.asarray(model.reconstruct()).tolist()
         Path(f"{stem}.json").write_text(json.dumps(expected) + "\n")
 
 
