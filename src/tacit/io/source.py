@@ -25,6 +25,8 @@ BLOCKS = (1 << 20, 1 << 25, 1 << 30)
 
 _KINDS = {"csv": "csv", "tsv": "tsv", "parquet": "parquet", "jsonl": "jsonl"}
 _PACKED = {"csv", "tsv", "jsonl"}
+READABLE = (".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet")
+"""Ends of the names of files that can be read."""
 _KNOWN = ".csv, .tsv, .jsonl (each also with .gz) and .parquet"
 _DISGUISES = (
     (b"\xff\xfe", "is UTF-16 text; save it as UTF-8"),

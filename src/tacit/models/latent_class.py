@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tacit.data.copies import sample_rows
 from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.stored_table import AnyTable, StoredTable, code_frame, code_scan
 from tacit.data.table import Table, group_rows
 from tacit.data.table_input import read_table
 from tacit.diagnose.report import FitReport
@@ -21,7 +23,7 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, normalise_tables
 from tacit.errors import DataError
 from tacit.factor.ctd import factor_ctd
-from tacit.factor.row_starts import cell_counts, marginal_table, soften
+from tacit.factor.row_starts import marginal_table, soften
 from tacit.factor.table_pool import (
     Sample,
     draw_sample,
@@ -30,6 +32,7 @@ from tacit.factor.table_pool import (
     random_start,
     searched_spa,
 )
+from tacit.io.scan import Scan
 from tacit.models.clock import StageClock, make_report
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_evidence import TableEvidence
@@ -44,6 +47,8 @@ SAMPLE_ROWS = 20_000
 """Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
 SETTLED = 0.1
 """Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many."""
+EXAMINED_ROWS = 1_000_000
+"""Rows that the verdict looks at; of a longer table those with the smallest hashes."""
 PARTIAL_PASSES = 3
 """Passes over new rows: they see what they changed."""
 
@@ -91,6 +96,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     """
 
     _model_name = "LatentClass"
+    _engines = ("auto", "memory", "stream")
 
     def __init__(
         self,
@@ -127,7 +133,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         clock = StageClock()
         with one_blas_thread():
             with clock.stage("data"):
-                table = self._read(X, sample_weight)
+                table = self._read_rows(X, sample_weight)
                 self._check_number(table)
             notes: list[str] = []
             n_components = self.n_components
@@ -148,11 +154,11 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         return self
 
     def _fit_at(
-        self, table: Table, n_components: int, looseness: float = 1.0
+        self, table: AnyTable, n_components: int, looseness: float = 1.0
     ) -> tuple[str, Refined[Mixture, Sums]]:
         """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
         smoothing = self._pseudo_rows()
-        enough = SETTLED / max(float(cell_counts(table).sum()), 1.0)
+        enough = SETTLED / max(float(table.singles().sum()), 1.0)
         climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * min(self.tol, enough)}
         climb["callback"] = self._progress("EM")
         if isinstance(self.init, LatentClass):
@@ -171,7 +177,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
         return name, em(table_steps(table, n_components, smoothing, self.n_jobs), given, accelerate=True, **climb)
 
-    def _starts(self, table: Table, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
+    def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
         if n_components == 1 or self.init == "random":
             return [("random", random_start(sample.table, n_components, rng))]
@@ -184,6 +190,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         if self.init == "ctd":
             if table.n_columns < 3:
                 raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
+            if isinstance(table, StoredTable):
+                raise DataError("init='ctd' needs the rows in memory; give init='auto', or engine='memory'")
             return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
         raise DataError(
             f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
@@ -196,7 +204,10 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """Verdict, reasons and numbers; made when asked for."""
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = examine_table(self._table, self._mixture, converged=self.converged_)
+            rows = self._table
+            if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
+                rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
+            examination = examine_table(rows, self._mixture, converged=self.converged_)
         if self.selection_ is not None:
             examination.quantities["selection"] = self.selection_
         return make_report(examination, self._notes, self._clock)
@@ -260,7 +271,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         self.log_likelihood_ = self._sums.log_likelihood
         return self
 
-    def _under(self, table: Table) -> Mixture:
+    def _under(self, table: AnyTable) -> Mixture:
         """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
         marginals, known = marginal_table(table), {column.name: n for n, column in enumerate(self._columns)}
         rows = np.repeat(marginals[:, None], self.n_components_, axis=1)
@@ -278,13 +289,31 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     # -------------------------------------------------------------- input
 
+    def _read_rows(self, X: Any, sample_weight: Any) -> AnyTable:
+        """What EM walks: a table in memory, or its codes in a file (`tacit.scan`, or engine="stream")."""
+        if not isinstance(X, Scan) and self.engine != "stream":
+            return self._read(X, sample_weight)
+        if sample_weight is not None:
+            raise DataError("row weights are not read from files that are streamed; fit in memory, or repeat the rows")
+        if isinstance(X, Scan):
+            self._backend, stored = "pyarrow", code_scan(X, bins=self.bins)
+            self.feature_names_in_, self.n_features_in_ = np.array(stored.names, object), len(stored.names)
+        else:
+            self._backend = backend_of(X)
+            X = self._validated(X, reset=True)
+            stored = code_frame(X, bins=self.bins)
+        return stored.fitted_on
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        if as_frame(X) is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
         if reset:
             self._backend = backend_of(X)
-        if as_frame(X) is not None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        X = self._validated(X, reset=reset)
         if reset:
             return read_table(X, bins=self.bins, sample_weight=sample_weight)
         return read_table(X, columns=self._columns, sample_weight=sample_weight, group=False)
@@ -298,7 +327,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             )
         return init.n_components_
 
-    def _check_number(self, table: Table) -> None:
+    def _check_number(self, table: AnyTable) -> None:
         if self.n_components is None:
             return
         if self.n_components < 1:

@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import build_frame
+from tacit.data.stored_table import AnyTable
 from tacit.data.table import Column, Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
@@ -33,6 +34,7 @@ class TableModel(LatentModel):
     n_jobs: int | None
     selection_: dict[str, Any] | None
     _backend: str
+    _table: Any  # what EM walked: a `Table`, or a `StoredTable`
     _clock: StageClock
     _notes: list[str]
 
@@ -40,7 +42,7 @@ class TableModel(LatentModel):
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
         """The coded table; with ``reset=False`` under the columns of the fit."""
 
-    def _keep(self, table: Table, refined: Refined[Mixture, Sums]) -> None:
+    def _keep(self, table: AnyTable, refined: Refined[Mixture, Sums]) -> None:
         """Hold the fit, heaviest class first; what was made from an earlier one is forgotten."""
         self.__dict__.pop("report_", None)
         order = np.argsort(-refined.params.weights, kind="stable")
