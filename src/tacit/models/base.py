@@ -79,7 +79,7 @@ class LatentModel(BaseEstimator, ABC):
         """Parameters that every estimator reads alike; each has one sentence for what it cannot be."""
         settings = self.get_params(deep=False)
         engine = settings.get("engine", "auto")
-        if engine not in self._engines:
+        if str(engine).partition("=")[0] not in self._engines:
             known = ", ".join(repr(name) for name in self._engines)
             raise DataError(f"engine={engine!r} is not there for {self._model_name}; give one of {known}")
         tol = settings.get("tol", 0.0)

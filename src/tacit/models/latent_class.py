@@ -96,7 +96,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     """
 
     _model_name = "LatentClass"
-    _engines = ("auto", "memory", "stream")
+    _engines = ("auto", "memory", "stream", "dask")
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * min(self.tol, enough)}
         climb["callback"] = self._progress("EM")
         if isinstance(self.init, LatentClass):
-            steps = table_steps(table, n_components, smoothing, self.n_jobs)
+            steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
             return "a fitted model", em(steps, self.init._under(table), accelerate=True, **climb)
         sample = draw_sample(table, SAMPLE_ROWS, self._seed())
         starts = self._starts(table, sample, n_components)
@@ -175,7 +175,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 return name, replace(found, params=given, sums=sums)
         else:
             name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
-        return name, em(table_steps(table, n_components, smoothing, self.n_jobs), given, accelerate=True, **climb)
+        steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
+        return name, em(steps, given, accelerate=True, **climb)
 
     def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
@@ -291,7 +292,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     def _read_rows(self, X: Any, sample_weight: Any) -> AnyTable:
         """What EM walks: a table in memory, or its codes in a file (`tacit.scan`, or engine="stream")."""
-        if not isinstance(X, Scan) and self.engine != "stream":
+        if not isinstance(X, Scan) and self.engine in ("auto", "memory"):
             return self._read(X, sample_weight)
         if sample_weight is not None:
             raise DataError("row weights are not read from files that are streamed; fit in memory, or repeat the rows")
