@@ -51,10 +51,9 @@ class Scan:
                 if self.told is not None:
                     self.told(behind)
 
-    @property
-    def n_bytes(self) -> int:
-        """Size of the inputs, for progress."""
-        return sum(_size(path) for path in self.paths)
+    def first_names(self) -> list[str]:
+        """Columns of the first file."""
+        return list(next(iter(self.batches())).schema.names)
 
     def fingerprint(self) -> str:
         """Changes when a file is another one: names, sizes, times of writing, and the columns asked for."""
@@ -155,9 +154,3 @@ def _other_columns(path: str, first: str, names: Sequence[str], wanted: Sequence
     what = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {more[0]!r}"
     return DataError(f"{path} {what}, unlike {first}; scan files with the same columns, or name them (columns=)")
 
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0
