@@ -36,7 +36,7 @@ SHOWN = 8
 def table(
     files: tuple[str, ...], components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
     select: str, smoothing: float | None, most: int | None, draws: int | None, engine: str, memory: int | None,
-    cache: str | None, threads: int | None, strict: bool,
+    cache: str | None, checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Hidden classes and the joint distribution of a table of categories, gaps allowed.
@@ -51,6 +51,9 @@ def table(
     from tacit.models.latent_class import LatentClass
 
     talk = Talk(quiet)
+    if resume and not checkpoint:
+        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
+    keeping = {"checkpoint": checkpoint, "resume": resume}
     long = is_long(files, engine, memory)
     if long and (weights or most or draws):
         raise click.UsageError("--weights, --compare and --bootstrap need the rows in memory; give --engine memory")
@@ -70,14 +73,14 @@ def table(
         engine=engine if engine != "auto" or not long else "stream",
     )
     if rows is None:
-        whole = _fit_stream(files, id_, cache, model, talk)
+        whole = _fit_stream(files, id_, cache, model, talk, keeping)
         n_rows = int(model._table.total_weight)
         results = Results(out, format_)
         results.batches("classes", _classes(whole, id_, model, talk), main=True)
     else:
         n_rows = rows.data.num_rows
         with talk.doing("fitting"), talk.heeding_warnings():
-            model.fit(rows.data, sample_weight=weight)
+            model.fit(rows.data, sample_weight=weight, **keeping)  # type: ignore[arg-type]
             beliefs = model.predict_proba(rows.data)
         results = Results(out, format_)
         results.table("classes", {rows.id_name: rows.ids, **_found(beliefs)}, main=True)
@@ -99,7 +102,9 @@ def table(
     return 1 if strict and model.report_.verdict != "trusted" else 0
 
 
-def _fit_stream(files: tuple[str, ...], id_: str | None, cache: str | None, model: LatentClass, talk: Talk) -> Scan:
+def _fit_stream(
+    files: tuple[str, ...], id_: str | None, cache: str | None, model: LatentClass, talk: Talk, keeping: dict[str, Any]
+) -> Scan:
     """Fit files that are read part by part; the files, to be read once more."""
     from tacit.data.frames import find_column
     from tacit.io.scan import scan
@@ -110,7 +115,7 @@ def _fit_stream(files: tuple[str, ...], id_: str | None, cache: str | None, mode
         find_column(names, "row ids", (), id_)
     names = [name for name in names if name != id_]
     with talk.counting("coding") as told, talk.heeding_warnings():
-        model.fit(scan(files, columns=names, cache=cache, told=told))
+        model.fit(scan(files, columns=names, cache=cache, told=told), **keeping)
     return whole
 
 

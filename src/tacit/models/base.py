@@ -93,7 +93,7 @@ class LatentModel(BaseEstimator, ABC):
                 raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
 
     def _warn_limit(self, limit: int) -> None:
-        if not self.converged_ and limit > 0:
+        if not self.converged_ and limit > 0 and getattr(self, "tol", None) != 0:
             warnings.warn(
                 f"EM stopped at max_iter={limit} before its gain fell below tol={getattr(self, 'tol', None)}; "
                 "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",

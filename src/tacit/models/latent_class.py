@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -33,6 +34,7 @@ from tacit.factor.table_pool import (
     searched_spa,
 )
 from tacit.io.scan import Scan
+from tacit.models.checkpoint import Checkpoint
 from tacit.models.clock import StageClock, make_report
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_evidence import TableEvidence
@@ -127,8 +129,20 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the joint distribution of a table's columns."""
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn the joint distribution of a table's columns.
+
+        A long fit keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there
+        and ends with the same bits as without the stop. The file is removed when the fit has ended.
+        """
         self._check_settings()
         clock = StageClock()
         with one_blas_thread():
@@ -138,7 +152,11 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             notes: list[str] = []
             n_components = self.n_components
             self.selection_ = None
-            if isinstance(self.init, LatentClass):
+            kept = None if checkpoint is None else Checkpoint(checkpoint, table, self._settings(), resume=resume)
+            if kept is not None and kept.saved is not None:
+                decided = kept.saved.decided
+                n_components, self.selection_, notes = decided["number"], decided["selection"], list(decided["notes"])
+            elif isinstance(self.init, LatentClass):
                 n_components = self._number_of(self.init)
             if n_components is None:
                 with clock.stage("select"):
@@ -146,15 +164,23 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                     n_components, self.selection_ = chosen.n_components, chosen.curve
                     notes.append(chosen.note)
             with clock.stage("refine"):
-                name, refined = self._fit_at(table, int(n_components))
+                decided = {"number": int(n_components), "selection": self.selection_, "notes": notes}
+                name, refined = self._fit_at(table, int(n_components), kept=kept, decided=decided)
                 notes.append(f"started from {name}")
+        if kept is not None:
+            kept.done()
         self._keep(table, refined)
         self._notes, self._clock = notes, clock
         self._warn_limit(self.max_iter)
         return self
 
     def _fit_at(
-        self, table: AnyTable, n_components: int, looseness: float = 1.0
+        self,
+        table: AnyTable,
+        n_components: int,
+        looseness: float = 1.0,
+        kept: Checkpoint | None = None,
+        decided: dict[str, Any] | None = None,
     ) -> tuple[str, Refined[Mixture, Sums]]:
         """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
         smoothing = self._pseudo_rows()
@@ -164,6 +190,11 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         if isinstance(self.init, LatentClass):
             steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
             return "a fitted model", em(steps, self.init._under(table), accelerate=True, **climb)
+        if kept is not None and kept.saved is not None:
+            steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
+            begun, name = kept.saved.begun, kept.saved.decided["start"]
+            go_on = kept.keeping(kept.saved.decided)
+            return name, em(steps, begun.params, accelerate=True, begun=begun, keep=go_on, **climb)
         sample = draw_sample(table, SAMPLE_ROWS, self._seed())
         starts = self._starts(table, sample, n_components)
         if sample.whole or len(starts) > 1:
@@ -176,7 +207,13 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         else:
             name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
         steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
-        return name, em(steps, given, accelerate=True, **climb)
+        keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
+        return name, em(steps, given, accelerate=True, keep=keep, **climb)
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        free = ("n_jobs", "verbose", "engine")
+        return {name: str(value) for name, value in self.get_params(deep=False).items() if name not in free}
 
     def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
