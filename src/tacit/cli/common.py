@@ -100,6 +100,8 @@ def is_long(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
         raise click.UsageError(f"--engine {engine} is not there; give auto, memory, stream, dask or dask=ADDRESS")
     if engine != "auto":
         return engine != "memory"
+    if any("://" in path for path in paths):
+        return True
     plain = [path for path in paths if os.path.isfile(path)]
     if len(paths) > 1 or (paths[0] != "-" and not plain and (os.path.isdir(paths[0]) or glob.has_magic(paths[0]))):
         return True

@@ -43,7 +43,7 @@ def stream_csv(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> 
     names = _header(source)
     _check_separator(source, names)
     chosen = choose(names)
-    quotes = source.packed or _has_quote(source)
+    quotes = source.packed or source.remote or _has_quote(source)
     n_rows, cell = 0, None
     try:
         with source.open() as stream:

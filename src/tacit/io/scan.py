@@ -20,6 +20,7 @@ from tacit.errors import DataError
 from tacit.io.csv_file import stream_csv
 from tacit.io.json_lines import stream_json_lines
 from tacit.io.read import Choose, chooser
+from tacit.io.remote import facts_of, is_remote, list_remote
 from tacit.io.source import BROKEN, READABLE, Source, find_source
 
 BATCH_ROWS = 65_536
@@ -59,8 +60,7 @@ class Scan:
         """Changes when a file is another one: names, sizes, times of writing, and the columns asked for."""
         known = hashlib.sha256(repr(self.columns).encode())
         for path in self.paths:
-            facts = os.stat(path)
-            known.update(f"\0{os.path.abspath(path)}\0{facts.st_size}\0{facts.st_mtime_ns}".encode())
+            known.update(f"\0{path if is_remote(path) else os.path.abspath(path)}\0{_facts(path)}".encode())
         return known.hexdigest()
 
 
@@ -75,7 +75,7 @@ def scan(
 
     Parameters
     ----------
-    paths : a file, a glob such as ``"data/*.parquet"``, a folder, or a list of these
+    paths : a file, a glob such as ``"data/*.parquet"``, a folder, or a list of these, here or at ``s3://bucket/…``
         `.csv`, `.tsv`, `.jsonl` (each also with `.gz`) and `.parquet`; all with the same columns.
     columns : the columns to read, all of them by default
     cache : folder in which the coded rows stay, so that a second fit of unchanged files need not read them again;
@@ -105,7 +105,17 @@ def scan(
     )
 
 
+def _facts(path: str) -> tuple[int, int]:
+    """Size and time of writing."""
+    if is_remote(path):
+        return facts_of(path)
+    facts = os.stat(path)
+    return facts.st_size, facts.st_mtime_ns
+
+
 def _expand(name: str) -> list[str]:
+    if is_remote(name):
+        return list_remote(name, READABLE)
     if os.path.isdir(name):
         inside = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(READABLE))
         if not inside:
