@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import tacit
-from tacit import LatentClass
+from tacit import BernoulliMixture, LatentClass
 from tacit.data import table as table_module
 from tacit.data.copies import sample_rows
 from tacit.data.stored_table import code_frame, code_scan
-from tacit.data.table_input import read_table
+from tacit.data.table_input import LearnWords, read_table
 from tacit.engine.memory import MemoryEngine
 from tacit.errors import DataError, FileFormatError
 from tacit.factor.table_pool import random_start
@@ -61,7 +61,7 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "jsonl", "parquet"])
 def test_codes_and_words_are_those_of_memory(files, ending, ungrouped):
-    stored = code_scan(tacit.scan(files / f"part*.{ending}"), bins=4)
+    stored = code_scan(tacit.scan(files / f"part*.{ending}"), LearnWords(4))
     table = read_table(read_columns(files / "whole.csv"), bins=4)
     assert [column.name for column in stored.columns] == [column.name for column in table.columns]
     for mine, theirs in zip(stored.columns, table.columns, strict=True):
@@ -72,7 +72,7 @@ def test_codes_and_words_are_those_of_memory(files, ending, ungrouped):
 
 
 def test_sums_and_samples_are_those_of_memory(files, ungrouped):
-    stored = code_scan(tacit.scan(files / "whole.csv"), bins=4)
+    stored = code_scan(tacit.scan(files / "whole.csv"), LearnWords(4))
     table = read_table(read_columns(files / "whole.csv"), bins=4)
     mixture = random_start(table, 3, np.random.default_rng(0))
     mine, theirs = MemoryEngine(stored, 1).sums(mixture), MemoryEngine(table, 2).sums(mixture)
@@ -114,7 +114,7 @@ def test_long_files_cross_blocks_and_parts(tmp_path, monkeypatch, ungrouped):
     pq.write_table(rows.slice(0, 1_000_003), tmp_path / "a.parquet")
     pq.write_table(rows.slice(1_000_003), tmp_path / "b.parquet", row_group_size=123_457)
     monkeypatch.setattr("tacit.data.table_input.MOST_NUMBERS", 1_000)
-    stored = code_scan(tacit.scan(tmp_path))
+    stored = code_scan(tacit.scan(tmp_path), LearnWords())
     table = read_table(rows)
     assert not stored.grouped
     assert table.pattern_of is None
@@ -127,10 +127,10 @@ def test_long_files_cross_blocks_and_parts(tmp_path, monkeypatch, ungrouped):
 def test_a_cache_is_used_again_and_damage_is_coded_anew(files, ungrouped, monkeypatch):
     cache = files / "cache"
     scan = tacit.scan(files / "part*.csv", cache=cache)
-    first = code_scan(scan, bins=4)
+    first = code_scan(scan, LearnWords(4))
     (path,) = cache.iterdir()
     written = path.stat().st_mtime_ns
-    again = code_scan(scan, bins=4)
+    again = code_scan(scan, LearnWords(4))
     assert path.stat().st_mtime_ns == written
     assert again.columns[0].categories.tolist() == first.columns[0].categories.tolist()
     codes = [np.concatenate([block.codes for block in one.blocks()]) for one in (first, again)]
@@ -138,24 +138,24 @@ def test_a_cache_is_used_again_and_damage_is_coded_anew(files, ungrouped, monkey
     body = bytearray(path.read_bytes())
     body[-1] ^= 1
     path.write_bytes(body)
-    mended = code_scan(scan, bins=4)
+    mended = code_scan(scan, LearnWords(4))
     assert np.array_equal(np.concatenate([block.codes for block in mended.blocks()]), codes[0])
     with open(files / "part0.csv", "a") as more:
         more.write("\n".join((files / "part1.csv").read_text().splitlines()[1:3]) + "\n")
-    assert code_scan(scan, bins=4).n_rows == 902
+    assert code_scan(scan, LearnWords(4)).n_rows == 902
     assert len(list(cache.iterdir())) == 2
 
 
 def test_without_a_cache_nothing_stays(files, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     before = set(tmp_path.iterdir())
-    stored = code_frame(survey(50).drop_columns(["price"]))
+    stored = code_frame(survey(50).drop_columns(["price"]), LearnWords())
     assert set(tmp_path.iterdir()) != before
     del stored
     gc.collect()
     assert set(tmp_path.iterdir()) == before
     with pytest.raises(DataError, match="distinct numbers"):
-        code_frame(survey(500))
+        code_frame(survey(500), LearnWords())
     gc.collect()
     assert set(tmp_path.iterdir()) == before
 
@@ -179,3 +179,39 @@ def test_bad_files_get_one_sentence(files):
         LatentClass(2).fit(tacit.scan(files / "ids.csv"))
     with pytest.raises(DataError, match="row weights are not read"):
         LatentClass(2).fit(tacit.scan(files / "part0.csv"), sample_weight=np.ones(300))
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request, monkeypatch):
+    """With a column that copies another, so that one is set aside, and fewer rows looked at than there are."""
+    if not grouped:
+        request.getfixturevalue("ungrouped")
+        monkeypatch.setattr("tacit.models.bernoulli_mixture.PATH_ROWS", 1_000)
+    rng = np.random.default_rng(4)
+    hidden = rng.integers(0, 3, 2_000)
+    centres = rng.random((3, 12)) < 0.5
+    bits = np.where(rng.random((2_000, 12)) < 0.85, centres[hidden], ~centres[hidden])
+    bits = np.c_[bits, np.where(rng.random(2_000) < 0.99, bits[:, 0], ~bits[:, 0])]
+    words = np.array(["no", "yes"], object)[bits.astype(int)]
+    rows = pa.table({f"b{n}": pa.array(words[:, n], mask=rng.random(2_000) < 0.03) for n in range(13)})
+    write_columns(rows.slice(0, 1_100), tmp_path / "a.csv", format="csv")
+    write_columns(rows.slice(1_100), tmp_path / "b.csv", format="csv")
+    fits = [
+        BernoulliMixture(n_jobs=2).fit(rows),
+        BernoulliMixture(engine="stream", n_jobs=1).fit(rows),
+        BernoulliMixture().fit(tacit.scan(tmp_path)),
+        BernoulliMixture(engine="memory").fit(tacit.scan(tmp_path)),
+    ]
+    assert fits[0].copies_.num_rows >= 1
+    for other in fits[1:]:
+        for name in ("weights_", "frequencies_", "labels_"):
+            assert getattr(other, name).tobytes() == getattr(fits[0], name).tobytes(), name
+        assert other.report_.verdict == fits[0].report_.verdict
+        assert other.intervals().equals(fits[0].intervals())
+
+
+def test_what_is_no_yes_or_no_is_refused(tmp_path):
+    (tmp_path / "bad.csv").write_text("a,b\nyes,no\nmaybe,no\n")
+    with pytest.raises(DataError, match="column 'a' holds 'maybe', and clusters are made of"):
+        BernoulliMixture(2).fit(tacit.scan(tmp_path / "bad.csv"))

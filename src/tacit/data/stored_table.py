@@ -29,7 +29,7 @@ from tacit.data.coding import GAP, GrowingColumn, read_raw, write_raw
 from tacit.data.names import to_arrow
 from tacit.data.packing import Packing, plan_packing
 from tacit.data.table import Codes, Column, Floats, Table, worth_grouping
-from tacit.data.table_input import columns_of, learn_column, tell_empty
+from tacit.data.table_input import LearnColumn, columns_of, tell_empty
 from tacit.errors import DataError, FileFormatError
 from tacit.io.scan import Scan
 from tacit.io.write import atomic_path
@@ -109,8 +109,24 @@ class StoredTable:
     def blocks(self) -> Iterator[Table]:
         """The rows in order, `BLOCK_ROWS` at a time, unpacked."""
         for begin in range(0, self.n_rows, BLOCK_ROWS):
-            codes = self._read(begin, min(begin + BLOCK_ROWS, self.n_rows))
-            yield Table(codes.copy() if self.packing is None else self.packing.unpack(codes, self.dtype), self.columns)
+            yield Table(self.codes_of(begin, min(begin + BLOCK_ROWS, self.n_rows)), self.columns)
+
+    def codes_of(self, begin: int, end: int) -> Codes:
+        """Codes of some rows, unpacked."""
+        codes = self._read(begin, end)
+        return codes.copy() if self.packing is None else self.packing.unpack(codes, self.dtype)
+
+    def without(self, gone: NDArray[np.bool_]) -> StoredTable:
+        """The table without some of its columns, in a file of its own for as long as it is used."""
+        cells = np.repeat(~gone, np.diff(self.first))
+        columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
+        path = Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / "rows.codes"
+        part = replace(self, path=path, columns=columns, counts=self.counts[cells], gaps=self.gaps[~gone], lease=None)
+        try:
+            return replace(_write(part, (block.codes[:, ~gone] for block in self.blocks()), ""), lease=Lease(path))
+        except BaseException:
+            _remove(path)
+            raise
 
     @cached_property
     def fitted_on(self) -> Table | StoredTable:
@@ -145,33 +161,33 @@ class StoredTable:
 # ---------------------------------------------------------------------- coding
 
 
-def code_scan(scan: Scan, *, bins: int | None = None) -> StoredTable:
+def code_scan(scan: Scan, learn: LearnColumn) -> StoredTable:
     """The files' rows coded into a flat file: in the scan's cache, where a second run finds it, or for this run."""
     text = any(name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) for name in scan.paths)
     if scan.cache is None:
-        return _code_for_now(scan.batches(), bins, text)
-    key = hashlib.sha256(f"{FORMAT}\0{scan.fingerprint()}\0{bins}".encode()).hexdigest()
+        return _code_for_now(scan.batches(), learn, text)
+    key = hashlib.sha256(f"{FORMAT}\0{scan.fingerprint()}\0{learn!r}".encode()).hexdigest()
     path = Path(scan.cache) / f"{key[:32]}.codes"
     path.parent.mkdir(parents=True, exist_ok=True)
     known = _reopened(path, key) if path.exists() else None
-    return _code(scan.batches(), path, key, bins, text) if known is None else known
+    return _code(scan.batches(), path, key, learn, text) if known is None else known
 
 
-def code_frame(data: Any, *, bins: int | None = None) -> StoredTable:
+def code_frame(data: Any, learn: LearnColumn) -> StoredTable:
     """A frame's rows coded into a flat file, for this run only."""
     names, arrays = columns_of(data)
     listed = [to_arrow(array, f"{name!r}") for name, array in zip(names, arrays, strict=True)]
     table = pa.table(listed, [str(name) for name in names])
-    stored = _code_for_now(iter(table.to_batches(BLOCK_ROWS)), bins, False)
+    stored = _code_for_now(iter(table.to_batches(BLOCK_ROWS)), learn, False)
     called = {str(name): name for name in names}
     columns = tuple(replace(one, name=called[str(one.name)]) for one in stored.columns)
     return replace(stored, columns=columns, names=tuple(names))
 
 
-def _code_for_now(batches: Iterator[Any], bins: int | None, text: bool) -> StoredTable:
+def _code_for_now(batches: Iterator[Any], learn: LearnColumn, text: bool) -> StoredTable:
     path = Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / "rows.codes"
     try:
-        table = _code(batches, path, "", bins, text)
+        table = _code(batches, path, "", learn, text)
     except BaseException:
         _remove(path)
         raise
@@ -197,10 +213,10 @@ def _remove(path: Path) -> None:
             leave()
 
 
-def _code(batches: Iterator[Any], path: Path, key: str, bins: int | None, text: bool) -> StoredTable:
+def _code(batches: Iterator[Any], path: Path, key: str, learn: LearnColumn, text: bool) -> StoredTable:
     with tempfile.TemporaryFile(dir=path.parent) as raw:
         growing, n_rows = write_raw(batches, raw)
-        learned = [_learn(column, bins, text) for column in growing]
+        learned = [_learn(column, learn, text) for column in growing]
         kept = [n for n, (_, column) in enumerate(learned) if column.size]
         if not kept:
             raise DataError(f"none of the {len(growing)} columns holds a value; every cell is missing")
@@ -224,9 +240,9 @@ def _code(batches: Iterator[Any], path: Path, key: str, bins: int | None, text: 
         return _write(table, final(), key)
 
 
-def _learn(column: GrowingColumn, bins: int | None, text: bool) -> tuple[NDArray[np.int32], Column]:
+def _learn(column: GrowingColumn, learn: LearnColumn, text: bool) -> tuple[NDArray[np.int32], Column]:
     words = column.words(text=text)
-    return learn_column(words, column.name, bins, column.counts[: len(words)])
+    return learn(words, column.name, column.counts[: len(words)])
 
 
 def _cell_counts(raw: GrowingColumn, codes: NDArray[np.int32], column: Column) -> NDArray[np.int64]:

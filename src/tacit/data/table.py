@@ -117,6 +117,10 @@ class Table:
         first = self.first if self.packing is None else self.packing.first
         return DenseCodes(np.ascontiguousarray(self._packed[begin:end]), first)
 
+    def codes_of(self, begin: int, end: int) -> Codes:
+        """Codes of some rows."""
+        return self.codes[begin:end]
+
     def blocks(self) -> Iterator[Table]:
         """The rows in order, `BLOCK_ROWS` at a time."""
         for begin in range(0, self.n_rows, BLOCK_ROWS):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,19 @@ from tacit.data.numbers import worth_of
 from tacit.data.table import Codes, Column, Floats, Table, group_rows
 from tacit.errors import DataError, DataWarning
 
+
+@dataclass(frozen=True)
+class LearnWords:
+    """How a table's columns are learned from their words when they are coded apart from them."""
+
+    bins: int | None = None
+
+    def __call__(self, words: Any, name: str | int, counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], Column]:
+        return learn_column(words, name, self.bins, counts)
+
+
+LearnColumn = Callable[[Any, str | int, NDArray[np.int64]], tuple[NDArray[np.int32], Column]]
+"""Codes and words of a column from its distinct values and how many rows each stands for."""
 CodeColumns = Callable[[list[str | int], list[Any]], Iterable[tuple[NDArray[np.int32], Column]]]
 """Codes (-1: missing) and words of all columns, one after another, from their names and arrays."""
 

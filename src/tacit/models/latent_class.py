@@ -10,13 +10,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.copies import sample_rows
-from tacit.data.frames import as_frame, backend_of, build_frame
-from tacit.data.stored_table import AnyTable, StoredTable, code_frame, code_scan
+from tacit.data.frames import backend_of, build_frame
+from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table, group_rows
-from tacit.data.table_input import read_table
+from tacit.data.table_input import LearnColumn, LearnWords, read_table
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.tables import examine_table
 from tacit.engine.blas import one_blas_thread
@@ -33,7 +33,6 @@ from tacit.factor.table_pool import (
     random_start,
     searched_spa,
 )
-from tacit.io.scan import Scan
 from tacit.models.checkpoint import Checkpoint
 from tacit.models.clock import StageClock, make_report
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
@@ -98,7 +97,6 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     """
 
     _model_name = "LatentClass"
-    _engines = ("auto", "memory", "stream", "dask")
 
     def __init__(
         self,
@@ -327,26 +325,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     # -------------------------------------------------------------- input
 
-    def _read_rows(self, X: Any, sample_weight: Any) -> AnyTable:
-        """What EM walks: a table in memory, or its codes in a file (`tacit.scan`, or engine="stream")."""
-        if not isinstance(X, Scan) and self.engine in ("auto", "memory"):
-            return self._read(X, sample_weight)
-        if sample_weight is not None:
-            raise DataError("row weights are not read from files that are streamed; fit in memory, or repeat the rows")
-        if isinstance(X, Scan):
-            self._backend, stored = "pyarrow", code_scan(X, bins=self.bins)
-            self.feature_names_in_, self.n_features_in_ = np.array(stored.names, object), len(stored.names)
-        else:
-            self._backend = backend_of(X)
-            X = self._validated(X, reset=True)
-            stored = code_frame(X, bins=self.bins)
-        return stored.fitted_on
-
-    def _validated(self, X: Any, *, reset: bool) -> Any:
-        if as_frame(X) is not None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+    def _learner(self) -> LearnColumn:
+        return LearnWords(self.bins)
 
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
         if reset:
