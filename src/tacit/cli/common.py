@@ -76,15 +76,13 @@ class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 def engine_options(command: F) -> F:
-    """--engine, --memory, --cache, --checkpoint, --resume, --threads: where and how the passes of a long fit run."""
+    """--engine, --memory, --cache, --threads: where and how the passes of a long fit run."""
     for option in reversed(
         [
             click.option("--engine", default="auto", show_default=True, metavar="auto|memory|stream|dask[=ADDRESS]",
                          help="Where passes over the rows run; auto streams what would fill half of the memory."),
             click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default."),
             click.option("--cache", metavar="DIR", help="Keep the coded rows here: the next run need not read again."),
-            click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting."),
-            click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result."),
             click.option("--threads", type=int, help="Threads; all cores by default. No result depends on it."),
         ]
     ):  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +11,6 @@ import click
 from tacit.cli.common import Results, Talk, engine_options, is_long, output_options, summarise
 
 if TYPE_CHECKING:
-    from tacit.io.scan import Scan
     from tacit.models.latent_class import LatentClass
 
 SHOWN = 8
@@ -31,6 +29,8 @@ SHOWN = 8
 @click.option("--compare", "most", type=int, metavar="F", help="Also fit 1 … F classes: comparison.csv.")
 @click.option("--bootstrap", "draws", type=int, metavar="N", help="Intervals from N resampled tables: intervals.csv.")
 @engine_options
+@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @output_options("tacit-table")
 def table(
@@ -46,6 +46,7 @@ def table(
     tacit table survey.csv --components 4 --id person --bins 8
     tacit table 'history/*.parquet' --engine stream --cache coded
     """
+    from tacit.cli.long_rows import answers, fit_files
     from tacit.cli.rows import read_rows, weight_column
     from tacit.models.base import model_state
     from tacit.models.latent_class import LatentClass
@@ -73,10 +74,11 @@ def table(
         engine=engine if engine != "auto" or not long else "stream",
     )
     if rows is None:
-        whole = _fit_stream(files, id_, cache, model, talk, keeping)
+        whole = fit_files(files, id_, cache, model, talk, **keeping)
         n_rows = int(model._table.total_weight)
         results = Results(out, format_)
-        results.batches("classes", _classes(whole, id_, model, talk), main=True)
+        found = answers(whole, id_, lambda data: _found(model.predict_proba(data)), talk, "writing classes")
+        results.batches("classes", found, main=True)
     else:
         n_rows = rows.data.num_rows
         with talk.doing("fitting"), talk.heeding_warnings():
@@ -100,40 +102,6 @@ def table(
     results.summary(summary, json_)
     tell(model, summary, talk, results)
     return 1 if strict and model.report_.verdict != "trusted" else 0
-
-
-def _fit_stream(
-    files: tuple[str, ...], id_: str | None, cache: str | None, model: LatentClass, talk: Talk, keeping: dict[str, Any]
-) -> Scan:
-    """Fit files that are read part by part; the files, to be read once more."""
-    from tacit.data.frames import find_column
-    from tacit.io.scan import scan
-
-    whole = scan(files)
-    names = whole.first_names()
-    if id_ is not None:
-        find_column(names, "row ids", (), id_)
-    names = [name for name in names if name != id_]
-    with talk.counting("coding") as told, talk.heeding_warnings():
-        model.fit(scan(files, columns=names, cache=cache, told=told), **keeping)
-    return whole
-
-
-def _classes(whole: Scan, id_: str | None, model: LatentClass, talk: Talk) -> Iterator[Any]:
-    """classes.csv, batch by batch while the files are read."""
-    import pyarrow as pa
-
-    from tacit.cli.rows import named_rows
-    from tacit.data.frames import build_frame
-
-    behind = 0
-    with talk.counting("writing classes") as tell:
-        for batch in whole.batches():
-            rows = named_rows(pa.Table.from_batches([batch]), id_, first=behind + 1)
-            found = _found(model.predict_proba(rows.data))
-            behind += batch.num_rows
-            tell(behind)
-            yield build_frame({rows.id_name: rows.ids, **found}, "pyarrow")
 
 
 def _found(beliefs: Any) -> dict[str, Any]:

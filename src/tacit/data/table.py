@@ -155,6 +155,16 @@ class Table:
         return per_pattern if self.pattern_of is None else per_pattern[self.pattern_of]
 
 
+def packed_alike(table: Table) -> Table:
+    """The same rows packed by a plan that neither their number nor their gaps decide.
+
+    A row's log-likelihood then has the same bits alone, in a batch, and in a file of any length.
+    """
+    alike = replace(table)
+    alike.__dict__["packing"] = plan_packing(BLOCK_ROWS, table.first, np.ones(table.n_columns, bool))
+    return alike
+
+
 def group_rows(table: Table) -> Table:
     """The same table with equal rows held once, when that is worth it."""
     codes = np.ascontiguousarray(table.codes)

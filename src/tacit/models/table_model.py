@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import as_frame, backend_of, build_frame
 from tacit.data.stored_table import AnyTable, StoredTable, code_frame, code_scan
-from tacit.data.table import Column, Table
+from tacit.data.table import Column, Table, packed_alike
 from tacit.data.table_input import LearnColumn
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
@@ -140,7 +140,7 @@ class TableModel(LatentModel):
 
     def _posterior(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
-        table = self._read(X, None, reset=False)
+        table = packed_alike(self._read(X, None, reset=False))
         return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
 
     def _pseudo_rows(self) -> float:
