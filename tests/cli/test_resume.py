@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import tacit
 from tacit import LatentClass
 from tacit.errors import DataError
 from tacit.io.model_file import read_model
@@ -109,3 +111,25 @@ def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
     whole.save(path)
     with pytest.raises(DataError, match="holds a LatentClass, not a checkpoint"):
         LatentClass(3).fit(X, checkpoint=path, resume=True)
+
+
+def test_a_full_disk_and_a_vanished_file_get_one_sentence_and_leave_nothing(rows, tmp_path):
+    def cramped():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, "table", str(rows), "--components", "2", "--engine", "stream",
+         "--out", str(tmp_path / "out")],
+        preexec_fn=cramped, capture_output=True, text=True, env=environment, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 4
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "File too large" in done.stderr
+    assert not list(tmp_path.iterdir())
+    gone = tmp_path / "gone.csv"
+    gone.write_text("a,b,c\n1,2,1\n2,1,2\n")
+    scan = tacit.scan(gone)
+    gone.unlink()
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        LatentClass(2).fit(scan)
