@@ -48,7 +48,8 @@ def topics(
     tacit predict more.txt --model topics/model.tacit
     """
     from tacit.models.base import model_state
-    from tacit.models.topic_model import TopicModel, document_columns, topic_columns
+    from tacit.models.topic_model import TopicModel
+    from tacit.models.topic_tables import document_columns, topic_columns
 
     talk = Talk(quiet)
     roles = {role: name for role, name in (("document", document), ("word", word), ("count", count)) if name}
@@ -133,7 +134,7 @@ def predict_topics(
     model: TopicModel, data_file: str, model_file: str, talk: Talk, results: Results, json_: bool
 ) -> int:
     """Shares of the topics in new documents: documents.csv, as `tacit topics` writes it."""
-    from tacit.models.topic_model import document_columns
+    from tacit.models.topic_tables import document_columns
 
     with talk.doing("reading"), talk.heeding_warnings():
         documents = read_document_file(data_file, None, {})

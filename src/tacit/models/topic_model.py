@@ -27,6 +27,7 @@ from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock, make_report
 from tacit.models.given_topics import given_topics
 from tacit.models.topic_file import restore_topics, topic_state
+from tacit.models.topic_tables import document_columns, pyldavis_arrays, told, topic_columns
 from tacit.moments.word_pairs import WordPairs
 from tacit.refine.choose_topics import TopicNumber, choose_topics
 from tacit.refine.em import Refined
@@ -238,24 +239,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             self.__dict__.pop(name, None)
 
     def _tell(self, winner: str, n_starts: int, prior: PriorChoice | None) -> None:
-        notes = [f"the best of {n_starts} starts was {winner}" if n_starts > 1 else f"started from {winner} topics"]
-        if self._chosen is not None:
-            found = self._chosen
-            if found.heldout:
-                notes.append(
-                    f"{found.chosen} topics are a practical number: all {len(found.directions)} directions asked for "
-                    "stand out, and held-out nats per token for more and more topics are "
-                    + ", ".join(f"{k}: {value:.3f}" for k, value in found.heldout.items())
-                )
-            else:
-                notes.append(
-                    f"{found.chosen} topics: so many directions and one hold on documents they were not found on"
-                )
-        if prior is not None and prior.scores:
-            notes.append(
-                f"pseudo-counts {prior.shares:g} per topic and {prior.words:g} per word predict documents left out best"
-            )
-        self._notes = notes
+        self._notes = told(winner, n_starts, self._chosen, prior)
 
     # ---------------------------------------------------------------- use
 
@@ -322,16 +306,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         if X is None and not hasattr(self, "_documents"):
             raise DataError("a model from a file keeps no documents; give some to draw")
         documents = self._documents if X is None else self._read(X, reset=False)
-        used = np.flatnonzero(documents.lengths > 0)
-        occur = np.flatnonzero(documents.totals > 0)
-        topics = self.topics_[:, occur]
-        return {
-            "topic_term_dists": topics / topics.sum(axis=1, keepdims=True),
-            "doc_topic_dists": self._shares(documents.take(used)),
-            "doc_lengths": documents.lengths[used],
-            "vocab": [str(word) for word in self.words_[occur].tolist()],
-            "term_frequency": documents.totals[occur],
-        }
+        return pyldavis_arrays(documents, self.topics_, self._shares(documents))
 
     @cached_property
     def report_(self) -> FitReport:
@@ -417,25 +392,3 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     objective_: float
     selection_: dict[str, Any] | None
     _backend: str
-
-
-def topic_columns(words: Names, topics: Floats) -> dict[str, NDArray[Any]]:
-    """Columns of topics.csv: topic, word, probability, rank (1 first)."""
-    K, M = topics.shape
-    order = top_words(topics, M)
-    return {
-        "topic": np.repeat(np.arange(K), M),
-        "word": words[order.reshape(-1)],
-        "probability": np.take_along_axis(topics, order, axis=1).reshape(-1),
-        "rank": np.tile(np.arange(1, M + 1), K),
-    }
-
-
-def document_columns(documents: Names, shares: Floats) -> dict[str, NDArray[Any]]:
-    """Columns of documents.csv: document, topic, proportion."""
-    n, K = shares.shape
-    return {
-        "document": np.repeat(documents, K),
-        "topic": np.tile(np.arange(K), n),
-        "proportion": shares.reshape(-1),
-    }
