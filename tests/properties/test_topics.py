@@ -90,7 +90,7 @@ def test_permuting_documents_and_words_permutes_the_answer(made):
     np.testing.assert_allclose(turned.topics_, straight.topics_[:, order], atol=1e-7)
 
 
-@pytest.mark.parametrize("kind", ["long", "polars", "wide", "dense", "lists", "texts"])
+@pytest.mark.parametrize("kind", ["long", "polars", "wide", "dense", "lists", "texts", "series"])
 def test_every_form_of_input_gives_the_same(made, kind):
     pl = pytest.importorskip("polars")
     counts = made.counts.toarray()
@@ -107,6 +107,7 @@ def test_every_form_of_input_gives_the_same(made, kind):
         "dense": counts,
         "lists": tokens,
         "texts": [" ".join(one) for one in tokens],
+        "series": pd.Series([" ".join(one) for one in tokens]),
     }[kind]
     expected = TopicModel(3, max_iter=20, smoothing=(0.1, 0.2), init="spectral").fit(
         pd.DataFrame(counts, columns=words if kind != "dense" else range(80))
@@ -249,3 +250,24 @@ def test_halves_are_independent_and_whole(made):
     assert abs(np.corrcoef(left[:-1].ravel(), left[1:].ravel())[0, 1]) < 0.06  # four standard errors
     again = Documents(documents.matrix[::-1], documents.names[::-1], documents.words).split(0.5, 0)[0]
     np.testing.assert_array_equal(again.matrix.toarray()[::-1], first.matrix.toarray())
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (np.array([[3.0]]), 1),
+        (np.array([[3.0, 2.0, 0.0]]), None),
+        (np.array([[3.0, 0.0], [0.0, 3.0]]), 2),
+        (np.ones((40, 6)), 3),
+        (np.eye(5, dtype=bool), 2),
+        (["a a b c"] * 30, 2),
+        (np.array([[1e9, 1], [1, 1e9], [5, 5]]), 2),
+        (np.arange(24, dtype=np.uint8).reshape(6, 4), 4),
+    ],
+)
+def test_small_and_odd_documents_get_finite_answers(data, number):
+    model = TopicModel(number).fit(data)
+    assert np.isfinite(model.topics_).all()
+    np.testing.assert_allclose(model.transform(data).sum(axis=1), 1.0, atol=1e-12)
+    assert np.isfinite(model.score(data))
+    assert model.n_topics_ == 1 or model.report_.verdict != "trusted"

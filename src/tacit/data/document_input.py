@@ -48,7 +48,10 @@ def is_text(data: Any) -> bool:
             isinstance(one, str) or (isinstance(one, list | tuple) and all(isinstance(token, str) for token in one))
             for one in data
         ) and any(len(one) for one in data)  # fmt: skip
-    return isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind in "UO" and is_text(data.tolist())
+    if isinstance(data, np.ndarray):
+        return data.ndim == 1 and data.dtype.kind in "UO" and is_text(data.tolist())
+    series = hasattr(data, "dtype") and not hasattr(data, "columns") and hasattr(data, "to_list")  # pandas, polars
+    return series and is_text(data.to_list())
 
 
 def is_long(data: Any, columns: Columns = None) -> bool:
