@@ -63,8 +63,8 @@ def told(winner: str, n_starts: int, found: TopicNumber | None, prior: PriorChoi
             )
         else:
             notes.append(
-                f"{found.chosen} topics: {found.chosen - 1} directions of the word pairs hold on documents they were not "
-                "found on"
+                f"{found.chosen} topics: {found.chosen - 1} directions of the word pairs hold on documents they were "
+                "not found on"
             )
     if prior is not None and prior.scores:
         notes.append(
