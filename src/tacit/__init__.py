@@ -21,9 +21,10 @@ _MODELS = (
     "LatentClassImputer",
     "MixtureFractions",
     "PairMatrix",
+    "TopicModel",
     "load",
 )
-_WHERE = dict.fromkeys(_MODELS, "tacit.models")
+_WHERE = {**dict.fromkeys(_MODELS, "tacit.models"), "scan": "tacit.io.scan"}
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
 
 __all__ = [
@@ -36,11 +37,14 @@ __all__ = [
     "LatentClassImputer",
     "MixtureFractions",
     "PairMatrix",
+    "TopicModel",
     "__version__",
     "load",
+    "scan",
 ]
 
 if TYPE_CHECKING:
+    from tacit.io.scan import scan
     from tacit.models import (
         Admixture,
         BernoulliMixture,
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
         LatentClassImputer,
         MixtureFractions,
         PairMatrix,
+        TopicModel,
         load,
     )
 
