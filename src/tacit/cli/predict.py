@@ -45,6 +45,7 @@ def predict(
         LatentClass,
         LatentClassClassifier,
         MixtureFractions,
+        PairMatrix,
         TopicModel,
         load,
     )
@@ -64,6 +65,10 @@ def predict(
         from tacit.cli.fractions import predict_fractions
 
         return predict_fractions(model, data_file, model_file, id_, talk, Results(out, format_), json_)
+    if isinstance(model, PairMatrix):
+        from tacit.cli.pairs import predict_pairs
+
+        return predict_pairs(model, data_file, model_file, talk, Results(out, format_), json_)
     if isinstance(model, TopicModel):
         from tacit.cli.topics import predict_topics
 
