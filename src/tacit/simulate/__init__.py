@@ -13,16 +13,19 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.graphs import BlockGraph, block_graph
 from tacit.simulate.switches import SwitchedRows, binary_factors
 
 __all__ = [
     "AdmixedGenotypes",
     "BinaryRows",
+    "BlockGraph",
     "Crowd",
     "SwitchedRows",
     "admixture",
     "bernoulli_mixture",
     "binary_factors",
+    "block_graph",
     "choose_workers",
     "crowd",
     "draw_confusions",
