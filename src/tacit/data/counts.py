@@ -170,11 +170,11 @@ def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, wh
         raise DataError(f"{what} are a frame of {len(frame)} rows and {len(names)} columns; give at least one pair")
     words = [str(name) for name in names]
     roles = {role: find_column(words, role, ALIASES[role], given.get(role)) for role in ALIASES}
-    if roles["row"] is None and roles["column"] is None and 2 <= len(names) <= 3:
-        # two columns of anything, the first of words, are pairs; two columns of numbers are a matrix
-        if _words(column(frame, names[0])) and _words(column(frame, names[1])):
-            roles["row"], roles["column"] = words[0], words[1]
-            roles["count"] = roles["count"] or (words[2] if len(words) == 3 else None)
+    unsaid = roles["row"] is None and roles["column"] is None
+    if unsaid and 2 <= len(names) <= 3 and all(_words(column(frame, name)) for name in names[:2]):
+        # two columns of words are pairs whatever they are called; two columns of numbers are a matrix
+        roles["row"], roles["column"] = words[0], words[1]
+        roles["count"] = roles["count"] or (words[2] if len(words) == 3 else None)
     if roles["row"] is not None and roles["column"] is not None:
         parts = [column(frame, names[words.index(roles[role])]) for role in ("row", "column")]
         count = None if roles["count"] is None else column(frame, names[words.index(roles["count"])])

@@ -108,7 +108,9 @@ def _rescaled(matrix: sp.csr_array, left: Floats, right: Floats) -> sp.csr_array
     return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _eigenpairs(scaled: sp.csr_array, offs: tuple[Floats, Floats] | None, rank: int, tol: float) -> tuple[Floats, Floats]:
+def _eigenpairs(
+    scaled: sp.csr_array, offs: tuple[Floats, Floats] | None, rank: int, tol: float
+) -> tuple[Floats, Floats]:
     size = scaled.shape[0]
     turned = scaled.T
     if size < DENSE_BELOW or rank >= size - 1:

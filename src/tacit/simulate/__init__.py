@@ -14,6 +14,7 @@ from tacit.simulate.crowds import (
     specialist_crowd,
 )
 from tacit.simulate.graphs import BlockGraph, block_graph
+from tacit.simulate.pairs import PairWorld, draw_pairs, pairs
 from tacit.simulate.switches import SwitchedRows, binary_factors
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "BinaryRows",
     "BlockGraph",
     "Crowd",
+    "PairWorld",
     "SwitchedRows",
     "admixture",
     "bernoulli_mixture",
@@ -30,6 +32,8 @@ __all__ = [
     "crowd",
     "draw_confusions",
     "draw_labels",
+    "draw_pairs",
     "draw_truth",
+    "pairs",
     "specialist_crowd",
 ]
