@@ -212,8 +212,8 @@ int sweep(const Graph &graph, const Model &model, int sweeps, double tol, double
     return 0;
 }
 
-// Of nodes begin..end: sum of log Z_i less half of log Z_ij of their edges (each edge is met twice), and of what edges
-// say about their blocks: pairs_rs = sum of weight P(i in r, j in s), both directions.
+// Of nodes begin..end: sum of log Z_i less log Z_ij of their edges, each edge at the end where it stands first, and of
+// what these edges say about their blocks: pairs_rs = sum of weight P(i in r, j in s).
 template <int W>
 void weigh(const Graph &graph, const Model &model, const double *field, const double *messages, int64_t begin,
            int64_t end, double *scratch, double *sums) {
@@ -226,6 +226,7 @@ void weigh(const Graph &graph, const Model &model, const double *field, const do
         for (int r = 0; r < K; ++r) total += product[r];
         sums[0] += taken + std::log(total);
         for (int64_t e = graph.offsets[node]; e < graph.offsets[node + 1]; ++e) {
+            if (graph.reverse[e] < e) continue;
             const double *in = messages + e * K, *out = messages + graph.reverse[e] * K;
             const double weight = graph.weights ? graph.weights[e] : 1.0;
             double normal = 0;
@@ -236,7 +237,7 @@ void weigh(const Graph &graph, const Model &model, const double *field, const do
                     normal += joint[at] = factor * out[r] * in[s];
                 }
             normal = normal < kLeast ? kLeast : normal;
-            sums[0] -= std::log(normal) / 2;
+            sums[0] -= std::log(normal);
             const double share = weight / normal;
             for (int at = 0; at < K * K; ++at) sums[1 + at] += joint[at] * share;
         }

@@ -82,4 +82,4 @@ def belief_sums(
     _run("belief_bethe", [*head, *tail])
     del kept
     weight = edges.n_messages if edges.weights is None else float(edges.weights.sum())
-    return energy.value + weight / 2 * float(np.log(scale)), (pairs + pairs.T) / 2
+    return energy.value + weight / 2 * float(np.log(scale)), pairs + pairs.T
