@@ -28,7 +28,7 @@ def predict(
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
-    fractions.csv of a model of mixtures, ancestry.csv of a model of populations.
+    fractions.csv of a model of mixtures, ancestry.csv of a model of populations, communities.csv of a block model.
 
     \b
     tacit predict new_votes.csv --model consensus/model.tacit
@@ -41,6 +41,7 @@ def predict(
         Admixture,
         BernoulliMixture,
         BinaryFactors,
+        BlockModel,
         DawidSkene,
         LatentClass,
         LatentClassClassifier,
@@ -63,6 +64,10 @@ def predict(
         from tacit.cli.fractions import predict_fractions
 
         return predict_fractions(model, data_file, model_file, id_, talk, Results(out, format_), json_)
+    if isinstance(model, BlockModel):
+        from tacit.cli.communities import predict_communities
+
+        return predict_communities(model, data_file, model_file, talk, Results(out, format_), json_)
     if not isinstance(model, DawidSkene):
         raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
     with talk.doing("reading"):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -155,8 +155,10 @@ def _from_frame(frame: Any, columns: Mapping[str, str] | None, what: str) -> Gra
         raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(ALIASES)}")
     words = [str(name) for name in names]
     roles = {role: find_column(words, role, ALIASES[role], given.get(role)) for role in ALIASES}
+    notes: tuple[str, ...] = ()
     if roles["source"] is None and roles["target"] is None and len(words) >= 2:
-        roles["source"], roles["target"] = words[:2]  # whatever they are called
+        roles["source"], roles["target"] = words[:2]
+        notes = (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges",)
     lacking = next((role for role in ("source", "target") if roles[role] is None), None)
     if lacking is not None or not len(frame):
         raise DataError(
@@ -165,7 +167,8 @@ def _from_frame(frame: Any, columns: Mapping[str, str] | None, what: str) -> Gra
         )
     ends = [column(frame, names[words.index(str(roles[role]))]) for role in ("source", "target")]
     weight = None if roles["weight"] is None else column(frame, names[words.index(roles["weight"])])
-    return _from_edges(ends[0], ends[1], weight, what)
+    graph = _from_edges(ends[0], ends[1], weight, what)
+    return replace(graph, notes=notes + graph.notes)
 
 
 def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:
