@@ -74,6 +74,7 @@ def scaled_svd(
 
     `centred` takes ρ_r ρ_cᵀ off first, so that what comes back is structure alone. With ``symmetric=True`` counts of
     ordered pairs (i, j) of a symmetric B serve as (C + Cᵀ)/2 without that matrix being made; None asks the matrix.
+    ``regularise=0`` is Appendix E's √marginal scaling, ``regularise=inf`` its plain truncated SVD.
     """
     if symmetric is None:
         symmetric = matrix.shape[0] == matrix.shape[1] and _equals_transpose(matrix)
@@ -82,7 +83,7 @@ def scaled_svd(
     cols = np.asarray(matrix.sum(axis=0), np.float64).reshape(-1) / total
     if symmetric:
         rows = cols = (rows + cols) / 2
-    row_scale, column_scale = rows + regularise * rows.mean(), cols + regularise * cols.mean()
+    row_scale, column_scale = (_regularised(part, regularise) for part in (rows, cols))
     if rank > min(matrix.shape) - int(centred):
         raise NotIdentifiableError(
             f"rank {rank + int(centred)} is asked of counts of {matrix.shape[0]} × {matrix.shape[1]} items; "
@@ -98,6 +99,12 @@ def scaled_svd(
     else:
         values, left, right = _singular(scaled, offs, rank, tol)
     return ScaledSVD(values, left, right, rows, cols, row_scale, column_scale, centred, bool(symmetric))
+
+
+def _regularised(marginal: Floats, amount: float) -> Floats:
+    """ρ + amount · mean(ρ); an infinite amount leaves the mean alone, which is no scaling at all."""
+    mean = float(marginal.mean())
+    return np.full_like(marginal, mean) if np.isinf(amount) else marginal + amount * mean
 
 
 def _rescaled(matrix: sp.csr_array, left: Floats, right: Floats) -> sp.csr_array:

@@ -72,34 +72,27 @@ class Side:
 
 
 def pair_levels(
-    rows: PairRows,
-    own: Side,
-    partner: Side,
-    *,
-    levels: int,
-    sign: float,
-    scale: float,
-    least: float,
-    threads: int = 1,
+    rows: PairRows, own: Side, partner: Side, *, levels: int, sign: float, least: float, threads: int = 1
 ) -> tuple[Floats, Floats]:
     """Counts of each row over `levels` even steps of its partners' cavity means, and their moments (3,).
 
-    The cavity mean is what the partner would be without this pair, to first order; `scale` multiplies it. The moments
-    are sums over counts of (partner · own, partner, own), all without the pair, before scaling.
+    The cavity mean is what the partner would be without this pair, to first order. The moments are sums over counts of
+    (partner · own, partner, own), all without the pair.
     """
+    packed = []
     for side, size, name in ((own, rows.n_rows, "own"), (partner, rows.n_columns, "partner")):
         _check(side.mean, np.float64, (size,), f"{name}.mean")
         _check(side.var, np.float64, (size,), f"{name}.var")
         if not side.high > side.low:
             raise ValueError(f"{name}: the interval from {side.low} to {side.high} is empty")
+        packed.append(np.column_stack([side.mean, side.var]))
     if levels < LEAST_LEVELS:
         raise ValueError(f"{levels} levels asked for; give at least {LEAST_LEVELS}")
     out, moments = np.zeros((rows.n_rows, levels)), np.empty((rows.n_rows, 3))
-    numbers = (sign, scale, partner.low, partner.high, own.low, own.high)
     arguments = [
         *rows.head(),
-        *(_pointer(part) for part in (own.mean, own.var, partner.mean, partner.var)),
-        *(ctypes.c_double(number) for number in numbers),
+        *(_pointer(part) for part in packed),
+        *(ctypes.c_double(number) for number in (sign, partner.low, partner.high, own.low, own.high)),
         ctypes.c_int(levels),
         ctypes.c_double(least),
         ctypes.c_int(max(threads, 1)),

@@ -5,8 +5,8 @@ Model     B_ij = ρ_i ρ'_j (1 + sign · x_i y_j), (4) of Huang, Kakade, Kong & 
 Needs     a decomposition above the noise (`factor.scaled_svd`)
 Promises  x and y lie in intervals whose corners keep every B_ij nonnegative, so the matrix stays in factored form
 Differs   from the paper entirely: its phases estimate each x_i from its own counts. Here a row's likelihood in x_i is
-          exact, Σ_j C_ij log(1 + sign · x_i ŷ_j): the chance of one count is linear in y_j, so its posterior mean ŷ_j is
-          all that matters. ŷ_j has seen the pair (i, j) itself; what it would be without is taken to first order
+          exact, Σ_j C_ij log(1 + sign · x_i ŷ_j): the chance of one count is linear in y_j, so its posterior mean ŷ_j
+          is all that matters. ŷ_j has seen the pair (i, j) itself; what it would be without is taken to first order
           (`kernels.pair_levels`), as in belief propagation. Phase II's anchor step survives as the scale: ŷ is
           multiplied so that its covariance over pairs and its variance over items agree (Section 4.2)
 
@@ -25,6 +25,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tacit.data.counts import Counts
+from tacit.factor.pair_matrix import Factored, rank_two
+from tacit.factor.pair_phases import Phases
 from tacit.factor.scaled_svd import ScaledSVD
 from tacit.kernels.pair_rows import PairRows, Side, pair_levels
 from tacit.refine.em import Refined
@@ -33,7 +36,7 @@ from tacit.refine.mixing import MixingSteps, MixingSums, climb, even_law, poisso
 Floats = NDArray[np.float64]
 
 ROUNDS = 3
-"""Times every item is weighed anew by its partners' means; a fourth moves B by less than .01 on every simulated model."""
+"""Times every item is weighed anew by its partners' means; a fourth moves B by less than .01 on simulated models."""
 POINTS, LEVELS = 41, 33
 """Grid points of x, and levels at which partners are tallied (linear in between)."""
 EDGE = 0.02
@@ -64,17 +67,18 @@ class Shrunk:
 
 
 def shrink_pairs(
-    matrix: sp.csr_array, decomposed: ScaledSVD, *, max_iter: int = 200, tol: float = 1e-7, threads: int = 1
+    counts: Counts, decomposed: ScaledSVD, *, max_iter: int = 200, tol: float = 1e-6, threads: int = 1
 ) -> Shrunk:
     """Marginals and lifts of a centred decomposition with one vector, shrunk."""
-    rows = PairRows.of(matrix)
-    turned = PairRows.of(sp.csr_array(matrix.T))
-    problem = _Problem(rows, turned, decomposed, threads, max_iter, tol)
+    rows = PairRows.of(counts.matrix)
+    turned = rows if counts.symmetric else PairRows.of(sp.csr_array(counts.matrix.T))
+    problem = _Problem(counts, rows, turned, decomposed, threads, max_iter, tol)
     return problem.symmetric() if decomposed.symmetric else problem.asymmetric()
 
 
 @dataclass
 class _Problem:
+    counts: Counts
     rows: PairRows
     turned: PairRows
     decomposed: ScaledSVD
@@ -87,17 +91,20 @@ class _Problem:
         value = float(self.decomposed.values[0])
         sign = 1.0 if value >= 0 else -1.0
         raw = self.decomposed.embedding()[0][:, 0] * np.sqrt(abs(value))
-        seen = _sums(self.rows) + _sums(self.turned)
+        both_ways = self.counts.symmetric  # every pair stands in the matrix twice: one pass sees it from both ends
+        seen = self.counts.row_sums if both_ways else self.counts.row_sums + self.counts.column_sums
         rates = poisson_rates(seen)
         marginal = rates / rates.sum()
         low, high = interval(raw, self.decomposed.row_marginal, even=sign < 0)
         side = _start(raw, self.decomposed.row_marginal, seen, low, high)
         refined = None
         for turn in range(ROUNDS):
-            scale = self._anchor_scale(side, marginal, sign)
-            tally = self._tally(self.rows, side, side, sign, scale)
-            tally += self._tally(self.turned, side, side, sign, scale)
-            lift, var, refined = self._weigh(tally, seen, side, scale * float(marginal @ side.mean), sign, side)
+            tally, moments = self._tally(self.rows, side, side, sign)
+            if not both_ways:
+                tally += self._tally(self.turned, side, side, sign)[0]
+            scale = anchor_scale(moments / self.counts.total, side, marginal, sign)
+            partner = Side(scale * side.mean, side.var, scale * low, scale * high)
+            lift, var, refined = self._weigh(tally, seen, partner, float(marginal @ partner.mean), sign, side)
             # the two halves of the step pull in turn: the mean of both is where they meet
             lift = lift if turn == 0 else (lift + side.mean) / 2
             side = replace(side, mean=lift, var=var)
@@ -109,7 +116,7 @@ class _Problem:
         root = np.sqrt(self.decomposed.values[0])
         raws = [part[:, 0] * root for part in self.decomposed.embedding()]
         masses = [self.decomposed.row_marginal, self.decomposed.column_marginal]
-        tallied, seen = [self.rows, self.turned], [_sums(self.rows), _sums(self.turned)]
+        tallied, seen = [self.rows, self.turned], [self.counts.row_sums, self.counts.column_sums]
         marginals = [rates / rates.sum() for rates in (poisson_rates(part) for part in seen)]
         intervals = _two_intervals(raws, masses)
         sides = [_start(raws[s], masses[s], seen[s], *intervals[s]) for s in (0, 1)]
@@ -117,30 +124,15 @@ class _Problem:
         for _ in range(ROUNDS):
             for s in (1, 0):
                 own, partner = sides[s], sides[1 - s]
-                tally = self._tally(tallied[s], own, partner, 1.0, 1.0)
+                tally, _moments = self._tally(tallied[s], own, partner, 1.0)
                 mean = float(marginals[1 - s] @ partner.mean)
                 lift, var, refined = self._weigh(tally, seen[s], partner, mean, 1.0, own)
                 sides[s] = replace(own, mean=lift, var=var)
         assert refined is not None
         return Shrunk(marginals[0], marginals[1], sides[0].mean, sides[1].mean, 1.0, refined)
 
-    def _tally(self, rows: PairRows, own: Side, partner: Side, sign: float, scale: float) -> Floats:
-        options = {"levels": LEVELS, "sign": sign, "scale": scale, "least": LEAST_CHANCE, "threads": self.threads}
-        return pair_levels(rows, own, partner, **options)[0]  # type: ignore[arg-type]
-
-    def _anchor_scale(self, side: Side, marginal: Floats, sign: float) -> float:
-        """c with c · Σρŷ² = the root of the covariance of ŷ over pairs, each without the pair itself (Section 4.2)."""
-        sums = np.zeros(3)
-        for rows in (self.rows, self.turned):
-            sums += pair_levels(
-                rows, side, side, levels=2, sign=sign, scale=1.0, least=LEAST_CHANCE, threads=self.threads
-            )[1]
-        total = 2 * self.rows.counts.sum()
-        covariance = sign * (sums[0] / total - sums[1] * sums[2] / total**2)
-        variance = float(marginal @ side.mean**2) - float(marginal @ side.mean) ** 2
-        if variance <= 0:
-            return 1.0
-        return float(np.clip(np.sqrt(max(covariance, 0.0)) / variance, 0.5, 2.0))
+    def _tally(self, rows: PairRows, own: Side, partner: Side, sign: float) -> tuple[Floats, Floats]:
+        return pair_levels(rows, own, partner, levels=LEVELS, sign=sign, least=LEAST_CHANCE, threads=self.threads)
 
     def _weigh(
         self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, own: Side
@@ -171,6 +163,43 @@ class _Problem:
         chance = np.log(np.maximum(1 + sign * np.outer(levels, grid), LEAST_CHANCE))
         rest = np.log(np.maximum(1 + sign * partner_mean * grid, LEAST_CHANCE))
         return np.asarray(tally @ chance - seen[:, None] * rest)
+
+
+def anchor_scale(moments: Floats, side: Side, marginal: Floats, sign: float) -> float:
+    """c with c · Σρŷ² = the root of the covariance of ŷ over pairs, each without the pair itself (Section 4.2).
+
+    `moments` are means over pairs of (ŷ_j ŷ_i, ŷ_j, ŷ_i).
+    """
+    covariance = sign * (moments[0] - moments[1] * moments[2])
+    variance = float(marginal @ side.mean**2) - float(marginal @ side.mean) ** 2
+    if variance <= 0:
+        return 1.0
+    return float(np.clip(np.sqrt(max(float(covariance), 0.0)) / variance, 0.5, 2.0))
+
+
+def cut_lifts(found: ScaledSVD | Phases) -> Factored:
+    """Marginals and separations as they came, the latter cut where B would be negative."""
+    if isinstance(found, ScaledSVD):
+        root = np.sqrt(np.abs(found.values[0]))
+        raws = [part[:, 0] * root for part in found.embedding()]
+        masses, sign, same = (
+            [found.row_marginal, found.column_marginal],
+            float(np.sign(found.values[0])),
+            found.symmetric,
+        )
+    else:
+        masses = [np.maximum(part, 0.0) for part in found.marginal]
+        raws = [
+            np.where(mass > 0, part / np.where(mass > 0, mass, 1.0), 0.0)
+            for part, mass in zip(found.delta, masses, strict=True)
+        ]
+        sign, same = 1.0, found.delta[0] is found.delta[1]
+    masses = [mass / mass.sum() for mass in masses]
+    if same:
+        lift = np.clip(raws[0], *interval(raws[0], masses[0], even=sign < 0))
+        return rank_two((masses[0], masses[0]), (lift, lift), sign or 1.0)
+    lifts = [np.clip(raw, *ends) for raw, ends in zip(raws, _two_intervals(raws, masses), strict=True)]
+    return rank_two((masses[0], masses[1]), (lifts[0], lifts[1]), 1.0)
 
 
 def interval(raw: Floats, mass: Floats, *, even: bool = False) -> tuple[float, float]:
@@ -220,8 +249,3 @@ def _frequency_groups(seen: Floats, own: Side) -> list[tuple[NDArray[np.intp], i
         needed = int(np.clip((own.high - own.low) / (surest / POINTS_PER_ERROR), POINTS, MOST_POINTS))
         groups.append((np.flatnonzero(level == one), needed))
     return groups
-
-
-def _sums(rows: PairRows) -> Floats:
-    ends = np.concatenate([[0.0], np.cumsum(rows.counts)])
-    return np.asarray(ends[rows.starts[1:]] - ends[rows.starts[:-1]])
