@@ -58,7 +58,7 @@ def bethe_hessian(matrix: sp.csr_array, K: int, unit: bool) -> np.ndarray:
 
 def spectral_clustering(matrix: sp.csr_array, K: int) -> np.ndarray:
     model = SpectralClustering(K, affinity="precomputed", random_state=0)
-    return model.fit_predict(sp.csr_matrix((matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))))
+    return model.fit_predict(sp.csr_matrix((matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), shape=matrix.shape))
 
 
 def leiden(matrix: sp.csr_array, seed: int = 0) -> np.ndarray:

@@ -30,7 +30,7 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 )  # fmt: skip
 @click.option("--source", metavar="COLUMN", help="Column with one end of every edge.")
 @click.option("--target", metavar="COLUMN", help="Column with the other end.")
-@click.option("--weight", metavar="COLUMN", help="Column with weights: a weight of w counts as w edges.")
+@click.option("--weight", metavar="COLUMN", help="Column with weights; only their ratios matter.")
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")

@@ -6,7 +6,7 @@ Accepted: a scipy.sparse or dense square matrix, a networkx graph (anything with
 Rules, each counted in `notes`: direction is dropped, and an edge given both ways is one edge; weights of the same edge
 are added (a listing in which every edge stands both ways with the same weight counts it once); without weights an edge
 given twice is one edge. Links of a node with itself say nothing about blocks and are left out. A weight of zero is no
-edge; a weight w counts as w edges. A node without edges is kept: in a matrix an empty row, in a list a row without a
+edge; only ratios of weights matter to a fit (they are divided by their mean). A node without edges is kept: in a matrix an empty row, in a list a row without a
 target. Rows without a name at all are left out.
 """
 
@@ -63,6 +63,13 @@ class Graph:
     def degrees(self) -> Floats:
         """Sum of the weights of every node's edges (n,)."""
         return np.asarray(self.matrix.sum(axis=1), np.float64).reshape(-1)
+
+    def evened(self) -> tuple[Graph, float]:
+        """The graph with weights of mean 1, and the mean they had."""
+        if not self.weighted:
+            return self, 1.0
+        mean = float(self.matrix.data.mean())
+        return replace(self, matrix=sp.csr_array(self.matrix / mean)), mean
 
     def reordered(self, order: NDArray[np.intp]) -> Graph:
         """The same graph, its nodes in that order."""

@@ -26,6 +26,7 @@ def block_state(model: BlockModel) -> tuple[Arrays, dict[str, Any]]:
         "nodes": [str(name) if words else int(name) for name in model.nodes_.tolist()],
         "n_edges": int(model.n_edges_),
         "corrected": bool(model.degree_corrected_),
+        "unit": float(model._unit),
     }
 
 
@@ -51,7 +52,10 @@ def restore_blocks(model: BlockModel, arrays: Arrays, metadata: dict[str, Any]) 
     model.labels_ = model.probabilities_.argmax(axis=1)
     model._affinity, model._held = arrays["affinity"], arrays["held"]
     mean = model._held / np.maximum(model.probabilities_.sum(axis=0), 1e-300)
-    model.connectivity_ = model._affinity * np.outer(mean, mean)
+    model._unit = typed(metadata, "unit", float)
+    if model._unit <= 0:
+        raise ValueError(f"unit is {model._unit}")
+    model.connectivity_ = model._affinity * np.outer(mean, mean) * model._unit
     model.n_blocks_ = model.n_components_ = n_blocks
     model.objective_path_ = read_path(arrays)
     model._backend = "pyarrow"

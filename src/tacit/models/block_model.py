@@ -23,7 +23,7 @@ from tacit.factor.block_starts import Codes, Floats, spectral_labels
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.block_file import block_state, restore_blocks
 from tacit.models.clock import StageClock, make_report
-from tacit.refine.block_degrees import DegreeTest, examine_degrees
+from tacit.refine.block_degrees import AGREE, DegreeTest, examine_degrees
 from tacit.refine.blocks import Blocks, BlockSteps, Propagated, beliefs_of_new, fit_blocks, heaviest_first
 from tacit.refine.choose_blocks import NumberOfBlocks, choose_blocks
 from tacit.refine.starts import Raced
@@ -36,7 +36,8 @@ class BlockModel(ClusterMixin, LatentModel):
     r"""Find communities in a graph: blocks of nodes that link alike, and how sure each node's block is.
 
     Nodes i and j of blocks r and s are linked :math:`\mathrm{Poisson}(\theta_i \theta_j \omega_{rs})` times; θ is 1
-    (plain) or the node's degree (degree-corrected), so hubs do not make a block of their own. Blocks start from spectral
+    (plain) or the node's degree (degree-corrected), so hubs do not make a block of their own. Of weights only ratios
+    matter: they are divided by their mean. Blocks start from spectral
     embeddings (regularised scaled SVD, Bethe Hessian), belief propagation gives every node's probabilities, and EM the
     affinities; the best start by Bethe free energy is kept. Blocks need not be denser inside: unlike nodes that link
     (bipartite, core and periphery) are blocks too.
@@ -116,8 +117,9 @@ class BlockModel(ClusterMixin, LatentModel):
         with clock.stage("read"):
             given = read_graph(X)
             self._backend = _backend(X)
-            order = content_order(given)
-            graph = given.reordered(order)
+            graph, self._unit = given.evened()
+            order = content_order(graph)
+            graph = graph.reordered(order)
         self._check_number(given)
         for name in ("report_", "communities_"):
             self.__dict__.pop(name, None)
@@ -167,12 +169,16 @@ class BlockModel(ClusterMixin, LatentModel):
         steps = BlockSteps.of(graph, degree_corrected=corrected, threads=threads)
         raced = self._climb(steps, starts, n_blocks)
         self._notes.append(f"the best of {len(starts)} starts by Bethe free energy was {raced.name}")
-        degrees = examine_degrees(graph.degrees, raced.refined.sums.beliefs) if n_blocks > 1 else None
-        if self.degree_corrected == "auto" and degrees is not None and degrees.plain:
-            steps = BlockSteps.of(graph, degree_corrected=False, threads=threads)
-            raced = self._climb(steps, [(raced.name, raced.refined.sums.beliefs.argmax(axis=1))], n_blocks)
-            corrected = False
-            self._notes.append("degrees inside blocks are those of chance and differ between blocks: plain model")
+        links = np.diff(graph.matrix.indptr).astype(np.float64)
+        degrees = examine_degrees(links, raced.refined.sums.beliefs) if n_blocks > 1 else None
+        if self.degree_corrected == "auto" and degrees is not None and degrees.worth_a_try:
+            labels = raced.refined.sums.beliefs.argmax(axis=1)
+            with_degrees = BlockSteps.of(graph, degree_corrected=False, threads=threads)
+            plain = self._climb(with_degrees, [(raced.name, labels)], n_blocks)
+            tested = examine_degrees(links, plain.refined.sums.beliefs)
+            if tested.plain and (plain.refined.sums.beliefs.argmax(axis=1) == labels).mean() >= AGREE:
+                raced, steps, degrees, corrected = plain, with_degrees, tested, False
+                self._notes.append("degrees inside blocks are those of chance and differ between blocks: plain model")
         self.degree_corrected_ = corrected
         return raced, steps, degrees
 
@@ -199,7 +205,7 @@ class BlockModel(ClusterMixin, LatentModel):
         self._held = steps.edges.mass @ sums.beliefs
         self.n_blocks_ = self.n_components_ = len(params.prior)
         self.n_features_in_, self.n_edges_ = given.n_nodes, given.n_edges
-        self.connectivity_ = connectivity(params.affinity, self._held, beliefs)
+        self.connectivity_ = connectivity(params.affinity, self._held, beliefs) * self._unit
 
     # ------------------------------------------------------------ results
 
@@ -241,7 +247,7 @@ class BlockModel(ClusterMixin, LatentModel):
             known = np.flatnonzero(place >= 0)
             links = sp.coo_array(graph.matrix[new][:, known])
             shape = (len(new), len(self.nodes_))
-            to_fit = sp.csr_array(sp.coo_array((links.data, (links.row, place[known][links.col])), shape=shape).tocsr())
+            to_fit = sp.csr_array(sp.coo_array((links.data / self._unit, (links.row, place[known][links.col])), shape=shape).tocsr())
             to_fit.sort_indices()
             params = Blocks(self.weights_, self._affinity, np.empty((0, 0)), self.probabilities_)
             beliefs[new] = beliefs_of_new(to_fit, params, self._held, degree_corrected=self.degree_corrected_)
@@ -281,6 +287,7 @@ class BlockModel(ClusterMixin, LatentModel):
     n_edges_: int
     selection_: dict[str, Any] | None
     _held: Floats
+    _unit: float
     _backend: str
 
 

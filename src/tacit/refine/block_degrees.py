@@ -17,6 +17,10 @@ Floats = NDArray[np.float64]
 
 SPREAD = 3.0
 """Standard errors by which degrees inside blocks may vary more than chance makes them."""
+NEARLY = 2.0
+"""Variance over mean below which blocks found without degrees, some nodes misplaced, may still have degrees of chance."""
+AGREE = 0.8
+"""Share of nodes that must stay in their block when degrees join in: else degrees, not links, would make the blocks."""
 DIFFER = 0.001
 """Probability below which differences of the blocks' mean degrees are no chance."""
 
@@ -30,9 +34,14 @@ class DegreeTest:
     p_equal_means: float
 
     @property
+    def worth_a_try(self) -> bool:
+        """Whether blocks differ in their mean degree, and degrees inside them are not far from those of chance."""
+        return self.p_equal_means < DIFFER and self.dispersion < NEARLY
+
+    @property
     def plain(self) -> bool:
         """Whether degrees are those of chance inside blocks and differ between them."""
-        return self.dispersion < 1 + SPREAD * self.error and self.p_equal_means < DIFFER
+        return self.p_equal_means < DIFFER and self.dispersion < 1 + SPREAD * self.error
 
 
 def examine_degrees(degrees: Floats, beliefs: Floats) -> DegreeTest:

@@ -6,7 +6,10 @@ Paper     Decelle, Krzakala, Moore & Zdeborová 2011 (belief propagation and its
 Needs     a sparse graph (loops are long), a start correlated with the blocks
 Promises  on graphs drawn from the model, with its parameters, the best overlap any method reaches (above the threshold)
 Differs   Poisson edges, so weights count edges and the masses of nodes are free; affinities and shares carry one
-          pseudo-edge and one pseudo-node each (fixed before EM), so no affinity is zero and no block dies of chance
+          pseudo-edge and one pseudo-node each (fixed before EM), so no affinity is zero and no block dies of chance.
+          Weights are divided by their mean: a graph holds as much evidence as it has edges. Messages that do not settle
+          have no free energy (it may be anything): their beliefs count by the mean-field bound instead, so that a climb
+          ends before them
 
 Symbols   paper      here        shape     meaning
           n_a        prior       (K,)      shares of the blocks
@@ -40,6 +43,8 @@ SURE = 0.8
 """What a start's labels are believed: the rest is spread evenly, so that messages can disagree."""
 SWEEPS, SETTLED = 20, 1e-4
 """Sweeps of an E-step at most, and the mean change of a belief below which messages have settled."""
+UNSETTLED = 100 * SETTLED
+"""Mean change above which messages are taken as not settling at all."""
 DAMPING = 0.3
 """Share of the old message that is kept while messages do not settle on their own."""
 CHUNK = 65_536
@@ -80,16 +85,17 @@ class BlockSteps:
 
     @classmethod
     def of(cls, graph: Graph, *, degree_corrected: bool, threads: int = 1) -> BlockSteps:
+        """`graph` with weights of mean 1, if it has any."""
         matrix = graph.matrix
         numbered = matrix.copy()
         numbered.data = np.arange(matrix.nnz, dtype=np.int64)
         reverse = numbered.T.tocsr()
         reverse.sort_indices()  # row i of the transpose holds where (j, i) stands, j in order
-        weights = matrix.data if graph.weighted else None
-        mass = graph.degrees if degree_corrected else np.ones(graph.n_nodes)
+        weights, degrees = matrix.data if graph.weighted else None, graph.degrees
+        mass = degrees if degree_corrected else np.ones(graph.n_nodes)
         edges = Edges(matrix.indptr.astype(np.int64), np.ascontiguousarray(reverse.data), weights, mass)
         known = mass > 0
-        return cls(edges, matrix.indices.astype(np.int32), float(graph.degrees[known] @ np.log(mass[known])), threads)
+        return cls(edges, matrix.indices.astype(np.int32), float(degrees[known] @ np.log(mass[known])), threads)
 
     @property
     def n_cells(self) -> int:
@@ -120,8 +126,20 @@ class BlockSteps:
         change, _ = belief_sweeps(*share, sweeps=SWEEPS, tol=SETTLED, threads=self.threads)
         if change >= SETTLED:
             change, _ = belief_sweeps(*share, sweeps=SWEEPS, tol=SETTLED, damping=DAMPING, threads=self.threads)
+        if change > UNSETTLED:
+            return Propagated(messages, beliefs, *self._mean_field(params, beliefs), change)
         log_z, pairs = belief_sums(*share, threads=self.threads)
         return Propagated(messages, beliefs, pairs, log_z, change)
+
+    def _mean_field(self, params: Blocks, beliefs: Floats) -> tuple[Floats, float]:
+        """Edges between blocks if beliefs were independent, and the lower bound on log Z that they give."""
+        n, weights = self.edges.n_nodes, self.edges.weights
+        links = np.ones(len(self.reach)) if weights is None else weights
+        matrix = sp.csr_array((links, self.reach, self.edges.offsets), shape=(n, n))
+        pairs, held = beliefs.T @ (matrix @ beliefs), self.edges.mass @ beliefs
+        fit = (pairs * np.log(params.affinity)).sum() - held @ params.affinity @ held
+        doubt = -np.where(beliefs > 0, beliefs * np.log(np.maximum(beliefs, 1e-300)), 0.0).sum()
+        return pairs, float(fit / 2 + doubt + beliefs.sum(axis=0) @ np.log(params.prior))
 
     def objective(self, params: Blocks, sums: Propagated) -> float:
         """Log-likelihood plus the logarithm of the prior, up to a constant: Dirichlet shares, gamma affinities."""
@@ -194,7 +212,7 @@ def heaviest_first(raced: Raced[Blocks, Propagated]) -> tuple[Blocks, Propagated
 
 
 def beliefs_of_new(links: sp.csr_array, params: Blocks, held: Floats, *, degree_corrected: bool) -> Floats:
-    """P(block) (q, K) of new nodes from their links (q, n) to nodes of the fit.
+    """P(block) (q, K) of new nodes from their links (q, n), weighted as in the fit, to nodes of the fit.
 
     The fit never saw the new nodes, so the beliefs of their neighbours are the messages to them. Every sum runs over
     one node's links alone: the company does not matter.

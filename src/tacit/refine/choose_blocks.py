@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 FIRST_LOOK, MOST_BLOCKS = 12, 48
 """Signals asked for at first, and at most: doubled while all of them are informative."""
 LEVEL = 2.0
-"""Ratio of neighbouring strengths that parts two levels; in 270 simulated graphs without levels none exceeded 1.8."""
+"""Ratio of neighbouring strengths that parts two levels; in 354 simulated graphs without levels none exceeded 1.72."""
 
 
 @dataclass(frozen=True)
