@@ -40,8 +40,9 @@ LEAST_RADIUS = 1.0
 """A graph without two loops in one piece has no branching: r is set to 1, and nothing is informative."""
 HEAVIEST = 0.8
 """Share of r up to which a weight is taken as it is: an edge beyond r would be a block of its own."""
-LOOSE = 1e-4
-"""Relative accuracy of eigenvalues: enough to count and to start from."""
+LOOSE = 5e-3
+"""Relative size of what an eigenvector leaves over: an eigenvalue apart from the others is then right to its square, and
+those of chance come out a little too small, never too large."""
 UNLIKE = 0.05
 """A signal of unlike nodes must be this far below −1: on small sparse graphs chance brings it to −1.02."""
 CHANCE = 0.03

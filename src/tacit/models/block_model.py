@@ -125,20 +125,20 @@ class BlockModel(ClusterMixin, LatentModel):
             self.__dict__.pop(name, None)
         self._notes = list(given.notes)
         with one_blas_thread():
-            with clock.stage("choose"):
-                number = choose_blocks(graph.matrix)
-            n_blocks = number.chosen if self.n_blocks is None else self.n_blocks
+            number = None
             if self.n_blocks is None:
+                with clock.stage("choose"):
+                    number = choose_blocks(graph.matrix)
                 self._notes.append(number.tell())
-            elif number.informative > n_blocks:
-                self._notes.append(f"{number.informative} signals are informative: the graph has a finer division too")
+            n_blocks = self.n_blocks if number is None else number.chosen
+            assert n_blocks is not None
             with clock.stage("start"):
                 starts = self._starts(graph, n_blocks)
             with clock.stage("fit"):
                 raced, steps, degrees = self._fit(graph, starts, n_blocks)
             self._keep(graph, order, given, raced, steps)
         self._examined = (number, degrees)
-        self.selection_ = None if self.n_blocks is not None else {"chosen": n_blocks, "informative": number.informative}
+        self.selection_ = None if number is None else {"chosen": n_blocks, "informative": number.informative}
         self._clock = clock
         self._warn_limit(self.max_iter)
         return self
@@ -220,8 +220,14 @@ class BlockModel(ClusterMixin, LatentModel):
         """Verdict, reasons and numbers; made when asked for."""
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = examine_blocks(self._fitted, *self._examined)
-        return make_report(examination, self._notes, self._clock)
+            number, degrees = self._examined
+            notes = list(self._notes)
+            if number is None:
+                number = choose_blocks(self._fitted.graph.matrix)
+                if number.informative > self.n_blocks_:
+                    notes.append(f"{number.informative} signals are informative: the graph has a finer division too")
+            examination = examine_blocks(self._fitted, number, degrees)
+        return make_report(examination, notes, self._clock)
 
     # ---------------------------------------------------------------- use
 
@@ -286,6 +292,7 @@ class BlockModel(ClusterMixin, LatentModel):
     n_features_in_: int
     n_edges_: int
     selection_: dict[str, Any] | None
+    _examined: tuple[NumberOfBlocks | None, DegreeTest | None]
     _held: Floats
     _unit: float
     _backend: str
