@@ -198,7 +198,7 @@ def test_saved_and_loaded(made, fitted, tmp_path):
     ("change", "words"),
     [
         (lambda a, m: m.update(nodes=m["nodes"][:-1] + m["nodes"][:1]), "twice"),
-        (lambda a, m: m.update(nodes=m["nodes"][:-1] + [3]), "neither all text"),
+        (lambda a, m: m.update(nodes=[*m["nodes"][:-1], 3]), "neither all text"),
         (lambda a, m: a.update(weights=a["weights"] * 2), "sum to one"),
         (lambda a, m: a.update(affinity=a["affinity"] * 0), "zero"),
         (lambda a, m: a.update(held=a["held"][:1]), "shape"),
@@ -303,7 +303,8 @@ def test_blocks_asked_for_are_not_emptied():
     raced = fit_blocks(steps, starts, 8, max_iter=60, tol=1e-6)
     ends = [em(steps, steps.begin(labels, 8), max_iter=60, tol=1e-6) for _, labels in starts]
     whole = [end for end in ends if blocks_in_use(end.sums) == 8]
-    assert blocks_in_use(raced.refined.sums) == (8 if whole else max(blocks_in_use(end.sums) for end in ends)) or not whole
+    if whole:
+        assert blocks_in_use(raced.refined.sums) == 8
 
 
 def test_max_iter_zero_is_the_start_alone(made):

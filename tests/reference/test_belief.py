@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.reference import belief_twin as twin
 
 from tacit.data.graph_input import read_graph
 from tacit.kernels.belief import MOST_BLOCKS, belief_sums, belief_sweeps
 from tacit.refine.blocks import BlockSteps
 from tacit.simulate import block_graph
+
+from . import belief_twin as twin
 
 GROUPS = 16
 

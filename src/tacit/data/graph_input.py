@@ -6,8 +6,8 @@ Accepted: a scipy.sparse or dense square matrix, a networkx graph (anything with
 Rules, each counted in `notes`: direction is dropped, and an edge given both ways is one edge; weights of the same edge
 are added (a listing in which every edge stands both ways with the same weight counts it once); without weights an edge
 given twice is one edge. Links of a node with itself say nothing about blocks and are left out. A weight of zero is no
-edge; only ratios of weights matter to a fit (they are divided by their mean). A node without edges is kept: in a matrix an empty row, in a list a row without a
-target. Rows without a name at all are left out.
+edge; only ratios of weights matter to a fit (`Graph.evened`). A node without edges is kept: in a matrix an empty row,
+in a list a row without a target. Rows without a name at all are left out.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _from_matrix(data: Any, what: str) -> Graph:
         raise DataError(
             f"{what} has shape {shape}; give a square matrix (node, node), or edges as a frame source, target[, weight]"
         )
-    if sp.issparse(data) and not data.nnz:  # nodes alone are a graph too, and counts without a count are not
+    if sp.issparse(data) and not getattr(data, "nnz", 0):  # counts would ask for a count, a graph for an edge
         return _finished(sp.csr_array(shape, dtype=np.float64), np.arange(shape[0]), what, weighted=False)
     counts = read_counts(data, what=f"the edges of {what}")
     return _finished(counts.matrix.astype(np.float64), np.arange(shape[0]), what, weighted=True)
@@ -149,7 +149,9 @@ def _from_networkx(data: Any, what: str) -> Graph:
 def _from_list(data: list[Any], what: str) -> Graph:
     wrong = next((at for at, edge in enumerate(data) if len(edge) not in (2, 3)), None)
     if wrong is not None:
-        raise DataError(f"{what} has {len(data[wrong])} entries in edge {wrong + 1}; give two names, and a weight if any")
+        raise DataError(
+            f"{what} has {len(data[wrong])} entries in edge {wrong + 1}; give two names, and a weight if any"
+        )
     weighted = any(len(edge) == 3 for edge in data)
     weights = [edge[2] if len(edge) == 3 else 1.0 for edge in data] if weighted else None
     return _from_edges([edge[0] for edge in data], [edge[1] for edge in data], weights, what)
@@ -213,7 +215,7 @@ def _finished(matrix: sp.csr_array, names: Names, what: str, *, weighted: bool) 
     if not weighted:
         matrix.data[:] = 1.0
     upper, lower = sp.csr_array(sp.triu(matrix, 1)), sp.csr_array(sp.tril(matrix, -1).T)
-    mirrored = upper.nnz == lower.nnz and not (upper != lower).nnz
+    mirrored = upper.nnz == lower.nnz and not np.any((upper - lower).data)
     if mirrored:
         joined = upper
     else:

@@ -1,10 +1,10 @@
 """Can the communities be trusted? The verdict, with the numbers behind it.
 
 `not identifiable` when the graph shows no division at all: every signal beside its density is one that chance makes
-(Huang et al. 2018, Section 5.1, with the thresholds of Mossel, Neeman & Sly and of Massoulié: below (a − b)² = 2(a + b)
-no method does better than guessing). `caution` when fewer signals than blocks rise above chance, when blocks hold hardly a
-node, when most labels are guesses by their own probabilities, when a block reaches over pieces of the graph that nothing
-connects, or when messages or EM did not come to rest.
+(Huang et al. 2018, Section 5.1, with the thresholds of Mossel, Neeman & Sly and of Massoulié: below
+(a − b)² = 2(a + b) no method does better than guessing). `caution` when fewer signals than blocks rise above chance,
+when blocks hold hardly a node, when most labels are guesses by their own probabilities, when a block reaches over
+pieces of the graph that nothing connects, or when messages or EM did not come to rest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FEWEST = 5.0
 UNSETTLED = 20 * SETTLED
 """Mean change of a belief in a sweep that still matters."""
 VAGUE = 0.15
-"""Certainty beyond guessing (0: beliefs are the blocks' shares, 1: sure of every node) below which labels say little."""
+"""Certainty beyond guessing (0: beliefs are the blocks' shares, 1: every node sure) below which labels say little."""
 PIECE = 0.05
 """Share of the nodes that a second piece of the graph must hold to matter."""
 INSIDE = 0.2
@@ -68,7 +68,7 @@ def kesten_stigum(affinity: Floats, held: Floats, branching: float) -> Floats:
 
 
 def expected_overlap(beliefs: Floats) -> float:
-    """How much better than guessing the labels are if the beliefs are right: 0 at the largest share, 1 when all are sure."""
+    """How much better than guessing labels are if beliefs are right: 0 at the largest share, 1 when all are sure."""
     guess = float(beliefs.mean(axis=0).max())
     return float((beliefs.max(axis=1).mean() - guess) / max(1 - guess, 1e-12)) if guess < 1 else 1.0
 
@@ -158,6 +158,6 @@ def _examine_pieces(examiner: Examiner, matrix: sp.csr_array, beliefs: Floats) -
     if len(shared):
         examiner.doubt(
             "caution",
-            f"The graph falls into {len(large)} large pieces, and block {shared[0]} reaches over several: nothing in the "
-            "graph says that its parts belong together; fit each piece by itself, or ask for more blocks.",
+            f"The graph falls into {len(large)} large pieces, and block {shared[0]} reaches over several: nothing in "
+            "the graph says that its parts belong together; fit each piece by itself, or ask for more blocks.",
         )

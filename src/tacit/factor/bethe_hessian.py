@@ -41,8 +41,8 @@ LEAST_RADIUS = 1.0
 HEAVIEST = 0.8
 """Share of r up to which a weight is taken as it is: an edge beyond r would be a block of its own."""
 LOOSE = 5e-3
-"""Relative size of what an eigenvector leaves over: an eigenvalue apart from the others is then right to its square, and
-those of chance come out a little too small, never too large."""
+"""Relative size of what an eigenvector leaves over: an eigenvalue apart from the others is then right to its square,
+and those of chance come out a little too small, never too large."""
 UNLIKE = 0.05
 """A signal of unlike nodes must be this far below −1: on small sparse graphs chance brings it to −1.02."""
 CHANCE = 0.03
@@ -101,7 +101,7 @@ def signals(matrix: sp.csr_array, number: int) -> Signals:
         found = eigsh(scaled, k=number, which="LM", return_eigenvectors=False, v0=start_vector(n), tol=LOOSE)
     found = found[np.argsort(-np.abs(found), kind="stable")][:number]
     margin = min(CHANCE / squared, max(int((np.diff(matrix.indptr) > 0).sum()), 1) ** (-2 / 3))
-    return Signals(radius, found * radius, margin)
+    return Signals(radius, np.asarray(found * radius, np.float64), margin)
 
 
 def hessian(matrix: sp.csr_array, radius: float) -> sp.csr_array:

@@ -36,9 +36,11 @@ LOOSE = 1e-4
 """Relative accuracy of the vectors: far below the noise of a sparse graph."""
 
 
-def spectral_labels(matrix: sp.csr_array, n_blocks: int, number: int, rng: np.random.Generator) -> Iterator[tuple[str, Codes]]:
+def spectral_labels(
+    matrix: sp.csr_array, n_blocks: int, number: int, rng: np.random.Generator
+) -> Iterator[tuple[str, Codes]]:
     """At least one and about `number` named labellings (n,) of a graph, the usually better ones first."""
-    degrees = np.asarray(matrix.sum(axis=1)).reshape(-1)
+    degrees = np.asarray(matrix.sum(axis=1), np.float64).reshape(-1)
     found = scaled_svd(matrix, min(n_blocks - 1, matrix.shape[0] - 1), symmetric=True, centred=True, tol=LOOSE)
     scaled = found.left * np.abs(found.values)
     yield "scaled SVD", k_means(unit_rows(scaled), degrees, n_blocks, rng)

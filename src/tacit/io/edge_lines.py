@@ -15,7 +15,7 @@ COMMENTS = ("#", "%")
 
 
 def read_edge_lines(path: str | os.PathLike[str]) -> pa.Table:
-    """Columns of an edge list; words are parted by blanks, tabs or one comma; one word alone is a node without edges."""
+    """Columns of an edge list; blanks, tabs or a comma part the words; one word alone is a node without edges."""
     name = os.fspath(path)
     rows: list[list[str]] = []
     widest = 0
@@ -36,4 +36,6 @@ def read_edge_lines(path: str | os.PathLike[str]) -> pa.Table:
         role: pa.array([row[at] if len(row) > at else None for row in rows], pa.string())
         for at, role in enumerate(("source", "target", "weight")[:widest])
     }
-    return pa.table({role: column if role == "weight" else integers_if_canonical(column) for role, column in columns.items()})
+    for role in ("source", "target"):
+        columns[role] = integers_if_canonical(columns[role])
+    return pa.table(columns)

@@ -286,7 +286,10 @@ int bethe(const Graph &graph, const Model &model, int threads, const double *mes
     case 4: return run<4>(__VA_ARGS__);                                                                               \
     case 5: return run<5>(__VA_ARGS__);                                                                               \
     case 6: return run<6>(__VA_ARGS__);                                                                               \
+    case 7: return run<7>(__VA_ARGS__);                                                                               \
     case 8: return run<8>(__VA_ARGS__);                                                                               \
+    case 10: return run<10>(__VA_ARGS__);                                                                             \
+    case 12: return run<12>(__VA_ARGS__);                                                                             \
     default: return run<0>(__VA_ARGS__);                                                                              \
     }
 

@@ -55,7 +55,7 @@ def belief_sweeps(
     edges: Edges, prior: Floats, affinity: Floats, messages: Floats, beliefs: Floats,
     *, sweeps: int, tol: float = 0.0, damping: float = 0.0, threads: int = 1,
 ) -> tuple[float, int]:  # fmt: skip
-    """Pass messages at most `sweeps` times, until beliefs change by less than `tol` a node; the last change, the sweeps.
+    """Pass messages at most `sweeps` times, until beliefs change by less than `tol` a node; last change, and sweeps.
 
     `messages` (2m, K), at their receiver, and `beliefs` (n, K) are changed in place.
     """

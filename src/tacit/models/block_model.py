@@ -24,7 +24,16 @@ from tacit.models.base import LatentModel, seed_of
 from tacit.models.block_file import block_state, restore_blocks
 from tacit.models.clock import StageClock, make_report
 from tacit.refine.block_degrees import AGREE, DegreeTest, examine_degrees
-from tacit.refine.blocks import Blocks, BlockSteps, Propagated, beliefs_of_new, fit_blocks, heaviest_first
+from tacit.refine.blocks import (
+    AT_ONCE,
+    ROUNDS,
+    Blocks,
+    BlockSteps,
+    Propagated,
+    beliefs_of_new,
+    fit_blocks,
+    heaviest_first,
+)
 from tacit.refine.choose_blocks import NumberOfBlocks, choose_blocks
 from tacit.refine.starts import Raced
 
@@ -37,10 +46,10 @@ class BlockModel(ClusterMixin, LatentModel):
 
     Nodes i and j of blocks r and s are linked :math:`\mathrm{Poisson}(\theta_i \theta_j \omega_{rs})` times; θ is 1
     (plain) or the node's degree (degree-corrected), so hubs do not make a block of their own. Of weights only ratios
-    matter: they are divided by their mean. Blocks start from spectral
-    embeddings (regularised scaled SVD, Bethe Hessian), belief propagation gives every node's probabilities, and EM the
-    affinities; the best start by Bethe free energy is kept. Blocks need not be denser inside: unlike nodes that link
-    (bipartite, core and periphery) are blocks too.
+    matter: they are divided by their mean. Blocks start from spectral embeddings (regularised scaled SVD, Bethe
+    Hessian), belief propagation gives every node's probabilities, and EM the affinities; the best start by Bethe free
+    energy is kept. Blocks need not be denser inside: unlike nodes that link (bipartite, core and periphery) are blocks
+    too.
 
     Parameters
     ----------
@@ -48,7 +57,8 @@ class BlockModel(ClusterMixin, LatentModel):
         Number of blocks; None counts the signals that rise above chance (`report_` says how).
     degree_corrected : {"auto", True, False}
         Whether degrees are taken as given. ``"auto"``: yes, unless degrees inside the blocks vary no more than chance
-        makes them and blocks differ in their mean degree: then degrees tell blocks apart, and the plain model is fitted.
+        makes them and blocks differ in their mean degree: then degrees tell blocks apart, and the plain model is
+        fitted.
     max_iter, tol : int, float
         EM stops when an iteration gains less than `tol` nats per edge, or after `max_iter` iterations.
     random_state : int or None
@@ -151,8 +161,8 @@ class BlockModel(ClusterMixin, LatentModel):
         linked = int((graph.degrees > 0).sum())
         if self.n_blocks is not None and not 1 <= self.n_blocks <= linked:
             raise NotIdentifiableError(
-                f"n_blocks={self.n_blocks} blocks of a graph in which {linked} nodes have edges; give a number from 1 to "
-                f"{linked}"
+                f"n_blocks={self.n_blocks} blocks of a graph in which {linked} nodes have edges; give a number from 1 "
+                f"to {linked}"
             )
 
     def _starts(self, graph: Graph, n_blocks: int) -> list[tuple[str, Codes]]:
@@ -183,8 +193,9 @@ class BlockModel(ClusterMixin, LatentModel):
         return raced, steps, degrees
 
     def _climb(self, steps: BlockSteps, starts: list[tuple[str, Codes]], n_blocks: int) -> Raced[Blocks, Propagated]:
+        rounds = AT_ONCE if steps.n_cells * n_blocks**2 > LONG_WORK else ROUNDS
         return fit_blocks(
-            steps, starts, n_blocks, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM")
+            steps, starts, n_blocks, max_iter=self.max_iter, tol=self.tol, rounds=rounds, callback=self._progress("EM")
         )
 
     def _keep(
@@ -252,8 +263,8 @@ class BlockModel(ClusterMixin, LatentModel):
         if len(new):
             known = np.flatnonzero(place >= 0)
             links = sp.coo_array(graph.matrix[new][:, known])
-            shape = (len(new), len(self.nodes_))
-            to_fit = sp.csr_array(sp.coo_array((links.data / self._unit, (links.row, place[known][links.col])), shape=shape).tocsr())
+            ends, shape = (links.row, place[known][links.col]), (len(new), len(self.nodes_))
+            to_fit = sp.csr_array(sp.coo_array((links.data / self._unit, ends), shape=shape).tocsr())
             to_fit.sort_indices()
             params = Blocks(self.weights_, self._affinity, np.empty((0, 0)), self.probabilities_)
             beliefs[new] = beliefs_of_new(to_fit, params, self._held, degree_corrected=self.degree_corrected_)

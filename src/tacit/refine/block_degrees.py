@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 SPREAD = 3.0
 """Standard errors by which degrees inside blocks may vary more than chance makes them."""
 NEARLY = 2.0
-"""Variance over mean below which blocks found without degrees, some nodes misplaced, may still have degrees of chance."""
+"""Variance over mean below which blocks found without degrees, some nodes misplaced, may have degrees of chance."""
 AGREE = 0.8
 """Share of nodes that must stay in their block when degrees join in: else degrees, not links, would make the blocks."""
 DIFFER = 0.001

@@ -1,8 +1,8 @@
 """Block models of graphs: belief propagation for the blocks of the nodes, EM for shares and affinities.
 
-Paper     Decelle, Krzakala, Moore & Zdeborová 2011 (belief propagation and its Bethe free energy); Yan et al. 2014 (with
-          degrees). In Huang et al. 2018 a block model is B = D W Dᵀ whose columns of D have disjoint supports; their
-          Phase II re-estimates every item from its counts with a crude partition, which is one sweep of what is done here
+Paper     Decelle, Krzakala, Moore & Zdeborová 2011 (belief propagation and its Bethe free energy); Yan et al. 2014
+          (with degrees). In Huang et al. 2018 a block model is B = D W Dᵀ whose columns of D have disjoint supports;
+          their Phase II estimates every item again from its counts with a crude partition: one sweep of what is here
 Needs     a sparse graph (loops are long), a start correlated with the blocks
 Promises  on graphs drawn from the model, with its parameters, the best overlap any method reaches (above the threshold)
 Differs   Poisson edges, so weights count edges and the masses of nodes are free; affinities and shares carry one
@@ -49,8 +49,8 @@ DAMPING = 0.3
 """Share of the old message that is kept while messages do not settle on their own."""
 CHUNK = 65_536
 """Links of new nodes heard at a time."""
-ROUNDS = (3, 6, 12)
-"""EM passes of the starts before half of them is dropped, each time."""
+ROUNDS, AT_ONCE = (3, 6, 12), (0, 3)
+"""EM passes of the starts before half of them is dropped, each time; of large graphs only the best goes on at once."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class BlockSteps:
     def begin(self, labels: Codes, n_blocks: int) -> Blocks:
         """Parameters and messages of labelled nodes."""
         n, ends = self.edges.n_nodes, np.repeat(labels, np.diff(self.edges.offsets))
-        cells = np.bincount(ends * n_blocks + labels[self.reach], self.edges.weights, n_blocks**2)
+        cells = np.bincount(ends * n_blocks + labels[self.reach], self.edges.weights, n_blocks**2).astype(np.float64)
         beliefs = np.zeros((n, n_blocks))
         beliefs[np.arange(n), labels] = 1.0
         prior, affinity = self._parameters(beliefs, cells.reshape(n_blocks, n_blocks))
@@ -136,7 +136,7 @@ class BlockSteps:
         n, weights = self.edges.n_nodes, self.edges.weights
         links = np.ones(len(self.reach)) if weights is None else weights
         matrix = sp.csr_array((links, self.reach, self.edges.offsets), shape=(n, n))
-        pairs, held = beliefs.T @ (matrix @ beliefs), self.edges.mass @ beliefs
+        pairs, held = np.asarray(beliefs.T @ (matrix @ beliefs), np.float64), self.edges.mass @ beliefs
         fit = (pairs * np.log(params.affinity)).sum() - held @ params.affinity @ held
         doubt = -np.where(beliefs > 0, beliefs * np.log(np.maximum(beliefs, 1e-300)), 0.0).sum()
         return pairs, float(fit / 2 + doubt + beliefs.sum(axis=0) @ np.log(params.prior))
@@ -155,8 +155,7 @@ class BlockSteps:
         return Blocks(*self._parameters(sums.beliefs, sums.pairs), sums.messages, sums.beliefs)
 
     def _parameters(self, beliefs: Floats, pairs: Floats) -> tuple[Floats, Floats]:
-        # Off the diagonal both ends' counts are two of the same edges, on it each edge is met twice: weight and mass are
-        # halved alike, and so the pseudo-edge counts double there.
+        # On the diagonal every edge is met twice, from both ends: so is the pseudo-edge.
         held = self.edges.mass @ beliefs
         pseudo = PSEUDO * (1 + np.eye(len(held)))
         affinity = (pairs + pseudo) / (np.outer(held, held) + pseudo / self.mean_affinity)
@@ -175,6 +174,7 @@ def fit_blocks(
     *,
     max_iter: int,
     tol: float,
+    rounds: Sequence[int] = ROUNDS,
     callback: Callable[[Step], None] | None = None,
 ) -> Raced[Blocks, Propagated]:
     """The best of several labellings by Bethe free energy with its prior, by successive halving.
@@ -183,7 +183,7 @@ def fit_blocks(
     the best that kept all blocks is taken, if there is one: who asks for K blocks gets K.
     """
     entrants = [Entrant(name, steps, steps.begin(labels, n_blocks)) for name, labels in starts]
-    rounds = ROUNDS if len(entrants) > 1 else ROUNDS[:1]
+    rounds = rounds if len(entrants) > 1 else rounds[:1]
     raced = halve(entrants, rounds=rounds, max_iter=max_iter, tol=tol, callback=callback)
     if blocks_in_use(raced.refined.sums) == n_blocks:
         return raced
@@ -205,10 +205,10 @@ def heaviest_first(raced: Raced[Blocks, Propagated]) -> tuple[Blocks, Propagated
     """Parameters and messages with the blocks in order of their size; of equals the one found first."""
     params, sums = raced.refined.params, raced.refined.sums
     order = np.argsort(-sums.beliefs.sum(axis=0), kind="stable")
-    turned = {name: np.ascontiguousarray(getattr(sums, name)[:, order]) for name in ("messages", "beliefs")}
+    messages, beliefs = (np.ascontiguousarray(rows[:, order]) for rows in (sums.messages, sums.beliefs))
     pairs, affinity = (np.ascontiguousarray(square[np.ix_(order, order)]) for square in (sums.pairs, params.affinity))
-    blocks = Blocks(params.prior[order], affinity, turned["messages"], turned["beliefs"])
-    return blocks, replace(sums, pairs=pairs, **turned)
+    blocks = Blocks(params.prior[order], affinity, messages, beliefs)
+    return blocks, replace(sums, pairs=pairs, messages=messages, beliefs=beliefs)
 
 
 def beliefs_of_new(links: sp.csr_array, params: Blocks, held: Floats, *, degree_corrected: bool) -> Floats:

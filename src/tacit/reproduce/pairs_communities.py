@@ -69,8 +69,8 @@ def communities(run: Run) -> Outcome:
     rows += _beyond(run)
     notes = [
         "overlap: (share of nodes right after the best match − 1/K) / (1 − 1/K); 0 is guessing",
-        f"C = {SEPARATION}: below N/M = {1 / SEPARATION**4:.2f} no method does better than guessing; the paper prints no "
-        "figures of its own",
+        f"C = {SEPARATION}: below N/M = {1 / SEPARATION**4:.2f} no method does better than guessing; the paper prints "
+        "no figures of its own",
         f"ℓ1 errors of decompositions are measured on {ROWS_JUDGED} rows of B",
     ]
     title = "Communities as pair counts: overlap and ℓ1 error against N/M, and K blocks across the threshold"
@@ -139,7 +139,7 @@ def _blocks(made: BlockGraph, K: int) -> list[float]:
 def _bethe(made: BlockGraph, K: int) -> list[float]:
     def fit() -> tuple[float, float, float]:
         points = unit_rows(hessian_vectors(made.matrix, K))
-        degrees = np.asarray(made.matrix.sum(axis=1)).reshape(-1)
+        degrees = np.asarray(made.matrix.sum(axis=1), np.float64).reshape(-1)
         return overlap(made.blocks, k_means(points, degrees, K, np.random.default_rng(0))), np.nan, np.nan
 
     return _timed(fit)

@@ -37,8 +37,8 @@ def block_graph(
 ) -> BlockGraph:
     r"""A graph of a stochastic block model, degree-corrected with `power`.
 
-    Two nodes i, j of blocks r, s are linked with probability about :math:`\theta_i\theta_j c_{rs} / n`. By default blocks
-    have equal sizes and c takes two values, within and between, so that the mean degree is `degree` and the
+    Two nodes i, j of blocks r, s are linked with probability about :math:`\theta_i\theta_j c_{rs} / n`. By default
+    blocks have equal sizes and c takes two values, within and between, so that the mean degree is `degree` and the
     signal-to-noise ratio :math:`(c_{in}-c_{out})^2 / (K^2 \cdot degree)` is `strength`: 1 is the Kesten–Stigum
     threshold, for two blocks (a − b)² = 2(a + b). A negative strength links unlike nodes.
 
@@ -61,8 +61,8 @@ def block_graph(
     shares = np.full(n_blocks, 1.0 / n_blocks) if sizes is None else np.asarray(sizes, np.float64)
     if n < n_blocks or n_blocks < 1 or not degree > 0 or len(shares) != n_blocks or (shares <= 0).any():
         raise DataError(
-            f"n={n}, n_blocks={n_blocks}, degree={degree}; give at least one node per block, a positive degree, and one "
-            "positive size per block"
+            f"n={n}, n_blocks={n_blocks}, degree={degree}; give at least one node per block, a positive degree, and "
+            "one positive size per block"
         )
     rng = np.random.default_rng(random_state)
     shares = shares / shares.sum()
@@ -116,4 +116,4 @@ def _draw(blocks: NDArray[np.int64], theta: Floats, c: Floats, rng: np.random.Ge
 
 def _ends(members: NDArray[np.intp], theta: Floats, number: int, rng: np.random.Generator) -> NDArray[np.intp]:
     reach = np.cumsum(theta[members])
-    return members[np.minimum(np.searchsorted(reach, rng.random(number) * reach[-1]), len(members) - 1)]
+    return np.asarray(members[np.minimum(np.searchsorted(reach, rng.random(number) * reach[-1]), len(members) - 1)])
