@@ -20,7 +20,7 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.block_starts import Codes, Floats, spectral_labels
-from tacit.models.base import LatentModel, seed_of
+from tacit.models.base import LatentModel
 from tacit.models.block_file import block_state, restore_blocks
 from tacit.models.clock import StageClock, make_report
 from tacit.refine.block_degrees import AGREE, DegreeTest, examine_degrees
@@ -94,6 +94,7 @@ class BlockModel(ClusterMixin, LatentModel):
     """
 
     _model_name = "BlockModel"
+    _for_report = ("_fitted", "_examined", "_clock")
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class BlockModel(ClusterMixin, LatentModel):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the blocks of a graph: scipy.sparse, networkx, or edges `source, target[, weight]`; `y` is not used."""
-        self._check_engine()
+        self._check_settings()
         if self.degree_corrected not in ("auto", True, False):
             raise DataError(f"degree_corrected={self.degree_corrected!r}; give 'auto', True or False")
         clock = StageClock()
@@ -168,7 +169,7 @@ class BlockModel(ClusterMixin, LatentModel):
     def _starts(self, graph: Graph, n_blocks: int) -> list[tuple[str, Codes]]:
         if n_blocks == 1:
             return [("one block", np.zeros(graph.n_nodes, np.int64))]
-        work, rng = graph.n_edges * n_blocks**2, np.random.default_rng([seed_of(self.random_state), 1])
+        work, rng = graph.n_edges * n_blocks**2, np.random.default_rng([self._seed(), 1])
         number = 8 if work <= SHORT_WORK else 3 if work <= LONG_WORK else 2
         return list(spectral_labels(graph.matrix, n_blocks, number, rng))
 
@@ -274,14 +275,6 @@ class BlockModel(ClusterMixin, LatentModel):
         if names.dtype.kind in "iu" and self.nodes_.dtype.kind in "iu" and np.array_equal(names, self.nodes_):
             return np.arange(len(names))
         return match(names, self.nodes_, "node").astype(np.int64)
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_fitted"):  # the report travels, so that the graph need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_fitted", "_examined", "_clock"):
-            state.pop(name, None)
-        return state
 
     # --------------------------------------------------------- model file
 
