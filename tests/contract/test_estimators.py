@@ -28,8 +28,9 @@ from tacit.models import (
     LatentClassClassifier,
     LatentClassImputer,
     MixtureFractions,
+    PairMatrix,
 )
-from tacit.simulate import binary_factors, block_graph, crowd
+from tacit.simulate import binary_factors, block_graph, crowd, pairs
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -86,6 +87,13 @@ def links():
     return pd.DataFrame({"source": [f"n{i}" for i in at.row], "target": [f"n{j}" for j in at.col]}).astype(object)
 
 
+def word_pairs():
+    """One row per pair of words with its count."""
+    counts = pairs(60, 1500, "zipf", random_state=5).counts.tocoo()
+    words = np.array([f"word{n:02d}" for n in range(60)], object)
+    return pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
+
+
 CASES = {
     "Admixture": (Admixture(2), genotypes),
     "BernoulliMixture": (BernoulliMixture(), switches),
@@ -96,6 +104,7 @@ CASES = {
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
     "LatentClassImputer": (LatentClassImputer(3), answers),
     "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
+    "PairMatrix": (PairMatrix(), word_pairs),
 }
 
 

@@ -1,12 +1,14 @@
 """Counts split at random into batches, every single count by a seeded hash of what its items say.
 
 The hash of an item is made of its counts and those of its partners, not of its place: permuting items permutes the
-batches. Counts above `ONE_BY_ONE` are split by their normal law, rounded; weights that are not whole likewise.
+batches (items that are alike in all of that are told apart by how many came before). Counts above `ONE_BY_ONE` are
+split by their normal law, rounded; weights that are not whole likewise.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tacit.data.counts import Counts
-from tacit.data.sampling import Words, scramble
+from tacit.data.sampling import Words, numbered_apart, scramble
 
 ONE_BY_ONE = 64
 """Larger counts are split by the normal law: the binomial's skewness is below 1 % there."""
@@ -64,12 +66,14 @@ def _pair_keys(counts: Counts, seed: int) -> Words:
             of_row if counts.symmetric else _add_up(cols, scramble(left[rows] ^ values, seed - turn), len(right))
         )
         left, right = scramble(left + of_row, seed), scramble(right + of_column, seed)
+    left = numbered_apart(left, seed)  # items that are alike still fall apart
     if counts.symmetric:
-        return scramble(left[rows] + right[cols], seed)
+        return scramble(left[rows] + left[cols], seed)
+    right = numbered_apart(right, seed)
     return scramble(left[rows] + scramble(right[cols], seed + 5), seed)
 
 
-def _add_up(place: NDArray[np.intp], words: Words, size: int) -> Words:
+def _add_up(place: NDArray[Any], words: Words, size: int) -> Words:
     """Sums of words by place, modulo 2⁶⁴: exact, in any order."""
     out = np.zeros(size, np.uint64)
     low, high = words & np.uint64(0xFFFFFFFF), words >> np.uint64(32)

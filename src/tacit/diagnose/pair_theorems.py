@@ -1,7 +1,7 @@
 """What the paper on sparse pair counts proves cannot be done, as functions of the sample.
 
-Huang, Kakade, Kong & Valiant 2018: Section 5.1 (learning needs N of order M), Theorem 5.1 with Claims D.1 and D.2 (telling
-a 2-state hidden Markov model from uniform noise needs N of order M), Corollary 1.7 (so does the entropy rate).
+Huang, Kakade, Kong & Valiant 2018: Section 5.1 (learning needs N of order M), Theorem 5.1 with Claims D.1 and D.2
+(telling a 2-state hidden Markov model from uniform noise needs N of order M), Corollary 1.7 (so does the entropy rate).
 """
 
 from __future__ import annotations

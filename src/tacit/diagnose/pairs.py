@@ -6,8 +6,8 @@ than were asked for, or more are there; when structure lies barely above the thr
 that B is mostly unknown; when order matters and B was made symmetric, or counts are weights, or EM was cut short.
 
 The paper's own quantities (Huang, Kakade, Kong & Valiant 2018) stand beside them: N/M, ‖Δ̂‖₁ of Assumption 1, mass and
-number per bin (8), the bound on spillover (18), good bins (Definition 4.3 with the constants of Lemma 4.5), the condition
-of the anchor matrix (25).
+number per bin (8), the bound on spillover (18), good bins (Definition 4.3 with the constants of Lemma 4.5), the
+condition of the anchor matrix (25).
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from tacit.diagnose.pair_structure import (
     StructureTest,
     detectable_value,
     detection_gain,
+    effective_items,
+    effective_values,
     structure_power,
     structure_test,
 )
@@ -36,8 +38,9 @@ SEEN = 0.01
 """A test of rank r whose p-value lies above it does not support one component more."""
 MORE = 0.001
 """A test of rank K below it says that there are more than K components."""
-BARELY = 1.5
-"""Gain of the weakest component below which half of its direction is noise: its squared cosine is 1 − 1/gain."""
+AGREE = 0.3
+"""Cosine between the halves' vectors below which all counts together still leave a third of the direction to noise: a
+half has the squared cosine 1 − 1/g with the truth, all counts 1 − 1/(2g), and halves have 1 − 1/g with one another."""
 FEW_PAIRS = 2.0
 """Pairs an item below which B's ℓ₁ error (at most 2) is above .75 on every simulated model without empirical Bayes."""
 ERROR_SCALE = 1.06
@@ -63,16 +66,16 @@ class PairEvidence:
 
     @property
     def n_components(self) -> int:
-        return self.factored.separation.shape[1] + 1
+        return int(self.factored.separation.shape[1]) + 1
 
     @property
     def used_shape(self) -> tuple[int, int]:
         """Items with counts."""
         counts = self.counts
         if self.symmetric:
-            used = int((counts.row_sums + counts.column_sums > 0).sum())
-            return used, used
-        return int((counts.row_sums > 0).sum()), int((counts.column_sums > 0).sum())
+            used = int(np.count_nonzero(counts.row_sums + counts.column_sums))
+            return (used, used)
+        return int(np.count_nonzero(counts.row_sums)), int(np.count_nonzero(counts.column_sums))
 
 
 def examine_pairs(evidence: PairEvidence) -> Examination:
@@ -100,8 +103,8 @@ def examine_pairs(evidence: PairEvidence) -> Examination:
         largest = max(evidence.symmetry.by_pair, evidence.symmetry.by_item)
         examiner.doubt(
             "caution",
-            f"The order of pairs matters ({largest:.1f} standard deviations beyond chance, {LOPSIDED:.0f} allowed), and B "
-            "was made symmetric; use symmetric=False.",
+            f"The order of pairs matters ({largest:.1f} standard deviations beyond chance, {LOPSIDED:.0f} allowed), "
+            "and B was made symmetric; use symmetric=False.",
         )
     if not counts.whole:
         examiner.doubt(
@@ -118,16 +121,18 @@ def examine_pairs(evidence: PairEvidence) -> Examination:
 
 
 def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float) -> None:
-    counts, shape, number = evidence.counts, evidence.used_shape, evidence.n_components
+    counts, number = evidence.counts, evidence.n_components
     test = evidence.test
     if test is None:
         test = structure_test(
             counts, symmetric=evidence.symmetric, most=max(number + 1, 2), level=SEEN, seed=evidence.seed
         )
-    values = evidence.factored.values
+    values = effective_values(evidence.factored)
     strongest, weakest = (float(values.max()), float(values.min())) if len(values) else (0.0, 0.0)
+    shape = (effective_items(evidence.factored.marginal), effective_items(evidence.factored.column_marginal))
     least = detectable_value(counts.n_pairs / 2, shape, symmetric=evidence.symmetric)
     gain = detection_gain(counts.n_pairs, shape, weakest, symmetric=evidence.symmetric)
+    agreement = test.agreement[number - 2] if 1 < number <= len(test.agreement) + 1 else 0.0
     examiner.quantities |= {
         "structure_p_values": test.p_values,
         "structure_p_value": test.p_value,
@@ -135,16 +140,17 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
         "power": structure_power(counts.n_pairs, shape, strongest, symmetric=evidence.symmetric),
         "detectable_value": least,
         "detection_gain": gain if len(values) else None,
+        "agreement_of_halves": agreement if len(values) else None,
     }
     if number > 1 and test.p_values[0] > SEEN:
         examiner.doubt(
             "not identifiable",
-            f"No structure is seen (rank 1 has the p-value {test.p_value:.2g}): the separation is noise. With {ratio:.1f} "
+            f"No structure is seen (p-value {test.p_value:.2g} of rank 1): the separation is noise. With {ratio:.1f} "
             f"pairs an item only a leading value above {least:.2f} of at most 1 shows; count more pairs.",
         )
         return
     supported = next((rank for rank, p in enumerate(test.p_values, start=1) if p > SEEN), len(test.p_values) + 1)
-    if 1 < number and supported < number:
+    if number > 1 and supported < number:
         examiner.doubt(
             "caution",
             f"The counts support {supported} components (p-value {test.p_values[supported - 1]:.2g} of no more), and "
@@ -157,11 +163,11 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
             f"There is more structure than {number} component{'s' if number > 1 else ''} (p-value "
             f"{test.p_values[number - 1]:.2g}); n_components=None chooses the number.",
         )
-    if len(values) and gain < BARELY:
+    if len(values) and agreement < AGREE:
         examiner.doubt(
             "caution",
-            f"The weakest component lies barely above what {ratio:.1f} pairs an item can show (gain {gain:.2f}, the "
-            "threshold is 1): half of its direction is noise; count more pairs.",
+            f"Halves of the counts agree little on the weakest component (cosine {agreement:.2f}; gain {gain:.1f} over "
+            f"the threshold of {ratio:.1f} pairs an item): much of its direction is noise; count more pairs.",
         )
 
 
@@ -184,7 +190,7 @@ def _examine_paper(examiner: Examiner, evidence: PairEvidence, ratio: float) -> 
     if condition > LARGE_CONDITION:
         examiner.doubt(
             "caution",
-            f"The two kinds of items barely differ (condition {condition:.0f} of the anchor matrix, ‖Δ‖₁ = {size:.3f}): "
+            f"The two kinds of items barely differ (condition {condition:.0f} of the anchor matrix, ‖Δ‖₁ {size:.3f}); "
             "Phase II's guarantee, and any split into kinds, multiplies the noise by that.",
         )
 

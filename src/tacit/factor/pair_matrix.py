@@ -1,6 +1,7 @@
 """A probability matrix in factored form, and the one identifiable decomposition B = ρρ'ᵀ + Σ_s sign_s Δ_s Δ'_sᵀ.
 
-Paper     Huang, Kakade, Kong & Valiant 2018, (4): Cov(B) = B − ρρᵀ has one rank-1 decomposition at rank 2; here for any K
+Paper     Huang, Kakade, Kong & Valiant 2018, (4): Cov(B) = B − ρρᵀ has one rank-1 decomposition at rank 2; here for
+          any K
 Needs     factors whose products are nonnegative
 Promises  `Factored` is nonnegative and sums to one, entry by entry, without the matrix being made
 Differs   for K > 2 the Δ_s are the orthogonal ones (weighted by 1/ρ), largest first

@@ -1,18 +1,18 @@
 """The two phases of the paper: bins of marginals, one truncated SVD per bin, stitched; then the anchor partition.
 
 Paper     Huang, Kakade, Kong & Valiant 2018, "Recovering Structured Probability Matrices", Algorithm 1 (Phase I),
-          Algorithm 2 (Phase II), Theorems 2.1 and 2.2; bins (8), rescaling (16), regularisation (22), stitching Claim 3.8,
-          anchor matrix (25)
+          Algorithm 2 (Phase II), Theorems 2.1 and 2.2; bins (8), rescaling (16), regularisation (22), stitching Claim
+          3.8, anchor matrix (25)
 Needs     pairs drawn from a rank-2 matrix with ‖Δ‖₁ of order one (Assumption 1); N/M at least 1/ε₀⁴ for Phase I
 Promises  Phase I: ℓ₁ error below ε₀ with N of order M; Phase II: O(√(M/N))
-Differs   slips mended: (a) bins begin at ε₀/M, not at 1/M: both versions in the paper leave [ε₀/M, 1/M) uncovered; below
-          1/M a bin must hold the mass ε₀; (b) counts are divided by N before ρ̂ρ̂ᵀ is taken off (steps 3(a)i, 3(b)i);
-          (c) stitching compares with the + part of the chosen bin k*, as in Claim 3.8, not with each bin's own;
-          (d) [b, a]⁻¹ where Algorithm 2 prints [a, b]⁻¹, the sums again over N; (e) the covariance of the 2 × 2 matrix can
-          be negative or nearly zero by chance: then Phase I's answer stays (`MOST_CONDITION`).
+Differs   slips mended: (a) bins begin at ε₀/M, not at 1/M: both versions in the paper leave [ε₀/M, 1/M) uncovered;
+          below 1/M a bin must hold the mass ε₀; (b) counts are divided by N before ρ̂ρ̂ᵀ is taken off (steps 3(a)i,
+          3(b)i); (c) stitching compares with the + part of the chosen bin k*, as in Claim 3.8, not with each bin's own;
+          (d) [b, a]⁻¹ where Algorithm 2 prints [a, b]⁻¹, the sums again over N; (e) the covariance of the 2 × 2 matrix
+          can be negative or nearly zero by chance: then Phase I's answer stays (`MOST_CONDITION`).
           Both sides: where w_L ≠ w_R rows and columns are binned apart, the blocks are those of equal level, signs are
-          flipped together. `split` draws three batches as the proofs want; without it all steps see all counts, which is
-          1.7–4 times better at N/M = 5–20. `rounds` > 1 repeats Phase II with the signs it found
+          flipped together. `split` draws three batches as the proofs want; without it all steps see all counts, which
+          is 1.7–4 times better at N/M = 5–20. `rounds` > 1 repeats Phase II with the signs it found
 
 Symbols   paper        here            shape    meaning
           ρ̂, Δ̂         marginal, delta (M,)     of rows, of columns
@@ -25,6 +25,7 @@ Symbols   paper        here            shape    meaning
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,8 +42,8 @@ Floats = NDArray[np.float64]
 Levels = NDArray[np.intp]
 
 EPSILON = 0.05
-"""ε₀: .02 to .1 serve alike on the simulated models; smaller leaves more to the bins, larger sets more items to zero."""
-BIN_WIDTH = float(np.e)
+"""ε₀: .02 to .1 serve alike on the simulated models; smaller leaves more to the bins, larger sets more items to 0."""
+BIN_WIDTH = math.e
 """Ratio of a bin's ends, e in the paper."""
 TAU = 1.0
 """(9); with τ = 0 the regularisation takes rows away that belong, and harms."""
@@ -131,7 +132,7 @@ def marginal_bins(marginal: Floats, n_pairs: float, epsilon: float, width: float
     edges.append(top)
     level = np.searchsorted(edges, marginal * size * (1 + 1e-12), side="right").astype(np.intp)
     upper = np.array([*edges, np.inf])  # e^k of each level, in units of 1/M
-    mass = np.bincount(level, weights=marginal, minlength=len(upper))
+    mass = np.asarray(np.bincount(level, weights=marginal, minlength=len(upper)), np.float64)
     number = np.bincount(level, minlength=len(upper))
     least = epsilon * np.minimum(1.0, 1 / upper)  # ε₀ e^{−k}; ε₀ below 1/M
     least[-1] = epsilon  # the heaviest bin: step 3(a)
@@ -168,7 +169,7 @@ def _phase_one(
             block = sp.csr_array(sp.diags_array(keep[0] * 1.0) @ block @ sp.diags_array(keep[1] * 1.0))
         parts = [marginal[where] for marginal, where in zip(marginals, at, strict=True)]
         scales = [np.sqrt(part) for part in parts] if heaviest else [np.ones(len(part)) for part in parts]  # (16)
-        vectors = _leading(block / counts.total, parts, scales, symmetric)
+        vectors = _signed(_leading(sp.csr_array(block / counts.total), parts, scales, symmetric))
         blocks.append((at, [scale * vector for scale, vector in zip(scales, vectors, strict=True)]))  # 3(a)iii
     if blocks:
         _stitch(matrix, blocks, deltas, symmetric)  # step 3(d)
@@ -210,6 +211,13 @@ def _leading(block: sp.csr_array, parts: list[Floats], scales: list[Floats], sym
     )
     u, s, vt = svds(operator, k=1, v0=start_vector(min(scaled.shape)))
     return np.sqrt(s[0]) * u[:, 0], np.sqrt(s[0]) * vt[0]
+
+
+def _signed(vectors: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """The first vector's largest entry made positive: the anchor set is the + side, and must not be drawn."""
+    peak = int(np.argmax(np.round(np.abs(vectors[0]), 12)))
+    sign = -1.0 if vectors[0][peak] < 0 else 1.0
+    return sign * vectors[0], sign * vectors[1]
 
 
 def _stitch(

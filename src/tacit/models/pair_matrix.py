@@ -21,8 +21,8 @@ from tacit.factor.pair_matrix import Factored, decompose, independent, rank_two
 from tacit.factor.pair_phases import BIN_WIDTH, EPSILON, TAU, pair_phases
 from tacit.factor.scaled_svd import ScaledSVD, scaled_svd
 from tacit.factor.vertices import PairModel, pair_model
-from tacit.kernels.pair_rows import PairRows, pair_ratios
-from tacit.models.base import LatentModel, seed_of
+from tacit.kernels.pair_rows import pair_ratios
+from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock, make_report
 from tacit.models.pair_file import pair_state, restore_pairs
 from tacit.models.probability_matrix import ProbabilityMatrix
@@ -97,6 +97,7 @@ class PairMatrix(LatentModel):
     """
 
     _model_name = "PairMatrix"
+    _for_report = ("_counts", "_clock", "_phases", "_test")
 
     def __init__(
         self,
@@ -164,7 +165,7 @@ class PairMatrix(LatentModel):
         return self
 
     def _check(self) -> None:
-        self._check_engine()
+        self._check_settings()
         if self.method not in get_args(Method):
             raise DataError(f"method={self.method!r}; give one of {', '.join(map(repr, get_args(Method)))}")
         if self.symmetric not in (True, False, "auto"):
@@ -182,12 +183,14 @@ class PairMatrix(LatentModel):
         if not counts.same_items:
             if self.symmetric is True:
                 raise DataError(
-                    f"symmetric=True, and the counts have {counts.shape[0]} row and {counts.shape[1]} column items that "
-                    "are not the same; give a square matrix, or symmetric=False"
+                    f"symmetric=True, and the counts have {counts.shape[0]} row and {counts.shape[1]} column items "
+                    "that are not the same; give a square matrix, or symmetric=False"
                 )
             return False, None
+        if self.symmetric != "auto":  # said, not asked: the report looks
+            return bool(self.symmetric), None
         look = examine_symmetry(counts)
-        return (look.holds if self.symmetric == "auto" else bool(self.symmetric)), look
+        return look.holds, look
 
     def _choose(self, counts: Counts) -> int:
         self._test = structure_test(counts, symmetric=self.symmetric_, seed=self._seed())
@@ -202,7 +205,7 @@ class PairMatrix(LatentModel):
         return self._test.chosen
 
     def _check_number(self, number: int, counts: Counts) -> None:
-        if not isinstance(number, int | np.integer) or not 1 <= number <= min(counts.shape):
+        if not 1 <= number <= min(counts.shape):
             raise NotIdentifiableError(
                 f"n_components={number} of counts of {counts.shape[0]} × {counts.shape[1]} items; give a whole number "
                 f"from 1 to {min(counts.shape)}"
@@ -212,13 +215,15 @@ class PairMatrix(LatentModel):
 
     def _factor(self, counts: Counts, number: int, clock: StageClock) -> Factored:
         """Start, refine: the factored matrix by the method asked for."""
-        self.n_iter_, self.converged_, self._path = 0, True, None
+        self.n_iter_, self.converged_ = 0, True
+        self._path: list[float] | None = None
         self.singular_values_ = np.zeros(number - 1)
-        self._smoothing = None
+        self._smoothing: float | None = None
         if number == 1:
             rows, columns = counts.row_sums / counts.total, counts.column_sums / counts.total
-            both = (rows + columns) / 2
-            return independent(both, both) if self.symmetric_ else independent(rows, columns)
+            if self.symmetric_:
+                rows = columns = (rows + columns) / 2
+            return independent(rows, columns)
         if self.method == "paper":
             return self._by_paper(counts, clock)
         regularise = {"auto": 1.0, "svd": np.inf, "scaled-svd": 0.0}[self.method]
@@ -276,11 +281,9 @@ class PairMatrix(LatentModel):
         self.items_, self.column_items_ = counts.row_names, counts.column_names
         self.n_features_in_ = counts.shape[1]
         self.item_counts_ = counts.row_sums
-        rows, columns = PairRows.of(counts.matrix), factored.right
-        _, value = pair_ratios(
-            rows, np.ascontiguousarray(factored.left), np.ascontiguousarray(columns), floor=LEAST_PROBABILITY,
-            threads=resolve_jobs(self.n_jobs),
-        )  # fmt: skip
+        left, right = np.ascontiguousarray(factored.left), np.ascontiguousarray(factored.right)
+        threads = resolve_jobs(self.n_jobs)
+        _, value = pair_ratios(counts.rows, left, right, floor=LEAST_PROBABILITY, threads=threads)
         self.log_likelihood_ = float(value.sum()) / (2 if counts.symmetric else 1)
         if self._path is None:
             self.objective_, self._path = self.log_likelihood_, [self.log_likelihood_]
@@ -323,23 +326,13 @@ class PairMatrix(LatentModel):
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
             evidence = PairEvidence(
-                self._counts, self._factored, symmetric=self.symmetric_, symmetry=self._symmetry,
+                self._counts, self._factored, symmetric=self.symmetric_,
+                symmetry=self._symmetry or (examine_symmetry(self._counts) if self.symmetric_ else None),
                 converged=self.converged_, test=self._test, epsilon=self.epsilon, bin_width=self.bin_width,
                 tau=self.tau, seed=self._seed(),
             )  # fmt: skip
             examination = examine_pairs(evidence)
         return make_report(examination, self._notes, self._clock)
-
-    def _seed(self) -> int:
-        return seed_of(self.random_state)
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_counts"):  # the report travels, so that the counts need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_counts", "_clock", "_phases", "_test"):
-            state.pop(name, None)
-        return state
 
     # --------------------------------------------------------- model file
 

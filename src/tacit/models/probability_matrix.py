@@ -1,4 +1,4 @@
-"""`ProbabilityMatrix`: what `PairMatrix.reconstruct()` gives, a probability for every pair without the matrix itself."""
+"""`ProbabilityMatrix`, what `PairMatrix.reconstruct()` gives: a probability of every pair without the matrix itself."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ Model     a pair draws two causes from W, then its row item from D_L and its col
           D_L = D_R and W = Wᵀ (an aspect model: Hofmann 1999; Arora et al. 2012 call D the dictionary)
 Needs     a start that is not symmetric in the causes (`factor.vertices.pair_model`)
 Promises  the objective, log-likelihood plus the logarithm of the prior, never falls
-Differs   from Huang et al. 2018, whose Phase II is one linear step for two causes: for K sets it adds nothing before EM.
-          `smoothing` pseudo-counts a cause, spread like the marginal, keep a rare item from belonging to one cause because
-          it was seen twice
+Differs   from Huang et al. 2018, whose Phase II is one linear step for two causes: for K sets it adds nothing before
+          EM. `smoothing` pseudo-counts a cause, spread like the marginal, keep a rare item from belonging to one cause
+          because it was seen twice
 
 Symbols   paper   here     shape        meaning
           B_N     rows     (M, M')      counts
@@ -19,7 +19,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.counts import Counts
@@ -46,9 +45,9 @@ class PairSteps:
     """E and M step for `refine.em.em` on a `PairModel`."""
 
     def __init__(self, counts: Counts, *, symmetric: bool, smoothing: float = 0.0, threads: int = 1) -> None:
-        self.rows = PairRows.of(counts.matrix)
+        self.rows = counts.rows
         self.both_ways = counts.symmetric and symmetric  # every pair stands in the matrix twice
-        self.turned = self.rows if self.both_ways else PairRows.of(sp.csr_array(counts.matrix.T))
+        self.turned = counts.columns
         self.symmetric, self.threads = symmetric, threads
         self.n_cells = max(int(counts.n_pairs), 1)
         sums = [counts.row_sums, counts.column_sums]

@@ -22,7 +22,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.counts import Counts
@@ -37,13 +36,15 @@ Floats = NDArray[np.float64]
 
 ROUNDS = 3
 """Times every item is weighed anew by its partners' means; a fourth moves B by less than .01 on simulated models."""
-POINTS, LEVELS = 41, 33
-"""Grid points of x, and levels at which partners are tallied (linear in between)."""
+POINTS, COARSE, LEVELS = 41, 21, 33
+"""Grid points of x in the last round and before it, and levels at which partners are tallied (linear in between)."""
 EDGE = 0.02
 """Share of the counts at either end that the interval of x, before it is stretched to its bound, may leave outside."""
 LEAST_CHANCE = 1e-3
 """Least value of 1 ± x y in a likelihood: a pair that the corner of the interval excludes costs 7 nats, not infinitely
 many, because corners are estimates."""
+INSIDE = 0.99
+"""Separations that are cut stay this far inside their interval: no pair gets the probability zero."""
 GROUP_PSEUDO = 20.0
 """Items by which the law of a frequency level is drawn to the common law."""
 GROUP_STEPS = 20
@@ -70,9 +71,7 @@ def shrink_pairs(
     counts: Counts, decomposed: ScaledSVD, *, max_iter: int = 200, tol: float = 1e-6, threads: int = 1
 ) -> Shrunk:
     """Marginals and lifts of a centred decomposition with one vector, shrunk."""
-    rows = PairRows.of(counts.matrix)
-    turned = rows if counts.symmetric else PairRows.of(sp.csr_array(counts.matrix.T))
-    problem = _Problem(counts, rows, turned, decomposed, threads, max_iter, tol)
+    problem = _Problem(counts, counts.rows, counts.columns, decomposed, threads, max_iter, tol)
     return problem.symmetric() if decomposed.symmetric else problem.asymmetric()
 
 
@@ -104,7 +103,8 @@ class _Problem:
                 tally += self._tally(self.turned, side, side, sign)[0]
             scale = anchor_scale(moments / self.counts.total, side, marginal, sign)
             partner = Side(scale * side.mean, side.var, scale * low, scale * high)
-            lift, var, refined = self._weigh(tally, seen, partner, float(marginal @ partner.mean), sign, side)
+            last = turn == ROUNDS - 1
+            lift, var, refined = self._weigh(tally, seen, partner, float(marginal @ partner.mean), sign, side, last)
             # the two halves of the step pull in turn: the mean of both is where they meet
             lift = lift if turn == 0 else (lift + side.mean) / 2
             side = replace(side, mean=lift, var=var)
@@ -121,12 +121,12 @@ class _Problem:
         intervals = _two_intervals(raws, masses)
         sides = [_start(raws[s], masses[s], seen[s], *intervals[s]) for s in (0, 1)]
         refined = None
-        for _ in range(ROUNDS):
+        for turn in range(ROUNDS):
             for s in (1, 0):
                 own, partner = sides[s], sides[1 - s]
                 tally, _moments = self._tally(tallied[s], own, partner, 1.0)
                 mean = float(marginals[1 - s] @ partner.mean)
-                lift, var, refined = self._weigh(tally, seen[s], partner, mean, 1.0, own)
+                lift, var, refined = self._weigh(tally, seen[s], partner, mean, 1.0, own, turn == ROUNDS - 1)
                 sides[s] = replace(own, mean=lift, var=var)
         assert refined is not None
         return Shrunk(marginals[0], marginals[1], sides[0].mean, sides[1].mean, 1.0, refined)
@@ -135,13 +135,16 @@ class _Problem:
         return pair_levels(rows, own, partner, levels=LEVELS, sign=sign, least=LEAST_CHANCE, threads=self.threads)
 
     def _weigh(
-        self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, own: Side
+        self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, own: Side, last: bool
     ) -> tuple[Floats, Floats, Refined[Floats, MixingSums]]:
-        """Posterior mean and variance of every item's x: the law of all first, then one per level of frequency."""
-        grid = np.linspace(own.low, own.high, POINTS)
+        """Posterior mean and variance of every item's x: under the law of all, and at last under one per frequency."""
+        grid = np.linspace(own.low, own.high, POINTS if last else COARSE)
         cells = int(seen.sum())
         value = self._row_likelihood(tally, seen, partner, partner_mean, sign, grid)
-        common = climb(MixingSteps(value, n_cells=cells), even_law(POINTS), max_iter=self.max_iter, tol=self.tol)
+        whole = MixingSteps(value, n_cells=cells)
+        common = climb(whole, even_law(len(grid)), max_iter=self.max_iter, tol=self.tol)
+        if not last:
+            return *whole.posterior_moments(common.params, grid), common
         mean, var = np.empty(len(seen)), np.empty(len(seen))
         for group, points in _frequency_groups(seen, own):
             fine, law, part = grid, common.params, value[group]
@@ -196,9 +199,11 @@ def cut_lifts(found: ScaledSVD | Phases) -> Factored:
         sign, same = 1.0, found.delta[0] is found.delta[1]
     masses = [mass / mass.sum() for mass in masses]
     if same:
-        lift = np.clip(raws[0], *interval(raws[0], masses[0], even=sign < 0))
+        low, high = interval(raws[0], masses[0], even=sign < 0)
+        lift = np.clip(raws[0], INSIDE * low, INSIDE * high)
         return rank_two((masses[0], masses[0]), (lift, lift), sign or 1.0)
-    lifts = [np.clip(raw, *ends) for raw, ends in zip(raws, _two_intervals(raws, masses), strict=True)]
+    ends = _two_intervals(raws, masses)
+    lifts = [np.clip(raw, INSIDE * low, INSIDE * high) for raw, (low, high) in zip(raws, ends, strict=True)]
     return rank_two((masses[0], masses[1]), (lifts[0], lifts[1]), 1.0)
 
 

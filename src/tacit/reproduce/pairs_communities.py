@@ -22,7 +22,7 @@ from tacit.factor.block_starts import k_means, unit_rows
 from tacit.models.block_model import BlockModel
 from tacit.models.pair_matrix import PairMatrix
 from tacit.reproduce.draw import draw_communities
-from tacit.reproduce.table import Curves, Experiment, Outcome, Row, Run, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, mean_row
 from tacit.simulate import block_graph
 from tacit.simulate.graphs import BlockGraph
 
@@ -176,6 +176,3 @@ def block_error(made: BlockGraph, labels: Codes, connectivity: Floats) -> float:
     B, B_hat = made.affinity[np.ix_(true, true)], connectivity[np.ix_(found, found)]
     both = np.outer(size, size)
     return float((both * np.abs(B / (both * B).sum() - B_hat / (both * B_hat).sum())).sum())
-
-
-KEYS: dict[str, Experiment] = {"pairs:communities": communities}

@@ -97,10 +97,11 @@ def pairs(
 
 def draw_pairs(left: Floats, right: Floats, mixing: Floats, n_pairs: int, rng: np.random.Generator) -> sp.csr_array:
     """Counts of `n_pairs` independent pairs from B = left · mixing · rightᵀ."""
-    each = rng.multinomial(n_pairs, mixing.reshape(-1)).reshape(mixing.shape)
+    shape_of_causes = (len(mixing), mixing.shape[1])
+    each = np.asarray(rng.multinomial(n_pairs, mixing.reshape(-1))).reshape(shape_of_causes)
     rows = [_draw(left[:, k], int(each[k].sum()), rng) for k in range(len(each))]
-    cols = [_draw(right[:, k], int(each[:, k].sum()), rng) for k in range(each.shape[1])]
-    begin = np.zeros(each.shape[1], np.intp)
+    cols = [_draw(right[:, k], int(each[:, k].sum()), rng) for k in range(shape_of_causes[1])]
+    begin = np.zeros(shape_of_causes[1], np.intp)
     first, second = [], []
     for k, line in enumerate(each):
         at = 0
