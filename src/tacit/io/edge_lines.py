@@ -17,25 +17,25 @@ COMMENTS = ("#", "%")
 def read_edge_lines(path: str | os.PathLike[str]) -> pa.Table:
     """Columns of an edge list; blanks, tabs or a comma part the words; one word alone is a node without edges."""
     name = os.fspath(path)
-    rows: list[list[str]] = []
-    widest = 0
-    for number, line in enumerate(read_lines(path), 1):
-        if line.lstrip().startswith(COMMENTS):
-            continue
-        words = line.replace(",", " ").split()
-        if not 1 <= len(words) <= 3:
-            raise DataError(
-                f"{name} has {len(words)} words in its line {number} (blank lines not counted); an edge is two words, "
-                "and a weight if any"
-            )
-        widest = max(widest, len(words))
-        rows.append(words)
+    lines = [line.replace(",", " ") for line in read_lines(path)]
+    kept = [line for line in lines if line.lstrip()[:1] not in COMMENTS]
+    widths = [len(line.split()) for line in kept]
+    widest = max(widths, default=0)
+    if widest > 3:
+        wrong = kept[next(at for at, width in enumerate(widths) if width > 3)]
+        raise DataError(
+            f"{name} has {len(wrong.split())} words in its line {lines.index(wrong) + 1} (blank lines not counted); an "
+            "edge is two words, and a weight if any"
+        )
     if widest < 2:
         raise DataError(f"{name} has no line with two words; give one edge a line")
-    columns = {
-        role: pa.array([row[at] if len(row) > at else None for row in rows], pa.string())
-        for at, role in enumerate(("source", "target", "weight")[:widest])
-    }
+    words: list[str | None]
+    if min(widths) == widest:  # the usual case, without a list per line
+        words = list(" ".join(kept).split())
+    else:
+        words = [word for line in kept for word in [*line.split(), None, None][:widest]]
+    roles = ("source", "target", "weight")[:widest]
+    columns = {role: pa.array(words[at::widest], pa.string()) for at, role in enumerate(roles)}
     for role in ("source", "target"):
         columns[role] = integers_if_canonical(columns[role])
     return pa.table(columns)
