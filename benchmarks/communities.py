@@ -31,6 +31,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from tacit import BlockModel
 from tacit.engine.blas import one_blas_thread
+from tacit.refine.choose_blocks import choose_blocks
 from tacit.simulate import BlockGraph, block_graph
 
 REAL = ("karate", "football", "polblogs", "eurosis", "news_5cl1_0.1")
@@ -166,9 +167,9 @@ def number_found(repeats: int) -> None:
     for n, degree, strength in [(1000, 10, 3), (2000, 5, 2), (2000, 12, 2), (3000, 8, 2), (3000, 20, 3)]:
         for power in (None, POWER):
             found = np.array([
-                [K, BlockModel(max_iter=0).fit(
+                [K, choose_blocks(
                     block_graph(n, K, degree, strength=strength, power=power, random_state=FIRST_SEED + repeat).matrix
-                ).n_blocks_]
+                ).chosen]
                 for repeat in range(repeats) for K in range(1, 11)
             ])  # fmt: skip
             one, more = found[found[:, 0] == 1], found[found[:, 0] > 1]

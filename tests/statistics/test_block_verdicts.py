@@ -13,6 +13,7 @@ from tests.statistics.graph_worlds import hopeless, sound
 
 from tacit import BlockModel
 from tacit.diagnose.blocks import detection_ratio, expected_overlap, kesten_stigum
+from tacit.refine.choose_blocks import choose_blocks
 from tacit.reproduce.pairs_communities import block_error, overlap
 from tacit.simulate import block_graph
 
@@ -23,7 +24,7 @@ COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
 @pytest.mark.parametrize("told", [True, False])
 def test_below_the_threshold_blocks_are_doubted_and_near_guessing(told):
     wrong, seen = [], []
-    count = COUNT or 8
+    count = COUNT or 4
     for seed in range(count):
         made, K = hopeless(seed)
         model = BlockModel(K if told else None).fit(made.matrix)
@@ -38,7 +39,7 @@ def test_below_the_threshold_blocks_are_doubted_and_near_guessing(told):
 @pytest.mark.parametrize("told", [True, False])
 def test_sound_graphs_are_trusted(told):
     wrong, seen = [], []
-    count = COUNT or 8
+    count = COUNT or 4
     for seed in range(count):
         made, K = sound(seed)
         model = BlockModel(K if told else None).fit(made.matrix)
@@ -56,7 +57,7 @@ def test_the_number_is_found():
     for K in range(1, 11):
         for power in (None, 2.5):
             made = block_graph(2000, K, 10.0, strength=2.5, power=power, random_state=K)
-            found = BlockModel(max_iter=0).fit(made.matrix).n_blocks_
+            found = choose_blocks(made.matrix).chosen
             right.append(found == K)
             split.append(K == 1 and found > 1)
     assert np.mean(right) >= 0.75
