@@ -76,7 +76,7 @@ def test_on_a_tree_the_beliefs_are_exact():
 
 
 def test_any_number_of_threads_gives_the_same_bits():
-    made = block_graph(6000, 3, 8.0, strength=2.0, random_state=0)
+    made = block_graph(40_000, 3, 14.0, strength=2.0, random_state=0)  # enough messages for threads
     graph = read_graph(made.matrix)
     seen = []
     for threads in (1, 2, 5):

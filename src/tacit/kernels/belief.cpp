@@ -21,7 +21,7 @@ constexpr int64_t kGroups = 16;
 constexpr int64_t kChunk = 2048;       // nodes whose sums are added together before they join the total
 constexpr int kBeforeScaling = 8;
 constexpr int kWidestBlocks = 256;
-constexpr int64_t kAlone = 20000;      // messages below which threads cost more than they bring
+constexpr int64_t kAlone = 500000;     // messages below which threads cost more than they bring
 
 struct Graph {
     const int64_t *offsets;     // (n + 1)
