@@ -59,7 +59,7 @@ class PairMatrix(LatentModel):
     epsilon, bin_width, tau, split, rounds :
         The paper's constants ε₀, width of bins, τ; whether batches are split; rounds of Phase II. For ``"paper"`` only.
     smoothing : float or "auto"
-        Pseudo-counts a cause spread like the marginal, for K other than 2; ``"auto"`` chooses them by counts left out.
+        Pseudo-counts an item, spread over the causes, for K above 2; ``"auto"`` chooses them by counts left out.
     columns : dict, optional
         Names of the columns of a frame of pairs, ``{"row": …, "column": …, "count": …}``.
     max_iter, tol : int, float
@@ -113,7 +113,7 @@ class PairMatrix(LatentModel):
         smoothing: float | Literal["auto"] = "auto",
         columns: dict[str, str] | None = None,
         max_iter: int = 200,
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -262,12 +262,12 @@ class PairMatrix(LatentModel):
 
     def _by_likelihood(self, counts: Counts, start: PairModel, clock: StageClock) -> Factored:
         with clock.stage("em"):
-            refined, self._smoothing = fit_pair_model(
+            fitted, refined, self._smoothing = fit_pair_model(
                 counts, start, symmetric=self.symmetric_, smoothing=self.smoothing, max_iter=self.max_iter,
                 tol=self.tol, threads=resolve_jobs(self.n_jobs), seed=self._seed(), callback=self._progress("EM"),
             )  # fmt: skip
         self._tell(refined)
-        model = _heaviest_first(refined.params)
+        model = _heaviest_first(fitted)
         self.dictionary_, self.mixing_ = model.left, model.mixing
         return decompose(model)
 

@@ -5,7 +5,7 @@ Model     a pair draws two causes from W, then its row item from D_L and its col
 Needs     a start that is not symmetric in the causes (`factor.vertices.pair_model`)
 Promises  the objective, log-likelihood plus the logarithm of the prior, never falls
 Differs   from Huang et al. 2018, whose Phase II is one linear step for two causes: for K sets it adds nothing before
-          EM. `smoothing` pseudo-counts a cause, spread like the marginal, keep a rare item from belonging to one cause
+          EM. `smoothing` pseudo-counts an item, spread over the causes, keep a rare item from belonging to one cause
           because it was seen twice
 
 Symbols   paper   here     shape        meaning
@@ -44,7 +44,15 @@ class PairSums:
 class PairSteps:
     """E and M step for `refine.em.em` on a `PairModel`."""
 
-    def __init__(self, counts: Counts, *, symmetric: bool, smoothing: float = 0.0, threads: int = 1) -> None:
+    def __init__(
+        self,
+        counts: Counts,
+        *,
+        symmetric: bool,
+        smoothing: float = 0.0,
+        weights: Floats | None = None,
+        threads: int = 1,
+    ) -> None:
         self.rows = counts.rows
         self.both_ways = counts.symmetric and symmetric  # every pair stands in the matrix twice
         self.turned = counts.columns
@@ -54,7 +62,9 @@ class PairSteps:
         if symmetric:
             sums = [sums[0] + sums[1]] * 2
         self.marginals = [part / part.sum() for part in sums]
-        self.priors = [smoothing * part for part in self.marginals]  # pseudo-counts of each item in a cause
+        shares = np.ones(1) if weights is None else weights  # (K,) or (2, K): how pseudo-counts are spread over causes
+        sides = [shares, shares] if shares.ndim == 1 else list(shares)
+        self.priors = [smoothing * part for part in sides]  # pseudo-counts of every item in each cause
 
     def expect(self, params: PairModel) -> PairSums:
         left, right, mixing = params.left, params.right, params.mixing
@@ -76,17 +86,16 @@ class PairSteps:
         if not self.symmetric:
             sides.append((params.right, self.priors[1]))
         for part, prior in sides:
-            at = prior > 0
-            if at.any():
-                value += float((prior[at, None] * np.log(np.maximum(part[at], LEAST_PROBABILITY))).sum())
+            if prior.any():
+                value += float((np.log(np.maximum(part, LEAST_PROBABILITY)) * prior).sum())
         return value
 
     def log_likelihood(self, sums: PairSums) -> float:
         return sums.log_likelihood
 
     def maximise(self, sums: PairSums) -> PairModel:
-        left = _columns_to_one(sums.left + self.priors[0][:, None])
-        right = left if self.symmetric else _columns_to_one(sums.right + self.priors[1][:, None])
+        left = _columns_to_one(sums.left + self.priors[0])
+        right = left if self.symmetric else _columns_to_one(sums.right + self.priors[1])
         return PairModel(left, right, sums.mixing / sums.mixing.sum())
 
     def extrapolate(self, start: PairModel, once: PairModel, twice: PairModel) -> PairModel:
