@@ -129,11 +129,11 @@ def read_real(name: str) -> tuple[sp.csr_array, np.ndarray]:
     return sp.csr_array(matrix), truth
 
 
-def compare_real(seeds: int) -> None:
+def compare_real(names: list[str], seeds: int) -> None:
     print("| graph | groups | K found | Tacit | K told: Tacit | Bethe Hessian | spectral | Leiden | its K |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     rows = []
-    for name in REAL:
+    for name in names:
         A, truth = read_real(name)
         K = int(truth.max()) + 1
 
@@ -222,6 +222,7 @@ def main() -> None:
     parser.add_argument("part", choices=["overlap", "real", "number", "threshold", "time"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--graphs", nargs="+", default=list(REAL))
     parser.add_argument("--degrees", default="3,5,8,12,20")
     parser.add_argument("--blocks", default="2,5")
     parser.add_argument("--strengths", default="1.5,2.5,4")
@@ -232,7 +233,7 @@ def main() -> None:
         if options.part == "overlap":
             compare_overlap(numbers[0], [int(K) for K in options.blocks.split(",")], numbers[1], options.repeats)
         elif options.part == "real":
-            compare_real(options.seeds)
+            compare_real(options.graphs, options.seeds)
         elif options.part == "number":
             number_found(options.repeats)
         elif options.part == "threshold":
