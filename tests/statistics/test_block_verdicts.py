@@ -24,7 +24,7 @@ COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
 @pytest.mark.parametrize("told", [True, False])
 def test_below_the_threshold_blocks_are_doubted_and_near_guessing(told):
     wrong, seen = [], []
-    count = COUNT or 6
+    count = COUNT or 4
     for seed in range(count):
         made, K = hopeless(seed)
         model = BlockModel(K if told else None).fit(made.matrix)
@@ -39,7 +39,7 @@ def test_below_the_threshold_blocks_are_doubted_and_near_guessing(told):
 @pytest.mark.parametrize("told", [True, False])
 def test_sound_graphs_are_trusted(told):
     wrong, seen = [], []
-    count = COUNT or 6
+    count = COUNT or 4
     for seed in range(count):
         made, K = sound(seed)
         model = BlockModel(K if told else None).fit(made.matrix)
