@@ -29,8 +29,9 @@ from tacit.models import (
     LatentClassImputer,
     MixtureFractions,
     PairMatrix,
+    TopicModel,
 )
-from tacit.simulate import binary_factors, block_graph, crowd, pairs
+from tacit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -92,6 +93,13 @@ def word_pairs():
     counts = pairs(60, 1500, "zipf", random_state=5).counts.tocoo()
     words = np.array([f"word{n:02d}" for n in range(60)], object)
     return pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
+def texts():
+    """Documents of three topics as a long frame, one of them without a known word's count."""
+    counts = topic_documents(150, 60, 3, length=30, random_state=5).counts.tocoo()
+    columns = {"document": counts.row, "word": [f"w{n}" for n in counts.col], "count": counts.data.astype(float)}
+    frame = pd.DataFrame(columns)
+    frame.loc[7, "count"] = np.nan
+    return frame
 
 
 CASES = {
@@ -105,6 +113,7 @@ CASES = {
     "LatentClassImputer": (LatentClassImputer(3), answers),
     "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
     "PairMatrix": (PairMatrix(), word_pairs),
+    "TopicModel": (TopicModel(3, tol=1e-7), texts),
 }
 
 
@@ -116,6 +125,7 @@ CASES = {
         LatentClass(),
         LatentClassClassifier(),
         LatentClassImputer(),
+        TopicModel(),
     ]
 )
 def test_scikit_learn_contract(estimator, check):

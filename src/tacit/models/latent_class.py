@@ -356,3 +356,4 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 f"n_components={self.n_components} classes were asked of {rows} rows; ask for {rows} at most, "
                 "far fewer to learn anything"
             )
+

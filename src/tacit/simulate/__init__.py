@@ -16,6 +16,7 @@ from tacit.simulate.crowds import (
 from tacit.simulate.graphs import BlockGraph, block_graph
 from tacit.simulate.pairs import PairWorld, draw_pairs, pairs
 from tacit.simulate.switches import SwitchedRows, binary_factors
+from tacit.simulate.topics import TopicDocuments, topic_documents
 
 __all__ = [
     "AdmixedGenotypes",
@@ -24,6 +25,7 @@ __all__ = [
     "Crowd",
     "PairWorld",
     "SwitchedRows",
+    "TopicDocuments",
     "admixture",
     "bernoulli_mixture",
     "binary_factors",
@@ -36,4 +38,5 @@ __all__ = [
     "draw_truth",
     "pairs",
     "specialist_crowd",
+    "topic_documents",
 ]
