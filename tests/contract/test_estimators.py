@@ -22,6 +22,7 @@ from tacit.models import (
     Admixture,
     BernoulliMixture,
     BinaryFactors,
+    BlockModel,
     DawidSkene,
     LatentClass,
     LatentClassClassifier,
@@ -30,7 +31,7 @@ from tacit.models import (
     PairMatrix,
     TopicModel,
 )
-from tacit.simulate import binary_factors, crowd, pairs, topic_documents
+from tacit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -81,6 +82,12 @@ def genotypes():
     return pd.DataFrame(counts, columns=[f"rs{n}" for n in range(150)])
 
 
+def links():
+    """Edges of a graph with three communities, nodes with words for names."""
+    at = block_graph(240, 3, 9.0, strength=3.0, random_state=5).matrix.tocoo()
+    return pd.DataFrame({"source": [f"n{i}" for i in at.row], "target": [f"n{j}" for j in at.col]}).astype(object)
+
+
 def word_pairs():
     """One row per pair of words with its count."""
     counts = pairs(60, 1500, "zipf", random_state=5).counts.tocoo()
@@ -99,6 +106,7 @@ CASES = {
     "Admixture": (Admixture(2), genotypes),
     "BernoulliMixture": (BernoulliMixture(), switches),
     "BinaryFactors": (BinaryFactors(), measurements),
+    "BlockModel": (BlockModel(3), links),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),

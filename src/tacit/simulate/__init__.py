@@ -13,6 +13,7 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.graphs import BlockGraph, block_graph
 from tacit.simulate.pairs import PairWorld, draw_pairs, pairs
 from tacit.simulate.switches import SwitchedRows, binary_factors
 from tacit.simulate.topics import TopicDocuments, topic_documents
@@ -20,6 +21,7 @@ from tacit.simulate.topics import TopicDocuments, topic_documents
 __all__ = [
     "AdmixedGenotypes",
     "BinaryRows",
+    "BlockGraph",
     "Crowd",
     "PairWorld",
     "SwitchedRows",
@@ -27,6 +29,7 @@ __all__ = [
     "admixture",
     "bernoulli_mixture",
     "binary_factors",
+    "block_graph",
     "choose_workers",
     "crowd",
     "draw_confusions",
