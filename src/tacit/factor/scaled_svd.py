@@ -1,0 +1,176 @@
+"""One regularised, marginal-scaled truncated SVD of pair counts: the start of every model of this door.
+
+Paper     Huang, Kakade, Kong & Valiant 2018, "Recovering Structured Probability Matrices", step 3(a)i of Algorithm 1
+          (rescaling by the marginals) and Appendix E's second baseline; regularised as in Le, Levina & Vershynin 2015
+Needs     counts (rows, columns) of pairs drawn from B = D W Dᵀ; a number of counts some multiple of the items
+Promises  with N/M of order one the leading vectors carry D's column space (Theorem 2.1 bin by bin)
+Differs   one decomposition of the whole matrix instead of one per bin of marginals. What the bins are for, rare items
+          next to frequent ones, is done by `regularise`: ρ + regularise · mean(ρ) in place of ρ under the roots. On
+          every simulated model it is at least as good as the two phases (docs/models/pairs.md)
+
+Symbols   paper   here             shape      meaning
+          B_N/N   matrix / total   (M, M')    frequencies of pairs
+          ρ̂       row_marginal     (M,)       (6)
+          E       operator         (M, M')    D_r^{-1/2} (B_N/N − ρ̂ρ̂ᵀ) D_c^{-1/2}, D = ρ̂ + regularise · mean
+          u       left, right      (M, k)     its leading vectors, the largest value first
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh, svds
+
+from tacit.errors import NotIdentifiableError
+
+Floats = NDArray[np.float64]
+
+DENSE_BELOW = 200
+"""Smaller matrices are decomposed whole: ARPACK needs rank + 1 < size, and gains nothing there."""
+
+
+@dataclass(frozen=True)
+class ScaledSVD:
+    """Leading values (largest magnitude first; negative ones possible in the symmetric case) and vectors."""
+
+    values: Floats  # (k,)
+    left: Floats  # (M, k)
+    right: Floats  # (M', k); the same object as `left` in the symmetric case
+    row_marginal: Floats  # (M,) ρ̂, not regularised
+    column_marginal: Floats  # (M',)
+    row_scale: Floats  # (M,) what was put under the root
+    column_scale: Floats  # (M',)
+    centred: bool
+    symmetric: bool
+
+    def embedding(self) -> tuple[Floats, Floats]:
+        """Rows x_i = Δ_i / ρ_i of every item, (M, k) and (M', k): B_ij ≈ ρ_i ρ_j (1 + Σ_s values_s x_is y_js).
+
+        Δ̂ = D^{1/2} u as in step 3(a)iii; an item without counts gets x = 0.
+        """
+        parts = []
+        for vectors, scale, marginal in (
+            (self.left, self.row_scale, self.row_marginal),
+            (self.right, self.column_scale, self.column_marginal),
+        ):
+            safe = np.where(marginal > 0, marginal, 1.0)
+            parts.append(vectors * (np.where(marginal > 0, np.sqrt(scale) / safe, 0.0))[:, None])
+        return parts[0], parts[1]
+
+
+def scaled_svd(
+    matrix: sp.csr_array,
+    rank: int,
+    *,
+    regularise: float = 1.0,
+    symmetric: bool | None = None,
+    centred: bool = False,
+    tol: float = 0.0,
+) -> ScaledSVD:
+    """The `rank` leading singular vectors of the scaled frequencies; eigenvectors by magnitude when symmetric.
+
+    `centred` takes ρ_r ρ_cᵀ off first, so that what comes back is structure alone. With ``symmetric=True`` counts of
+    ordered pairs (i, j) of a symmetric B serve as (C + Cᵀ)/2 without that matrix being made; None asks the matrix.
+    """
+    if symmetric is None:
+        symmetric = matrix.shape[0] == matrix.shape[1] and _equals_transpose(matrix)
+    total = float(matrix.data.sum())
+    rows = np.asarray(matrix.sum(axis=1), np.float64).reshape(-1) / total  # (6)
+    cols = np.asarray(matrix.sum(axis=0), np.float64).reshape(-1) / total
+    if symmetric:
+        rows = cols = (rows + cols) / 2
+    row_scale, column_scale = rows + regularise * rows.mean(), cols + regularise * cols.mean()
+    if rank > min(matrix.shape) - int(centred):
+        raise NotIdentifiableError(
+            f"rank {rank + int(centred)} is asked of counts of {matrix.shape[0]} × {matrix.shape[1]} items; "
+            f"ask for at most {min(matrix.shape)}"
+        )
+    # 1/root of a scale that is zero (regularise=0 and no counts) is zero: the item is left out.
+    left_root, right_root = (_inverse_root(scale) for scale in (row_scale, column_scale))
+    scaled = _rescaled(matrix, left_root / total, right_root)
+    offs = (left_root * rows, right_root * cols) if centred else None
+    if symmetric:
+        values, left = _eigenpairs(scaled, offs, rank, tol)
+        right = left
+    else:
+        values, left, right = _singular(scaled, offs, rank, tol)
+    return ScaledSVD(values, left, right, rows, cols, row_scale, column_scale, centred, bool(symmetric))
+
+
+def _rescaled(matrix: sp.csr_array, left: Floats, right: Floats) -> sp.csr_array:
+    """diag(left) · matrix · diag(right) on the same indices: one array of values is all the memory it takes."""
+    data = np.repeat(left, np.diff(matrix.indptr))
+    data *= matrix.data
+    data *= right[matrix.indices]
+    return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _eigenpairs(
+    scaled: sp.csr_array, offs: tuple[Floats, Floats] | None, rank: int, tol: float
+) -> tuple[Floats, Floats]:
+    size = scaled.shape[0]
+    turned = scaled.T
+    if size < DENSE_BELOW or rank >= size - 1:
+        full = scaled.toarray()
+        full = (full + full.T) / 2 - (np.outer(*offs) if offs else 0.0)
+        values, vectors = np.linalg.eigh(full)
+    else:
+
+        def product(vector: Floats) -> Floats:
+            out = scaled @ vector
+            out += turned @ vector
+            out /= 2
+            return out - offs[0] * (offs[1] @ vector) if offs else out
+
+        operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+        values, vectors = eigsh(operator, k=rank, which="LM", v0=start_vector(size), tol=tol)
+    order = np.argsort(-np.abs(values), kind="stable")[:rank]
+    return values[order], _signed(vectors[:, order])[0]
+
+
+def _singular(
+    scaled: sp.csr_array, offs: tuple[Floats, Floats] | None, rank: int, tol: float
+) -> tuple[Floats, Floats, Floats]:
+    if min(scaled.shape) < DENSE_BELOW or rank >= min(scaled.shape) - 1:
+        full = scaled.toarray() - (np.outer(*offs) if offs else 0.0)
+        left, values, right_t = np.linalg.svd(full, full_matrices=False)
+    else:
+        turned = scaled.T
+
+        def product(vector: Floats) -> Floats:
+            out = scaled @ vector.reshape(-1)
+            return out - offs[0] * (offs[1] @ vector.reshape(-1)) if offs else out
+
+        def back(vector: Floats) -> Floats:
+            out = turned @ vector.reshape(-1)
+            return out - offs[1] * (offs[0] @ vector.reshape(-1)) if offs else out
+
+        operator = LinearOperator(scaled.shape, matvec=product, rmatvec=back, dtype=np.float64)
+        left, values, right_t = svds(operator, k=rank, v0=start_vector(min(scaled.shape)), tol=tol)
+    order = np.argsort(-values, kind="stable")[:rank]
+    signed_left, signs = _signed(left[:, order])
+    return values[order], signed_left, np.ascontiguousarray(right_t[order].T * signs)
+
+
+def start_vector(size: int) -> Floats:
+    """The same vector for the same size, always: spectra do not depend on anything drawn."""
+    return np.random.default_rng(0).uniform(0.5, 1.5, size) * np.where(np.arange(size) % 3, 1.0, -1.0)
+
+
+def _signed(vectors: Floats) -> tuple[Floats, Floats]:
+    """Each vector's largest entry made positive (of equals the first)."""
+    peaks = np.argmax(np.round(np.abs(vectors), 12), axis=0)
+    signs = np.where(vectors[peaks, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+    return np.ascontiguousarray(vectors * signs), signs
+
+
+def _inverse_root(scale: Floats) -> Floats:
+    return np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1.0)), 0.0)
+
+
+def _equals_transpose(matrix: sp.csr_array) -> bool:
+    difference = matrix - matrix.T
+    return not difference.nnz or not np.any(difference.data)
