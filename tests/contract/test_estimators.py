@@ -22,6 +22,7 @@ from tacit.models import (
     Admixture,
     BernoulliMixture,
     BinaryFactors,
+    CategoricalHMM,
     DawidSkene,
     LatentClass,
     LatentClassClassifier,
@@ -79,10 +80,20 @@ def genotypes():
     return pd.DataFrame(counts, columns=[f"rs{n}" for n in range(150)])
 
 
+def sentences():
+    """Words that two states made, in many short sequences, with gaps."""
+    rng = np.random.default_rng(5)
+    state = np.cumsum(rng.random(900) < 0.15) % 2
+    words = np.array(["ant", "bee", "cat", "dog"], object)[np.where(rng.random(900) < 0.85, 2 * state, 0) + rng.integers(0, 2, 900)]
+    words[rng.random(900) < 0.05] = None
+    return pd.DataFrame({"sequence": np.repeat(np.arange(30), 30), "symbol": words})
+
+
 CASES = {
     "Admixture": (Admixture(2), genotypes),
     "BernoulliMixture": (BernoulliMixture(), switches),
     "BinaryFactors": (BinaryFactors(), measurements),
+    "CategoricalHMM": (CategoricalHMM(2), sentences),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tacit.models.base import LatentModel
     from tacit.models.bernoulli_mixture import BernoulliMixture
     from tacit.models.binary_factors import BinaryFactors
+    from tacit.models.categorical_hmm import CategoricalHMM
     from tacit.models.dawid_skene import DawidSkene
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
@@ -25,6 +26,7 @@ REGISTRY = {
     "Admixture": "tacit.models.admixture",
     "BernoulliMixture": "tacit.models.bernoulli_mixture",
     "BinaryFactors": "tacit.models.binary_factors",
+    "CategoricalHMM": "tacit.models.categorical_hmm",
     "DawidSkene": "tacit.models.dawid_skene",
     "LatentClass": "tacit.models.latent_class",
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
@@ -38,6 +40,7 @@ __all__ = [
     "Admixture",
     "BernoulliMixture",
     "BinaryFactors",
+    "CategoricalHMM",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",

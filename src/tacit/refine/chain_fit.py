@@ -1,0 +1,227 @@
+"""From sequences to the best hidden Markov model found: starts, race, smoothing, climb.
+
+Starts come from the moments (`factor/chain_slices.py`) and from a few random models; on real letters the first alone
+end in a worse optimum, on large alphabets the others do. They race on a part of the data by successive halving. The
+race leaves some sequences out, and what those look like under more or less smoothing chooses it; the winner then
+climbs on all of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.sampling import numbered_apart, scramble
+from tacit.data.sequences import Sequences
+from tacit.engine.chain import Chain, Floats
+from tacit.errors import NotIdentifiableError
+from tacit.factor.chain_slices import chain_by_slices, chain_by_vertices, neighbours_of
+from tacit.factor.two_states import two_state_chain
+from tacit.kernels.hmm import ChainSums, chain_log_likelihood
+from tacit.refine.chains import MOVES, ChainPrior, ChainSteps, chain_prior
+from tacit.refine.em import Refined, Step, em
+from tacit.refine.starts import Entrant, halve
+
+Init = Literal["auto", "spectral", "random"]
+
+PIECES = 40
+"""A long sequence is cut into so many pieces, some of which are left out."""
+SHORTEST_PIECE = 20
+LEFT_OUT = 0.2
+"""Share of the steps that the race does not see."""
+MOST_RACED = 100_000
+"""Steps that starts race on: enough to tell them apart."""
+ROUNDS = (12, 12, 24)
+"""Passes after which the better half of the starts stays."""
+RACE_TOL = 1e-5
+SHORT = 12
+"""Passes of a short climb."""
+FIRST_SMOOTHING = 1.0
+STRENGTHS = tuple(4.0**power for power in range(9))
+"""Pseudo-observations a state that are tried; then half, twice and four times as many as were best."""
+NO_STATES = 1e12
+"""Pseudo-observations that leave no difference between states."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Pieces of the sequences to learn from, and those left out."""
+
+    learn: Sequences
+    held: Sequences
+
+
+@dataclass(frozen=True)
+class FittedChain:
+    """Where Baum–Welch ended on all of the data, and how it got there."""
+
+    refined: Refined[Chain, ChainSums]
+    prior: ChainPrior
+    start_name: str
+    scores: dict[str, float]  # log-likelihood per observation after each start's last round
+    held_out: float | None  # log-likelihood per observation of what was left out
+
+
+def cut(data: Sequences, seed: int, share: float = LEFT_OUT) -> Split:
+    """Leave a share of the steps out, in whole pieces; which ones, their content decides."""
+    begins, ends = pieces_of(data)
+    order = np.argsort(_hashes(data, begins, ends, seed), kind="stable")
+    sizes = (ends - begins)[order]
+    out = np.zeros(len(begins), bool)
+    out[order[np.cumsum(sizes) - sizes / 2 < share * sizes.sum()]] = True
+    if out.all() or not out.any():  # a single piece is all there is
+        return Split(data, data)
+    return Split(*(data.slices(begins[keep], ends[keep]) for keep in (~out, out)))
+
+
+def pieces_of(data: Sequences) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where pieces begin and end: whole sequences, long ones cut evenly."""
+    lengths = np.diff(data.offsets)
+    longest = max(-(-data.n_steps // PIECES), SHORTEST_PIECE)
+    parts = np.maximum(-(-lengths // longest), 1)
+    sequence = np.repeat(np.arange(len(lengths)), parts)
+    place = np.arange(len(sequence)) - np.repeat(np.cumsum(parts) - parts, parts)
+    begins = data.offsets[sequence] + lengths[sequence] * place // parts[sequence]
+    ends = data.offsets[sequence] + lengths[sequence] * (place + 1) // parts[sequence]
+    full = ends > begins
+    return begins[full], ends[full]
+
+
+def _hashes(data: Sequences, begins: NDArray[np.int64], ends: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    place = np.arange(data.n_steps, dtype=np.int64) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
+    words = scramble((data.codes.astype(np.int64) + 1).astype(np.uint64), seed)
+    words = scramble(words ^ scramble(place.astype(np.uint64), seed + 1), seed)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])
+    return numbered_apart(sums[ends] - sums[begins], seed)  # wraps around, exactly
+
+
+def thinned(data: Sequences, most: int, seed: int) -> Sequences:
+    """Pieces of at most so many steps in all; all of them when they fit."""
+    if data.n_steps <= most:
+        return data
+    begins, ends = pieces_of(data)
+    order = np.argsort(_hashes(data, begins, ends, seed), kind="stable")
+    keep = np.sort(order[np.cumsum((ends - begins)[order]) <= most])
+    return data.slices(begins[keep], ends[keep]) if len(keep) else data
+
+
+def random_chain(n_states: int, frequencies: Floats, rng: np.random.Generator) -> Chain:
+    """A model drawn at random: emissions around the symbols' frequencies."""
+    emissions = frequencies * rng.exponential(size=(n_states, len(frequencies)))
+    even = np.ones(n_states)
+    return Chain(
+        rng.dirichlet(even), rng.dirichlet(even, n_states), emissions / emissions.sum(axis=1, keepdims=True)
+    )
+
+
+def one_state(data: Sequences) -> Chain:
+    """Symbols drawn independently."""
+    counts = data.counts().astype(np.float64)
+    return Chain(np.ones(1), np.ones((1, 1)), (counts / counts.sum())[None])
+
+
+def spectral_starts(data: Sequences, n_states: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
+    """Starts from counts of neighbours; none where there are too few symbols or neighbours for so many states."""
+    try:
+        around = neighbours_of(data, n_states)
+    except NotIdentifiableError:
+        return []
+    found = [("slices", chain_by_slices(data, around, rng)), ("vertices", chain_by_vertices(around))]
+    if n_states == 2:
+        found.insert(0, ("two states", two_state_chain(data)))
+    return [(name, chain) for name, chain in found if chain is not None and _sound(chain)]
+
+
+def _sound(chain: Chain) -> bool:
+    return all(bool(np.isfinite(part).all()) for part in (chain.start, chain.transitions, chain.emissions))
+
+
+def starts_of(
+    data: Sequences, n_states: int, init: Init, n_init: int, rng: np.random.Generator
+) -> list[tuple[str, Chain]]:
+    """Named starts, the spectral ones first."""
+    if n_states == 1:
+        return [("one state", one_state(data))]
+    found = [] if init == "random" or data.n_symbols < 2 else spectral_starts(data, n_states, rng)
+    if init == "spectral" and found:
+        return found[:1]
+    frequencies = chain_prior(data, 0.0).frequencies
+    return found + [(f"random {i + 1}", random_chain(n_states, frequencies, rng)) for i in range(max(n_init, 1))]
+
+
+def choose_smoothing(
+    steps: ChainSteps, start: Chain, held: Sequences, strengths: Sequence[float]
+) -> tuple[ChainPrior, Refined[Chain, ChainSums], float]:
+    """The prior under which sequences left out are most probable after a short climb, that climb, and how probable.
+
+    The last candidate is the symbols' frequencies in every state: the unigram model, which no choice should lose to.
+    """
+    best: tuple[ChainPrior, Refined[Chain, ChainSums], float] | None = None
+    worse = 0
+    for strength in strengths:
+        prior = replace(steps.prior, emissions=float(strength), moves=MOVES)
+        tried = em(replace(steps, prior=prior), start, max_iter=SHORT, tol=RACE_TOL, accelerate=True)
+        found = log_likelihood(tried.params, held, steps.threads)
+        worse = 0 if best is None or found > best[2] else worse + 1
+        if not worse:
+            best = (prior, tried, found)
+        if worse == 2:
+            break
+    assert best is not None
+    flat = one_state(steps.data)
+    if log_likelihood(flat, held) > best[2]:
+        prior = replace(steps.prior, shape=steps.prior.frequencies, emissions=NO_STATES, moves=MOVES)
+        tried = em(replace(steps, prior=prior), start, max_iter=1, tol=RACE_TOL)
+        best = (prior, tried, log_likelihood(tried.params, held))
+    return best
+
+
+def log_likelihood(chain: Chain, data: Sequences, threads: int = 1) -> float:
+    """Log-likelihood of all sequences, in nats."""
+    found = chain_log_likelihood(
+        data.codes, data.offsets, chain.start, chain.transitions, chain.emissions, threads=threads
+    )
+    return float(found.sum())
+
+
+def fit_chain(
+    data: Sequences,
+    n_states: int,
+    *,
+    init: Init = "auto",
+    n_init: int = 8,
+    smoothing: float | Literal["auto"] = "auto",
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    seed: int = 0,
+    threads: int = 1,
+    callback: Callable[[Step], None] | None = None,
+) -> FittedChain:
+    """The best model of `n_states` states that was found."""
+    auto = smoothing == "auto"
+    prior = chain_prior(data, FIRST_SMOOTHING if auto else float(smoothing))
+    starts = starts_of(data, n_states, init, n_init, np.random.default_rng([seed, n_states]))
+    (name, chain), scores, held_out = starts[0], {}, None
+    if max_iter > 0 and n_states > 1:
+        split = cut(data, seed)
+        steps = ChainSteps(thinned(split.learn, MOST_RACED, seed), prior, threads)
+        held = thinned(split.held, MOST_RACED, seed)
+        if auto:  # a first choice from the first start, so that the race is run under it
+            prior = choose_smoothing(steps, chain, held, STRENGTHS)[0]
+            steps = replace(steps, prior=prior)
+        if len(starts) > 1:
+            entrants = [Entrant(label, steps, start) for label, start in starts]
+            limit = min(sum(ROUNDS), max_iter)
+            raced = halve(entrants, rounds=ROUNDS, max_iter=limit, tol=max(tol, RACE_TOL), accelerate=True)
+            name, chain, scores = raced.name, raced.refined.params, raced.scores
+        if auto:
+            near = [prior.emissions * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
+            prior, tried, total = choose_smoothing(steps, chain, held, near)
+            chain, held_out = tried.params, total / max(held.n_observed, 1)
+    steps = ChainSteps(data, prior, threads)
+    refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    return FittedChain(refined, prior, name, scores, held_out)
