@@ -57,6 +57,10 @@ class ChainSteps:
     def n_cells(self) -> int:
         return self.data.n_observed
 
+    def with_strength(self, strength: float) -> ChainSteps:
+        """The same under other pseudo-counts."""
+        return replace(self, prior=replace(self.prior, emissions=strength))
+
     def expect(self, params: Chain) -> ChainSums:
         return chain_sums(
             self.data.codes, self.data.offsets, params.start, params.transitions, params.emissions, threads=self.threads

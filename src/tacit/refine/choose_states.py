@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tacit.data.sequences import Sequences
-from tacit.engine.chain import Chain, Floats
+from tacit.engine.chain import Chain, Floats, normalised
 from tacit.kernels.hmm import chain_log_likelihood
 from tacit.refine.chain_fit import MOST_RACED, NO_STATES, RACE_TOL, choose_smoothing, cut, one_state, starts_of, thinned
 from tacit.refine.chains import ChainSteps, chain_prior
@@ -76,18 +76,35 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, seed: int = 0, thr
 
 
 def last_state_gain(data: Sequences, n_states: int, *, seed: int = 0, threads: int = 1) -> tuple[float, float]:
-    """What the last state gains on sequences left out, in nats an observation, and the standard error of that."""
-    split = cut(data, seed + 1, share=0.25)
-    learn, held = thinned(split.learn, MOST_RACED, seed), thinned(split.held, MOST_RACED, seed)
-    steps = ChainSteps(learn, chain_prior(data, 1.0), threads)
-    fewer, strengths = one_state(data), FIRST_STRENGTHS
-    if n_states > 2:
-        fewer, strength = _fit(steps, held, n_states - 1, one_state(data), strengths, seed)
-        strengths = (strength / 4, strength, strength * 4)
-    more, _ = _fit(steps, held, n_states, fewer, strengths, seed)
-    gain = _by_piece(more, held) - _by_piece(fewer, held)
-    cells = max(held.n_observed, 1)
-    return float(gain.sum()) / cells, float(np.sqrt(np.square(gain - gain.mean()).sum())) / cells
+    """What the last state gains on sequences left out, in nats an observation, and the standard error of that.
+
+    Both halves of the pieces take their turn at being left out.
+    """
+    halves = cut(data, seed + 1, share=0.5)
+    prior = chain_prior(data, 1.0)
+    gains, cells = [], 0
+    for learn, held in ((halves.learn, halves.held), (halves.held, halves.learn)):
+        steps = ChainSteps(thinned(learn, MOST_RACED, seed), prior, threads)
+        held = thinned(held, MOST_RACED, seed)
+        fewer, more = _rivals(steps, held, n_states, seed)
+        gains.append(_by_piece(more, held) - _by_piece(fewer, held))
+        cells += held.n_observed
+    gain = np.concatenate(gains)
+    return float(gain.sum()) / max(cells, 1), float(np.sqrt(np.square(gain - gain.mean()).sum())) / max(cells, 1)
+
+
+def _rivals(steps: ChainSteps, held: Sequences, n_states: int, seed: int) -> tuple[Chain, Chain]:
+    """Models with one state fewer, and with all; the smaller one also gets the best of what the larger one found."""
+    fewer, strengths = one_state(steps.data), FIRST_STRENGTHS
+    if n_states == 2:
+        marginal = replace(fewer, emissions=steps.prior.frequencies[None])
+        return marginal, _fit(steps, held, 2, marginal, strengths, seed)[0]
+    fewer, strength = _fit(steps, held, n_states - 1, fewer, strengths, seed)
+    more, strength = _fit(steps, held, n_states, fewer, (strength / 4, strength, strength * 4), seed)
+    alike = steps.with_strength(strength)
+    entrants = [Entrant("fewer", alike, fewer)]
+    entrants += [Entrant(f"without {k}", alike, without_state(more, k)) for k in range(n_states)]
+    return halve(entrants, rounds=ROUNDS, max_iter=MOST_PASSES, tol=RACE_TOL, accelerate=True).refined.params, more
 
 
 def _fit(
@@ -96,7 +113,8 @@ def _fit(
     """A model of K states: from the moments, from one state fewer with one of them split, and from random models."""
     rng = np.random.default_rng([seed, K, 3])
     starts = starts_of(steps.data, K, "auto", RANDOM_STARTS, rng)
-    starts += [(f"split {state}", split_state(before, state, rng)) for state in _heaviest(before)]
+    if before.n_states == K - 1:
+        starts += [(f"split {state}", split_state(before, state, rng)) for state in _heaviest(before)]
     prior, _, _ = choose_smoothing(steps, starts[0][1], held, strengths)
     steps = replace(steps, prior=prior)
     entrants = [Entrant(name, steps, start) for name, start in starts]
@@ -119,6 +137,13 @@ def split_state(chain: Chain, state: int, rng: np.random.Generator) -> Chain:
     transitions = wider.transitions * share * rng.uniform(0.7, 1.3, wider.transitions.shape)
     start = wider.start * share
     return Chain(start / start.sum(), *(one / one.sum(axis=1, keepdims=True) for one in (transitions, emissions)))
+
+
+def without_state(chain: Chain, state: int) -> Chain:
+    """The same model with one state left out; what went there goes in proportion elsewhere."""
+    smaller = chain.permuted(np.delete(np.arange(chain.n_states), state))
+    even = np.full(smaller.n_states, 1 / smaller.n_states)
+    return Chain(normalised(smaller.start, even), normalised(smaller.transitions, even), smaller.emissions)
 
 
 def _by_piece(chain: Chain, held: Sequences) -> Floats:

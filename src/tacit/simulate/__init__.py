@@ -13,12 +13,14 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.sequences import HiddenMarkov, draw_sequences, hidden_markov
 from tacit.simulate.switches import SwitchedRows, binary_factors
 
 __all__ = [
     "AdmixedGenotypes",
     "BinaryRows",
     "Crowd",
+    "HiddenMarkov",
     "SwitchedRows",
     "admixture",
     "bernoulli_mixture",
@@ -27,6 +29,8 @@ __all__ = [
     "crowd",
     "draw_confusions",
     "draw_labels",
+    "draw_sequences",
     "draw_truth",
+    "hidden_markov",
     "specialist_crowd",
 ]
