@@ -28,7 +28,7 @@ def predict(
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
-    fractions.csv of a model of mixtures, ancestry.csv of a model of populations.
+    fractions.csv of a model of mixtures, ancestry.csv of a model of populations, states.csv of a hidden Markov model.
 
     \b
     tacit predict new_votes.csv --model consensus/model.tacit
@@ -41,6 +41,7 @@ def predict(
         Admixture,
         BernoulliMixture,
         BinaryFactors,
+        CategoricalHMM,
         DawidSkene,
         LatentClass,
         LatentClassClassifier,
@@ -63,6 +64,10 @@ def predict(
         from tacit.cli.fractions import predict_fractions
 
         return predict_fractions(model, data_file, model_file, id_, talk, Results(out, format_), json_)
+    if isinstance(model, CategoricalHMM):
+        from tacit.cli.hmm import predict_states
+
+        return predict_states(model, data_file, model_file, talk, Results(out, format_), json_)
     if not isinstance(model, DawidSkene):
         raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
     with talk.doing("reading"):
