@@ -15,6 +15,7 @@ import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from tacit.data.frames import as_frame, column, find_column
 from tacit.data.names import Names, encode, match, to_arrow
 from tacit.errors import DataError, DataWarning
+from tacit.kernels.hmm import GAP, Chains
 
 Columns = Mapping[str, str] | None
 
@@ -32,8 +34,6 @@ ALIASES = {
     "sequence": ("sequence", "sequence_id", "seq", "series", "sentence", "group", "session", "id"),
     "symbol": ("symbol", "observation", "token", "word", "letter", "event", "value"),
 }
-GAP = -1
-"""Code of an observation that was not made."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,14 @@ class Sequences:
         """Places in time, gaps among them."""
         return len(self.codes)
 
-    @property
+    @cached_property
     def n_observed(self) -> int:
         return int((self.codes >= 0).sum())
+
+    @cached_property
+    def chains(self) -> Chains:
+        """As the kernels take them."""
+        return Chains(self.codes, self.offsets, self.n_symbols)
 
     def counts(self) -> NDArray[np.int64]:
         """How often each symbol occurs (M,)."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels.hmm import chain_log_likelihood
+from tacit.kernels.hmm import Chains, chain_log_likelihood
 
 FORGOTTEN = 100
 """Steps after which it hardly matters any more where a sequence began."""
@@ -106,8 +106,9 @@ def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400,
         offsets = np.arange(n_chains + 1, dtype=np.int64) * part.shape[1]
         told.append(
             chain_log_likelihood(
-                part.reshape(-1), offsets, settled.start, settled.transitions, settled.emissions
-            )
+                Chains(part.reshape(-1), offsets, settled.emissions.shape[1]),
+                settled.start, settled.transitions, settled.emissions,
+            )  # fmt: skip
         )
     rates = (told[1] - told[0]) / length
     return Entropy(float(rates.mean()), float(rates.std(ddof=1) / np.sqrt(n_chains)))

@@ -37,7 +37,9 @@ Floats = NDArray[np.float64]
 
 GROUPS = 8
 """Groups of symbols per state whose slices are taken: more than states, few enough that each holds many trigrams."""
-MIXTURES = 64
+SMALL_ALPHABET = 100
+"""Up to so many symbols each is a group of its own."""
+MIXTURES = 32
 """Random mixtures of slices that are diagonalised."""
 MOST_TRIGRAMS = 500_000
 """Trigrams looked at: what they decide has K³ numbers, so a part of a long sequence is enough."""
@@ -91,48 +93,39 @@ def chain_by_vertices(around: Neighbours) -> Chain:
 
 def diagonalise(pair: Floats, slices: Floats, rng: np.random.Generator) -> tuple[Floats, Floats] | None:
     """ω and ζ (state, feature), the first feature one, from E[before afterᵀ] and its slices; None where singular."""
-    K = len(pair)
     if not np.isfinite(pair).all() or np.linalg.cond(pair) > 1e10:
         return None
     turned = slices @ np.linalg.inv(pair)  # Ω diag(P(group | state)) Ω⁻¹ for every group
-    best, least = None, np.inf
-    for _ in range(MIXTURES):
-        mixture = np.tensordot(rng.standard_normal(len(slices)), turned, axes=1)
-        values, vectors = np.linalg.eig(mixture)
-        if np.abs(values.imag).max() > 1e-9 * max(np.abs(values).max(), 1e-300) or not _invertible(vectors.real):
-            continue
-        omega = vectors.real
-        if np.abs(omega[0]).min() < 1e-9:
-            continue
-        omega = omega / omega[0]  # the first feature is one
-        inverse = np.linalg.inv(omega)
-        inside = inverse @ turned @ omega
-        diagonal = np.einsum("gkk->gk", inside)
-        off = float(np.square(inside - diagonal[:, :, None] * np.eye(K)).sum())
-        off += float(np.square(np.minimum(diagonal, 0.0)).sum())
-        if off < least:
-            best, least = omega, off
-    if best is None:
+    mixtures = np.tensordot(rng.standard_normal((MIXTURES, len(slices))), turned, axes=1)
+    values, vectors = np.linalg.eig(mixtures)
+    whole = np.abs(values.imag).max(axis=1) <= 1e-9 * np.maximum(np.abs(values).max(axis=1), 1e-300)
+    omegas = np.asarray(vectors.real[whole], np.float64)
+    omegas = omegas[(np.abs(omegas[:, 0]).min(axis=1) > 1e-9) & (np.linalg.cond(omegas) < 1e8)]
+    if not len(omegas):
         return None
+    omegas = omegas / omegas[:, :1]  # the first feature is one
+    inside = np.linalg.inv(omegas)[:, None] @ turned @ omegas[:, None]  # diagonal, if Ω is the right one
+    diagonal = np.einsum("rgkk->rgk", inside)
+    left_over = np.square(inside).sum(axis=(1, 2, 3)) - np.square(diagonal).sum(axis=(1, 2))
+    left_over += np.square(np.minimum(diagonal, 0.0)).sum(axis=(1, 2))
+    best = omegas[int(left_over.argmin())]
     zeta = np.linalg.inv(best) @ pair  # rows π_k (1, ζ_k)
     if np.abs(zeta[:, 0]).min() < 1e-9:
         return None
     return best.T, zeta / zeta[:, :1]
 
 
-def _invertible(vectors: Floats) -> bool:
-    return bool(np.linalg.cond(vectors) < 1e8)
-
-
 def _groups(around: Neighbours, number: int) -> NDArray[np.int64]:
     """A group of alike symbols for every symbol; symbols that never occur are in group 0."""
-    from sklearn.cluster import KMeans
-
     points, mass = np.hstack([around.out_of, around.into]), around.frequencies
     used = np.flatnonzero(mass > 0)
+    if len(mass) <= max(number, SMALL_ALPHABET):
+        return np.arange(len(mass))
     groups = np.zeros(len(mass), np.int64)
+    from sklearn.cluster import KMeans  # scikit-learn takes its time to import
+
     number = min(number, len(np.unique(np.round(points[used], 9), axis=0)))
-    found = KMeans(number, n_init=1, max_iter=30, random_state=0).fit(points[used], sample_weight=mass[used])
+    found = KMeans(number, n_init=1, max_iter=10, random_state=0).fit(points[used], sample_weight=mass[used])
     groups[used] = found.labels_
     return groups
 

@@ -15,7 +15,6 @@ namespace {
 using namespace tacit;
 
 constexpr int kMostStates = 256;
-constexpr int64_t kKept = 1 << 22;      // numbers of a chain kept between its two passes; a longer one is walked again
 constexpr double kSmall = 1e-150;       // a product below it is turned into a logarithm; a step is above 1e-103
 
 struct Model {
@@ -26,6 +25,7 @@ struct Model {
     const double *log_scale;  // (symbols + 1): logarithm of what the row was divided by
     int64_t symbols;
     int states, rows, width;
+    int64_t room;             // steps of a chain that are kept between its two passes; a longer one is walked again
     TACIT_INLINE int64_t row(int32_t code) const { return code < 0 ? symbols : code; }
 };
 
@@ -147,44 +147,50 @@ struct Likelihood {
     TACIT_INLINE double total() const { return logs + std::log(product); }
 };
 
-// Forward from `begin` to `end` of a chain: a(t) = (a(t-1) A) * emissions / sum a(t-1), whose sum is P(x_t | before).
-// `a` and `inverse` come in as they stood before `begin` and go out as they stand before `end`.
-template <int K, int L>
-TACIT_INLINE void forward(const Model &m, const int32_t *codes, int64_t begin, int64_t end, States<K, L> &a,
-                          double &inverse, double *keep, Likelihood *likelihood, double *log_scales) {
-    States<K, L> e;
-    for (int64_t t = begin; t < end; ++t) {
-        const int64_t row = m.row(codes[t]);
-        e.load(m.emit + row * m.width, m.width);
-        if (t == 0) a.load(m.start, m.width);
-        else {
-            e.scale(inverse);
-            States<K, L> before = a;
-            a.mix(before, m.move, m.rows, m.width);
-        }
-        a.times(e);
-        const double c = a.sum();
-        inverse = 1 / c;
-        if (likelihood) { likelihood->add(c); *log_scales += m.log_scale[row]; }
-        if (keep) a.store(keep + (t - begin) * m.width);
-    }
-}
-
 struct Sums {
     double *start, *moves, *emits;  // (width), (rows, width), (symbols + 1, width); null when not asked for
     double *posterior;              // (observations, states) of all sequences, or null
 };
 
-// Backward from `end` to `begin`, adding up. b(t) = A (emissions b)(t+1) / sum b(t+1); P(state | all) ~ a(t) b(t).
-template <int K, int L>
-TACIT_INLINE void backward(const Model &m, const int32_t *codes, int64_t begin, int64_t end, bool last,
-                           const double *kept, States<K, L> &b, States<K, L> &carry, PairSums<K, L> &pairs,
-                           const Sums &out, double *posterior) {
-    States<K, L> a, gamma;
-    double full[kMostStates];
-    for (int64_t t = end - 1; t >= begin; --t) {
-        const int64_t row = m.row(codes[t]);
-        a.load(kept + (t - begin) * m.width, m.width);
+// A walk forward along a chain: a(t) = (a(t-1) A) * emissions / sum a(t-1), whose sum is P(x_t | before).
+template <int K, int L> struct Ahead {
+    const int32_t *chain;
+    double *kept;  // a(t) from the first step of the stretch on, or null
+    States<K, L> a;
+    double inverse = 1, log_scales = 0;
+    Likelihood likelihood;
+
+    template <bool Scored> TACIT_INLINE void step(const Model &m, int64_t t) {
+        const int64_t row = m.row(chain[t]);
+        States<K, L> e;
+        e.load(m.emit + row * m.width, m.width);
+        if (t == 0) a.load(m.start, m.width);
+        else {
+            e.scale(inverse);
+            const States<K, L> before = a;
+            a.mix(before, m.move, m.rows, m.width);
+        }
+        a.times(e);
+        const double c = a.sum();
+        inverse = 1 / c;
+        if (Scored) { likelihood.add(c); log_scales += m.log_scale[row]; }
+        if (kept) { a.store(kept); kept += m.width; }
+    }
+};
+
+// The walk back, adding up. b(t) = A (emissions b)(t+1) / sum b(t+1); P(state | all) ~ a(t) b(t).
+template <int K, int L> struct Home {
+    const int32_t *chain;
+    const double *kept;   // a(t) of the step to come
+    double *posterior;    // (steps of the chain, states) or null
+    States<K, L> b, carry;
+    bool last = true;
+
+    TACIT_INLINE void step(const Model &m, int64_t t, PairSums<K, L> &pairs, const Sums &out) {
+        const int64_t row = m.row(chain[t]);
+        States<K, L> a, gamma;
+        a.load(kept, m.width);
+        kept -= m.width;
         gamma = a;
         gamma.times(b);
         const double q = 1 / gamma.sum();
@@ -195,6 +201,7 @@ TACIT_INLINE void backward(const Model &m, const int32_t *codes, int64_t begin, 
             if (t == 0) gamma.add_to(out.start);
         }
         if (posterior) {
+            double full[kMostStates];
             gamma.store(full);
             std::memcpy(posterior + t * m.states, full, sizeof(double) * m.states);
         }
@@ -206,50 +213,94 @@ TACIT_INLINE void backward(const Model &m, const int32_t *codes, int64_t begin, 
         b.scale(inverse);
         carry.scale(inverse);
     }
+};
+
+// A chain too long to be kept whole: forward once, leaving marks, then stretch by stretch from the end.
+template <int K, int L>
+TACIT_INLINE void long_chain(const Model &m, const int32_t *chain, int64_t length, double *kept, double *marks,
+                             double *posterior, PairSums<K, L> &pairs, const Sums &out, double *log_likelihood) {
+    const int64_t stretch = m.room, stretches = (length + stretch - 1) / stretch;
+    Ahead<K, L> ahead{chain, nullptr, {}, 1, 0, {}};
+    ahead.a.fill(1, m.width);
+    for (int64_t t = 0; t < length; ++t) {
+        if (t % stretch == 0) {
+            double *mark = marks + t / stretch * (m.width + 1);
+            ahead.a.store(mark);
+            mark[m.width] = ahead.inverse;
+        }
+        ahead.template step<true>(m, t);
+    }
+    *log_likelihood = ahead.likelihood.total() + ahead.log_scales;
+    Home<K, L> home{chain, nullptr, posterior, {}, {}, true};
+    home.b.fill(1, m.width);
+    home.carry.fill(0, m.width);
+    for (int64_t c = stretches - 1; c >= 0; --c) {
+        const int64_t begin = c * stretch, end = std::min(length, begin + stretch);
+        const double *mark = marks + c * (m.width + 1);
+        ahead.a.load(mark, m.width);
+        ahead.inverse = mark[m.width];
+        ahead.kept = kept;
+        for (int64_t t = begin; t < end; ++t) ahead.template step<false>(m, t);
+        home.kept = kept + (end - begin - 1) * m.width;
+        for (int64_t t = end - 1; t >= begin; --t) home.step(m, t, pairs, out);
+    }
 }
 
-int64_t stretch_of(const Model &m) { return std::max<int64_t>(kKept / m.width, 1); }
-
-// All chains of a block. `room`: kept messages, the block's sums, states before every stretch of a long chain.
-template <int K, int L>
+// All chains of a block, P of them abreast: a chain's next step waits for the one before, another chain's does not.
+template <int K, int L, int P>
 TACIT_INLINE void block_of(const Model &m, const int32_t *codes, const int64_t *offsets, int64_t from, int64_t to,
-                           double *kept, std::vector<double> &marks, const Sums &out, double *log_likelihood) {
+                           double *kept, double *marks, const Sums &out, double *log_likelihood) {
     const bool only_forward = !out.emits && !out.posterior;
-    const int64_t stretch = stretch_of(m);
-    for (int64_t s = from; s < to; ++s) {
-        const int32_t *chain = codes + offsets[s];
-        const int64_t length = offsets[s + 1] - offsets[s], stretches = (length + stretch - 1) / stretch;
-        Likelihood likelihood;
-        double log_scales = 0, inverse = 1;
-        States<K, L> a;
-        a.fill(1, m.width);
-        for (int64_t c = 0; c < stretches; ++c) {
-            if (!only_forward && stretches > 1) {  // from here the stretch can be walked again
-                a.store(marks.data() + c * (m.width + 1));
-                marks[c * (m.width + 1) + m.width] = inverse;
-            }
-            forward<K, L>(m, chain, c * stretch, std::min(length, (c + 1) * stretch), a, inverse,
-                          only_forward ? nullptr : kept, &likelihood, &log_scales);
+    const int64_t stretch = m.room;
+    PairSums<K, L> pairs;
+    pairs.start(out.moves, m.width);
+    for (int64_t s = from; s < to;) {
+        int count = 0;
+        int64_t length[P], common = INT64_MAX;
+        Ahead<K, L> ahead[P];
+        for (; count < P && s + count < to; ++count) {
+            const int64_t size = offsets[s + count + 1] - offsets[s + count];
+            if (size > stretch && !only_forward) break;
+            length[count] = size;
+            common = std::min(common, size);
+            ahead[count].chain = codes + offsets[s + count];
+            ahead[count].kept = only_forward ? nullptr : kept + count * stretch * m.width;
+            ahead[count].a.fill(1, m.width);
         }
-        log_likelihood[s] = length ? likelihood.total() + log_scales : 0;
-        if (only_forward) continue;
-        double *posterior = out.posterior ? out.posterior + offsets[s] * m.states : nullptr;
-        States<K, L> b, carry;
-        b.fill(1, m.width);
-        carry.fill(0, m.width);
-        PairSums<K, L> pairs;
-        pairs.start(out.moves, m.width);
-        for (int64_t c = stretches - 1; c >= 0; --c) {
-            const int64_t begin = c * stretch, end = std::min(length, begin + stretch);
-            if (c < stretches - 1) {
-                a.load(marks.data() + c * (m.width + 1), m.width);
-                inverse = marks[c * (m.width + 1) + m.width];
-                forward<K, L>(m, chain, begin, end, a, inverse, kept, nullptr, nullptr);
-            }
-            backward<K, L>(m, chain, begin, end, c == stretches - 1, kept, b, carry, pairs, out, posterior);
+        if (!count) {
+            long_chain<K, L>(m, codes + offsets[s], offsets[s + 1] - offsets[s], kept, marks,
+                             out.posterior ? out.posterior + offsets[s] * m.states : nullptr, pairs, out,
+                             log_likelihood + s);
+            ++s;
+            continue;
         }
-        if (out.emits) pairs.finish(out.moves);
+        int64_t t = 0;
+        if (count == P)
+            for (; t < common; ++t)
+                for (int p = 0; p < P; ++p) ahead[p].template step<true>(m, t);
+        for (int p = 0; p < count; ++p) {
+            for (int64_t u = t; u < length[p]; ++u) ahead[p].template step<true>(m, u);
+            log_likelihood[s + p] = length[p] ? ahead[p].likelihood.total() + ahead[p].log_scales : 0;
+        }
+        if (!only_forward) {
+            Home<K, L> home[P];
+            for (int p = 0; p < count; ++p) {
+                home[p].chain = ahead[p].chain;
+                home[p].kept = kept + (p * stretch + length[p] - 1) * m.width;
+                home[p].posterior = out.posterior ? out.posterior + offsets[s + p] * m.states : nullptr;
+                home[p].b.fill(1, m.width);
+                home[p].carry.fill(0, m.width);
+            }
+            int64_t back = 0;
+            if (count == P)
+                for (; back < common; ++back)
+                    for (int p = 0; p < P; ++p) home[p].step(m, length[p] - 1 - back, pairs, out);
+            for (int p = 0; p < count; ++p)
+                for (int64_t u = length[p] - 1 - back; u >= 0; --u) home[p].step(m, u, pairs, out);
+        }
+        s += count;
     }
+    if (out.emits) pairs.finish(out.moves);
 }
 
 // The most probable path of every chain of a block: best(t, j) = max over i of best(t-1, i) + log A[i, j], + emissions.
@@ -290,10 +341,12 @@ void paths_of(const Model &m, const int32_t *codes, const int64_t *offsets, int6
     }
 }
 
-template <int K, class... A> void block_plain(A &&...a) { block_of<K, 2>(a...); }
+// Chains abreast: as many as registers hold.
+constexpr int abreast(int K) { return K == 0 || K > 8 ? 1 : K <= 4 ? 4 : 2; }
+template <int K, class... A> void block_plain(A &&...a) { block_of<K, 2, abreast(K)>(a...); }
 #if defined(__x86_64__) && !defined(TACIT_BASELINE_ONLY)
 template <int K, class... A> __attribute__((target("avx2"))) void block_avx2(A &&...a) {
-    block_of<K, (K == 1 || K == 2 ? 2 : 4)>(a...);
+    block_of<K, (K == 1 || K == 2 ? 2 : 4), abreast(K)>(a...);
 }
 const bool has_avx2 = __builtin_cpu_supports("avx2");
 #define TACIT_BLOCK(K, ...) (has_avx2 ? block_avx2<K>(__VA_ARGS__) : block_plain<K>(__VA_ARGS__))
@@ -336,22 +389,25 @@ int64_t longest_of(const int64_t *offsets, int64_t sequences) {
 
 #define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
 
+// Chains abreast of a model with so many rows: how many areas of `room` steps a thread needs in `kept`.
+TACIT_EXPORT hmm_abreast(int rows) { return abreast(rows <= 8 || rows == 12 || rows == 16 ? rows : 0); }
+
 // Sums of Baum-Welch (when `emits` is not null), posteriors (when not null), and every sequence's log-likelihood.
-// `moves` still wants the factor A[i, j]. Returns 0, or 1 when there is no memory for the threads' buffers.
+// `moves` still wants the factor A[i, j]. `kept` has `areas` · room · width numbers a thread, and may hold anything.
+// Returns 0, or 1 when there is no memory for the threads' buffers.
 TACIT_EXPORT hmm_pass(const int32_t *codes, const int64_t *offsets, int64_t sequences, const double *start,
                       const double *move, const double *turned, const double *emit, const double *log_scale,
-                      int64_t symbols, int states, int rows, int width, int threads, double *starts, double *moves,
-                      double *emits, double *posterior, double *log_likelihood) {
-    const Model m{start, move, turned, emit, log_scale, symbols, states, rows, width};
+                      int64_t symbols, int states, int rows, int width, int threads, int64_t room, int areas,
+                      double *kept, double *starts, double *moves, double *emits, double *posterior,
+                      double *log_likelihood) {
+    const Model m{start, move, turned, emit, log_scale, symbols, states, rows, width, room};
     try {
         const auto first = blocks_of(offsets, sequences);
-        const int64_t blocks = (int64_t)first.size() - 1, longest = longest_of(offsets, sequences);
+        const int64_t blocks = (int64_t)first.size() - 1;
         if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
-        const int64_t stretch = stretch_of(m), stretches = (longest + stretch - 1) / stretch;
         const int64_t size = emits ? (1 + rows + symbols + 1) * width : 0, stride = spaced(size);
-        const int64_t keep = emits || posterior ? spaced(std::min(longest, stretch) * width) : 0;
-        std::vector<double> sums(stride * threads), kept(keep * threads);
-        std::vector<std::vector<double>> marks(threads, std::vector<double>(stretches > 1 ? stretches * (width + 1) : 0));
+        const int64_t marked = (longest_of(offsets, sequences) / room + 1) * (width + 1);
+        std::vector<double> sums(stride * threads), marks(marked * threads);
         in_waves(
             blocks, threads,
             [&](int64_t block, int slot) {
@@ -359,8 +415,8 @@ TACIT_EXPORT hmm_pass(const int32_t *codes, const int64_t *offsets, int64_t sequ
                 if (emits) std::memset(mine, 0, sizeof(double) * size);
                 const Sums out{emits ? mine : nullptr, emits ? mine + width : nullptr,
                                emits ? mine + (1 + rows) * width : nullptr, posterior};
-                block_by_rows(rows, m, codes, offsets, first[block], first[block + 1], kept.data() + keep * slot,
-                                marks[slot], out, log_likelihood);
+                block_by_rows(rows, m, codes, offsets, first[block], first[block + 1],
+                              kept + slot * areas * room * width, marks.data() + marked * slot, out, log_likelihood);
             },
             [&](int64_t, int slot) {
                 if (!emits) return;
@@ -381,7 +437,7 @@ TACIT_EXPORT hmm_pass(const int32_t *codes, const int64_t *offsets, int64_t sequ
 TACIT_EXPORT hmm_paths(const int32_t *codes, const int64_t *offsets, int64_t sequences, const double *start,
                        const double *turned, const double *emit, int64_t symbols, int states, int width, int threads,
                        int32_t *path, double *log_probability) {
-    const Model m{start, nullptr, turned, emit, nullptr, symbols, states, states, width};
+    const Model m{start, nullptr, turned, emit, nullptr, symbols, states, states, width, 0};
     try {
         const auto first = blocks_of(offsets, sequences);
         const int64_t blocks = (int64_t)first.size() - 1;

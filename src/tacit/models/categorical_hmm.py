@@ -43,8 +43,8 @@ class CategoricalHMM(LatentModel):
     init : {"auto", "spectral", "random"}
         Where Baum–Welch starts: ``"auto"`` lets the spectral starts race `n_init` random ones, ``"spectral"`` takes the
         moments' model alone (with two states it is the paper's method), ``"random"`` random ones alone.
-    n_init : int
-        Number of random starts.
+    n_init : int or None
+        Number of random starts; None takes a few, and ten more when one of them wins against the moments' models.
     smoothing : float or "auto"
         Pseudo-observations a state, spread over the symbols like the root of their frequencies; ``"auto"`` takes the
         number under which sequences left out are most probable, 0 is plain maximum likelihood.
@@ -93,7 +93,7 @@ class CategoricalHMM(LatentModel):
         n_states: int | None = None,
         *,
         init: Init = "auto",
-        n_init: int = 8,
+        n_init: int | None = None,
         smoothing: float | Literal["auto"] = "auto",
         columns: Columns = None,
         max_iter: int = 500,
@@ -148,7 +148,7 @@ class CategoricalHMM(LatentModel):
 
     def _check_parameters(self) -> None:
         self._check_engine()
-        if self.init not in get_args(Init) or self.n_init < 1:
+        if self.init not in get_args(Init) or (self.n_init is not None and self.n_init < 1):
             raise DataError(
                 f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'spectral' or 'random', and at least one start"
             )
@@ -238,7 +238,7 @@ class CategoricalHMM(LatentModel):
     def predict(self, X: Any, *, lengths: Any = None, groups: Any = None) -> NDArray[np.int64]:
         """The state of every step on the most probable path of its sequence (Viterbi), in the order of X."""
         data = self._read(X, lengths, groups)
-        path, _ = best_paths(data.codes, data.offsets, *self._parts(), threads=resolve_jobs(self.n_jobs))
+        path, _ = best_paths(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
         return data.in_input_order(path.astype(np.int64))
 
     def predict_proba(self, X: Any, *, lengths: Any = None, groups: Any = None) -> Floats:
@@ -253,7 +253,7 @@ class CategoricalHMM(LatentModel):
     def score_sequences(self, X: Any, *, lengths: Any = None, groups: Any = None) -> Floats:
         """Log-likelihood (sequences,) of each, in nats."""
         data = self._read(X, lengths, groups)
-        return chain_log_likelihood(data.codes, data.offsets, *self._parts(), threads=resolve_jobs(self.n_jobs))
+        return chain_log_likelihood(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
 
     def sample(self, n_samples: int = 1, *, random_state: int | None = None) -> tuple[Names, NDArray[np.int32]]:
         """A new sequence of `n_samples` symbols, in the user's words, and the states behind it."""
@@ -267,7 +267,7 @@ class CategoricalHMM(LatentModel):
         return self.start_, self.transitions_, self.emissions_
 
     def _posteriors(self, data: Sequences) -> Floats:
-        found, _ = chain_posteriors(data.codes, data.offsets, *self._parts(), threads=resolve_jobs(self.n_jobs))
+        found, _ = chain_posteriors(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
         return found
 
     def _read(self, X: Any, lengths: Any, groups: Any) -> Sequences:

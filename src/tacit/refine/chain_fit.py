@@ -33,16 +33,23 @@ PIECES = 40
 SHORTEST_PIECE = 20
 LEFT_OUT = 0.2
 """Share of the steps that the race does not see."""
-MOST_RACED = 100_000
+MOST_RACED = 60_000
 """Steps that starts race on: enough to tell them apart."""
-ROUNDS = (12, 12, 24)
+ROUNDS = (6, 10, 20)
 """Passes after which the better half of the starts stays."""
 RACE_TOL = 1e-5
-SHORT = 12
+FAR = 0.01
+"""Nats an observation by which a choice is so much worse than the best that those beyond it need no look."""
+FEW_RANDOM, MORE_RANDOM = 4, 10
+"""Random starts when no number is given: a few at first; if one of them wins, moments are no guide and more are drawn.
+Likewise from the beginning where every symbol was seen `WELL_KNOWN` times: there only luck is wanting, not data."""
+MORE_ROUNDS = (12, 12, 24)
+WELL_KNOWN = 1000
+SHORT = 8
 """Passes of a short climb."""
 FIRST_SMOOTHING = 1.0
-STRENGTHS = tuple(4.0**power for power in range(9))
-"""Pseudo-observations a state that are tried; then half, twice and four times as many as were best."""
+STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0, 32768.0)
+"""Pseudo-observations a state that are tried; then a few around the best."""
 NO_STATES = 1e12
 """Pseudo-observations that leave no difference between states."""
 
@@ -130,9 +137,10 @@ def spectral_starts(data: Sequences, n_states: int, rng: np.random.Generator) ->
         around = neighbours_of(data, n_states)
     except NotIdentifiableError:
         return []
-    found = [("slices", chain_by_slices(data, around, rng)), ("vertices", chain_by_vertices(around))]
-    if n_states == 2:
-        found.insert(0, ("two states", two_state_chain(data)))
+    found = [("slices", chain_by_slices(data, around, rng))]
+    found.insert(0, ("two states", two_state_chain(data))) if n_states == 2 else found.append(
+        ("vertices", chain_by_vertices(around))
+    )
     return [(name, chain) for name, chain in found if chain is not None and _sound(chain)]
 
 
@@ -141,7 +149,7 @@ def _sound(chain: Chain) -> bool:
 
 
 def starts_of(
-    data: Sequences, n_states: int, init: Init, n_init: int, rng: np.random.Generator
+    data: Sequences, n_states: int, init: Init, n_init: int | None, rng: np.random.Generator
 ) -> list[tuple[str, Chain]]:
     """Named starts, the spectral ones first."""
     if n_states == 1:
@@ -150,7 +158,21 @@ def starts_of(
     if init == "spectral" and found:
         return found[:1]
     frequencies = chain_prior(data, 0.0).frequencies
-    return found + [(f"random {i + 1}", random_chain(n_states, frequencies, rng)) for i in range(max(n_init, 1))]
+    many = min(2 * n_states, MORE_RANDOM) if well_known(data) else min(n_states, FEW_RANDOM)
+    number = many if n_init is None else n_init
+    return found + random_starts(n_states, frequencies, number, rng)
+
+
+def well_known(data: Sequences) -> bool:
+    """Whether there are very many observations a symbol."""
+    return data.n_observed >= WELL_KNOWN * data.n_symbols
+
+
+def random_starts(
+    n_states: int, frequencies: Floats, number: int, rng: np.random.Generator
+) -> list[tuple[str, Chain]]:
+    """Named random models."""
+    return [(f"random {i + 1}", random_chain(n_states, frequencies, rng)) for i in range(number)]
 
 
 def choose_smoothing(
@@ -169,7 +191,7 @@ def choose_smoothing(
         worse = 0 if best is None or found > best[2] else worse + 1
         if not worse:
             best = (prior, tried, found)
-        if worse == 2:
+        if worse == 2 or (worse and best[2] - found > FAR * held.n_observed):
             break
     assert best is not None
     flat = one_state(steps.data)
@@ -182,9 +204,7 @@ def choose_smoothing(
 
 def log_likelihood(chain: Chain, data: Sequences, threads: int = 1) -> float:
     """Log-likelihood of all sequences, in nats."""
-    found = chain_log_likelihood(
-        data.codes, data.offsets, chain.start, chain.transitions, chain.emissions, threads=threads
-    )
+    found = chain_log_likelihood(data.chains, chain.start, chain.transitions, chain.emissions, threads=threads)
     return float(found.sum())
 
 
@@ -193,7 +213,7 @@ def fit_chain(
     n_states: int,
     *,
     init: Init = "auto",
-    n_init: int = 8,
+    n_init: int | None = None,
     smoothing: float | Literal["auto"] = "auto",
     max_iter: int = 500,
     tol: float = 1e-6,
@@ -214,14 +234,26 @@ def fit_chain(
             prior = choose_smoothing(steps, chain, held, STRENGTHS)[0]
             steps = replace(steps, prior=prior)
         if len(starts) > 1:
-            entrants = [Entrant(label, steps, start) for label, start in starts]
-            limit = min(sum(ROUNDS), max_iter)
-            raced = halve(entrants, rounds=ROUNDS, max_iter=limit, tol=max(tol, RACE_TOL), accelerate=True)
-            name, chain, scores = raced.name, raced.refined.params, raced.scores
+            rounds = MORE_ROUNDS if well_known(data) else ROUNDS
+            name, chain, scores = _race(steps, starts, rounds, max_iter, tol)
+            if n_init is None and name.startswith("random") and not well_known(data):
+                more = random_starts(n_states, prior.frequencies, MORE_RANDOM, np.random.default_rng([seed, n_states, 1]))
+                starts = [("first " + name, chain), *more]
+                name, chain, later = _race(steps, starts, MORE_ROUNDS, max_iter, tol)
+                scores |= later
         if auto:
-            near = [prior.emissions * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
+            near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
             prior, tried, total = choose_smoothing(steps, chain, held, near)
             chain, held_out = tried.params, total / max(held.n_observed, 1)
     steps = ChainSteps(data, prior, threads)
     refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
     return FittedChain(refined, prior, name, scores, held_out)
+
+
+def _race(
+    steps: ChainSteps, starts: list[tuple[str, Chain]], rounds: Sequence[int], max_iter: int, tol: float
+) -> tuple[str, Chain, dict[str, float]]:
+    entrants = [Entrant(label, steps, start) for label, start in starts]
+    limit = min(sum(rounds), max_iter)
+    raced = halve(entrants, rounds=rounds, max_iter=limit, tol=max(tol, RACE_TOL), accelerate=True)
+    return raced.name, raced.refined.params, raced.scores

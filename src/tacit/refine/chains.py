@@ -63,7 +63,7 @@ class ChainSteps:
 
     def expect(self, params: Chain) -> ChainSums:
         return chain_sums(
-            self.data.codes, self.data.offsets, params.start, params.transitions, params.emissions, threads=self.threads
+            self.data.chains, params.start, params.transitions, params.emissions, threads=self.threads
         )
 
     def objective(self, params: Chain, sums: ChainSums) -> float:

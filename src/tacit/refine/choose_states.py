@@ -147,4 +147,4 @@ def without_state(chain: Chain, state: int) -> Chain:
 
 
 def _by_piece(chain: Chain, held: Sequences) -> Floats:
-    return chain_log_likelihood(held.codes, held.offsets, chain.start, chain.transitions, chain.emissions)
+    return chain_log_likelihood(held.chains, chain.start, chain.transitions, chain.emissions)
