@@ -154,6 +154,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
     logging.disable(logging.WARNING)
+    CategoricalHMM(3).fit(hidden_markov(2000, n_states=3, n_symbols=150).sequences)  # what is imported on first use
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if options.part == "pass":

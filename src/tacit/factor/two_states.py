@@ -22,6 +22,8 @@ Symbols   paper    here          shape   meaning
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,19 +37,42 @@ EDGE = 1e-3
 """How near to 0 and 1 a probability of this method may come."""
 
 
+class TwoStateMoments(NamedTuple):
+    """What the three equations need: products of the feature at distance one and two, of three in a row."""
+
+    near: float  # E f(x₁) f(x₂)
+    far: float  # E f(x₁) f(x₃)
+    third: float  # E f(x₁) f(x₂) f(x₃)
+    company: Floats  # (M,) mean feature of a symbol's neighbours
+
+
 def two_state_chain(data: Sequences, *, trigrams: NDArray[np.int64] | None = None) -> Chain | None:
     """π, T, p and q; `trigrams` are the places where those that may be used begin (None: all). None: no structure."""
-    found = scaled_svd(data.pairs(), 1, centred=True, symmetric=True)
+    pairs = data.pairs()
+    if not pairs.sum():
+        return None
+    found = scaled_svd(pairs, 1, centred=True, symmetric=True)
     rho = found.row_marginal
     feature = found.left[:, 0] / np.sqrt(found.row_scale)  # Δ/ρ, rare symbols shrunk
     feature = feature - rho @ feature
     at = data.within(2) if trigrams is None else trigrams
     at = at[(data.codes[at] >= 0) & (data.codes[at + 1] >= 0) & (data.codes[at + 2] >= 0)]
-    near = _mean_product(data, feature)
-    if not len(at) or near == 0:
+    if not len(at):
         return None
     one, two, three = (feature[data.codes[at + step]] for step in range(3))
-    far, third = float(np.mean(one * three)), float(np.mean(one * two * three))
+    beside = np.asarray(pairs.sum(axis=0) + pairs.sum(axis=1), np.float64).reshape(-1)
+    company = (pairs @ feature + pairs.T @ feature) / np.maximum(beside, 1.0)
+    near = float(feature @ (pairs @ feature)) / float(pairs.sum())
+    return solve_two_states(
+        rho, TwoStateMoments(near, float(np.mean(one * three)), float(np.mean(one * two * three)), company)
+    )
+
+
+def solve_two_states(rho: Floats, moments: TwoStateMoments) -> Chain | None:
+    """The model that has these moments; None where they show no two states."""
+    near, far, third, company = moments
+    if near == 0:
+        return None
     rate = float(np.clip(far / near, -1 + EDGE, 1 - EDGE))  # λ
     if abs(rate) < EDGE or near * rate <= 0:  # λ has the sign of E f(x₁) f(x₂); noise can say otherwise
         rate = float(np.copysign(max(abs(rate), 0.05), near))
@@ -57,25 +82,11 @@ def two_state_chain(data: Sequences, *, trigrams: NDArray[np.int64] | None = Non
     high, low = middle + root, middle - root  # m_p > 0 > m_q
     share = float(np.clip(-low / (high - low), EDGE, 1 - EDGE))  # π_p
     # Given a symbol, the feature of its neighbours has mean λ (P(p | x) m_p + P(q | x) m_q).
-    belongs = np.clip((_company(data, feature) / rate - low) / (high - low), 0.0, 1.0)
+    belongs = np.clip((company / rate - low) / (high - low), 0.0, 1.0)
     emissions = np.stack([rho * belongs, rho * (1 - belongs)])
     totals = emissions.sum(axis=1, keepdims=True)
     if (totals < EDGE**2).any():
         return None
     start = np.array([share, 1 - share])
-    transitions = start + rate * (np.eye(2) - start)
-    transitions = np.clip(transitions, EDGE, 1 - EDGE)
+    transitions = np.clip(start + rate * (np.eye(2) - start), EDGE, 1 - EDGE)
     return Chain(start, transitions / transitions.sum(axis=1, keepdims=True), emissions / totals)
-
-
-def _mean_product(data: Sequences, feature: Floats) -> float:
-    pairs = data.pairs()
-    return float(feature @ (pairs @ feature)) / max(float(pairs.sum()), 1.0)
-
-
-def _company(data: Sequences, feature: Floats) -> Floats:
-    """Mean feature of a symbol's neighbours on both sides; 0, the mean of all, for a symbol without any."""
-    pairs = data.pairs()
-    both = pairs @ feature + pairs.T @ feature
-    beside = np.asarray(pairs.sum(axis=0) + pairs.sum(axis=1), np.float64).reshape(-1)
-    return np.asarray(both / np.maximum(beside, 1.0))

@@ -60,8 +60,10 @@ class Chains:
         self.__dict__["_room"] = room
 
 
-def _shape(start: Floats, transitions: Floats, emissions: Floats) -> tuple[int, int, int]:
+def _shape(chains: Chains, start: Floats, transitions: Floats, emissions: Floats) -> tuple[int, int, int]:
     n_states, n_symbols = emissions.shape
+    if n_symbols != chains.n_symbols:
+        raise ValueError(f"emissions have {n_symbols} symbols, the sequences {chains.n_symbols}")
     if not 1 <= n_states <= MOST_STATES:
         raise ValueError(f"{n_states} states asked for; give a number from 1 to {MOST_STATES}")
     _check(np.ascontiguousarray(start), np.float64, (n_states,), "start")
@@ -82,7 +84,7 @@ def _pass(
     chains: Chains, start: Floats, transitions: Floats, emissions: Floats,
     threads: int, sums: bool, posterior: Floats | None,
 ) -> tuple[Floats, Floats | None, Floats | None, Floats | None]:  # fmt: skip
-    n_states, n_symbols, width = _shape(start, transitions, emissions)
+    n_states, n_symbols, width = _shape(chains, start, transitions, emissions)
     by_symbol, log_scale = _relative(emissions)
     rows = width if 8 < n_states <= 16 else n_states  # these the kernel holds in registers
     floored = np.zeros((rows, rows))
@@ -149,7 +151,7 @@ def best_paths(
     chains: Chains, start: Floats, transitions: Floats, emissions: Floats, *, threads: int = 1
 ) -> tuple[NDArray[np.int32], Floats]:
     """The most probable states (N,) of every sequence (Viterbi), of equals the earlier, and their log-probability."""
-    n_states, n_symbols, width = _shape(start, transitions, emissions)
+    n_states, n_symbols, width = _shape(chains, start, transitions, emissions)
     by_symbol, log_scale = _relative(emissions)
     arrays = [
         _padded(np.log(np.maximum(start, FLOOR)), width, 0.0),
