@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from tacit.data.sampling import numbered_apart, scramble
 from tacit.data.sequences import Sequences
-from tacit.engine.chain import Chain, Floats
+from tacit.engine.chain import Chain, Floats, normalised
 from tacit.errors import NotIdentifiableError
 from tacit.factor.chain_slices import chain_by_slices, chain_by_vertices, neighbours_of
 from tacit.factor.two_states import two_state_chain
 from tacit.kernels.hmm import ChainSums, chain_log_likelihood
-from tacit.refine.chains import MOVES, ChainPrior, ChainSteps, chain_prior
+from tacit.refine.chains import MOVES, TINY, ChainPrior, ChainSteps, chain_prior
 from tacit.refine.em import Refined, Step, em
 from tacit.refine.starts import Entrant, halve
 
@@ -42,9 +42,10 @@ FAR = 0.01
 """Nats an observation by which a choice is so much worse than the best that those beyond it need no look."""
 FEW_RANDOM, MORE_RANDOM = 4, 10
 """Random starts when no number is given: a few at first; if one of them wins, moments are no guide and more are drawn.
-Likewise from the beginning where every symbol was seen `WELL_KNOWN` times: there only luck is wanting, not data."""
+Likewise from the beginning where symbols were seen `WELL_KNOWN` times each: there only luck is wanting, not data. Below
+`KNOWN` times each, data is wanting, and more starts would not help."""
 MORE_ROUNDS = (12, 12, 24)
-WELL_KNOWN = 1000
+KNOWN, WELL_KNOWN = 20, 1000
 SHORT = 8
 """Passes of a short climb."""
 FIRST_SMOOTHING = 1.0
@@ -194,12 +195,19 @@ def choose_smoothing(
         if worse == 2 or (worse and best[2] - found > FAR * held.n_observed):
             break
     assert best is not None
-    flat = one_state(steps.data)
-    if log_likelihood(flat, held) > best[2]:
+    if best_unigram(steps, held, strengths) > best[2]:
         prior = replace(steps.prior, shape=steps.prior.frequencies, emissions=NO_STATES, moves=MOVES)
         tried = em(replace(steps, prior=prior), start, max_iter=1, tol=RACE_TOL)
         best = (prior, tried, log_likelihood(tried.params, held))
     return best
+
+
+def best_unigram(steps: ChainSteps, held: Sequences, strengths: Sequence[float]) -> float:
+    """Log-likelihood of what was left out when symbols are drawn independently, under the best of the same smoothing."""
+    counts, seen = steps.data.counts(), held.counts()
+    smoothed = counts + np.array([*strengths, 1.0])[:, None] * steps.prior.shape
+    shown = np.log(np.maximum(normalised(smoothed, smoothed), TINY))
+    return float((shown @ seen).max())
 
 
 def log_likelihood(chain: Chain, data: Sequences, threads: int = 1) -> float:
@@ -236,7 +244,8 @@ def fit_chain(
         if len(starts) > 1:
             rounds = MORE_ROUNDS if well_known(data) else ROUNDS
             name, chain, scores = _race(steps, starts, rounds, max_iter, tol)
-            if n_init is None and name.startswith("random") and not well_known(data):
+            wanting = n_states > 2 and data.n_observed >= KNOWN * data.n_symbols and not well_known(data)
+            if n_init is None and name.startswith("random") and wanting:
                 more = random_starts(n_states, prior.frequencies, MORE_RANDOM, np.random.default_rng([seed, n_states, 1]))
                 starts = [("first " + name, chain), *more]
                 name, chain, later = _race(steps, starts, MORE_ROUNDS, max_iter, tol)

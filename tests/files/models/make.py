@@ -106,10 +106,20 @@ def genotypes() -> Made:
     return tacit.Admixture(2), frame, None
 
 
+def sentences() -> Made:
+    """Words of two states in short sequences, with gaps."""
+    rng = np.random.default_rng(0)
+    state = np.cumsum(rng.random(400) < 0.15) % 2
+    words = np.array(["ant", "bee", "cat", "dog"], object)[2 * state + rng.integers(0, 2, 400)]
+    words[rng.random(400) < 0.05] = None
+    return tacit.CategoricalHMM(2), pd.DataFrame({"sequence": np.repeat(np.arange(20), 20), "symbol": words}), None
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     "Admixture": genotypes,
     "BernoulliMixture": clusters,
     "BinaryFactors": switches,
+    "CategoricalHMM": sentences,
     "DawidSkene": labels,
     "LatentClass": table,
     "LatentClassClassifier": classifier,
