@@ -41,6 +41,8 @@ SMALL_ALPHABET = 100
 """Up to so many symbols each is a group of its own."""
 MIXTURES = 32
 """Random mixtures of slices that are diagonalised."""
+ROUGHLY = 1e-3
+"""Relative error of the decomposition: far below what noise does to its vectors."""
 MOST_TRIGRAMS = 500_000
 """Trigrams looked at: what they decide has K³ numbers, so a part of a long sequence is enough."""
 
@@ -61,7 +63,7 @@ class Neighbours:
 def neighbours_of(data: Sequences, n_states: int, pairs: sp.csr_array | None = None) -> Neighbours:
     """Features of symbols by the company they keep."""
     pairs = data.pairs() if pairs is None else pairs
-    found = scaled_svd(pairs, n_states - 1, centred=True, symmetric=False, tol=1e-6)
+    found = scaled_svd(pairs, n_states - 1, centred=True, symmetric=False, tol=ROUGHLY)
     ones = np.ones((data.n_symbols, 1))
     before = np.hstack([ones, found.left / np.sqrt(found.row_scale)[:, None]])
     after = np.hstack([ones, found.right / np.sqrt(found.column_scale)[:, None]])

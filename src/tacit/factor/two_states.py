@@ -51,7 +51,7 @@ def two_state_chain(data: Sequences, *, trigrams: NDArray[np.int64] | None = Non
     pairs = data.pairs()
     if not pairs.sum():
         return None
-    found = scaled_svd(pairs, 1, centred=True, symmetric=True)
+    found = scaled_svd(pairs, 1, centred=True, symmetric=True, tol=1e-3)
     rho = found.row_marginal
     feature = found.left[:, 0] / np.sqrt(found.row_scale)  # Δ/ρ, rare symbols shrunk
     feature = feature - rho @ feature

@@ -42,10 +42,11 @@ FAR = 0.01
 """Nats an observation by which a choice is so much worse than the best that those beyond it need no look."""
 FEW_RANDOM, MORE_RANDOM = 4, 10
 """Random starts when no number is given: a few at first; if one of them wins, moments are no guide and more are drawn.
-Likewise from the beginning where symbols were seen `WELL_KNOWN` times each: there only luck is wanting, not data. Below
-`KNOWN` times each, data is wanting, and more starts would not help."""
+Likewise from the beginning where symbols were seen `WELL_KNOWN` times each: there only luck is wanting, not data. Up to
+`KNOWN` times each, data is wanting, and more starts would not help; below `SCARCE` times the moments' model is the only
+start, and only strong smoothing is tried."""
 MORE_ROUNDS = (12, 12, 24)
-KNOWN, WELL_KNOWN = 20, 1000
+SCARCE, KNOWN, WELL_KNOWN = 5, 25, 1000
 SHORT = 8
 """Passes of a short climb."""
 FIRST_SMOOTHING = 1.0
@@ -134,14 +135,15 @@ def one_state(data: Sequences) -> Chain:
 
 def spectral_starts(data: Sequences, n_states: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
     """Starts from counts of neighbours; none where there are too few symbols or neighbours for so many states."""
+    if n_states == 2 and (chain := two_state_chain(data)) is not None and _sound(chain):
+        return [("two states", chain)]
     try:
         around = neighbours_of(data, n_states)
     except NotIdentifiableError:
         return []
     found = [("slices", chain_by_slices(data, around, rng))]
-    found.insert(0, ("two states", two_state_chain(data))) if n_states == 2 else found.append(
-        ("vertices", chain_by_vertices(around))
-    )
+    if found[0][1] is None or not scarce(data):
+        found.append(("vertices", chain_by_vertices(around)))
     return [(name, chain) for name, chain in found if chain is not None and _sound(chain)]
 
 
@@ -156,12 +158,17 @@ def starts_of(
     if n_states == 1:
         return [("one state", one_state(data))]
     found = [] if init == "random" or data.n_symbols < 2 else spectral_starts(data, n_states, rng)
-    if init == "spectral" and found:
+    if found and (init == "spectral" or (scarce(data) and n_init is None)):
         return found[:1]
     frequencies = chain_prior(data, 0.0).frequencies
     many = min(2 * n_states, MORE_RANDOM) if well_known(data) else min(n_states, FEW_RANDOM)
     number = many if n_init is None else n_init
     return found + random_starts(n_states, frequencies, number, rng)
+
+
+def scarce(data: Sequences) -> bool:
+    """Whether there are hardly more observations than symbols."""
+    return data.n_observed < SCARCE * data.n_symbols
 
 
 def well_known(data: Sequences) -> bool:
@@ -239,7 +246,7 @@ def fit_chain(
         steps = ChainSteps(thinned(split.learn, MOST_RACED, seed), prior, threads)
         held = thinned(split.held, MOST_RACED, seed)
         if auto:  # a first choice from the first start, so that the race is run under it
-            prior = choose_smoothing(steps, chain, held, STRENGTHS)[0]
+            prior = choose_smoothing(steps, chain, held, STRENGTHS[:2:-1] if scarce(data) else STRENGTHS)[0]
             steps = replace(steps, prior=prior)
         if len(starts) > 1:
             rounds = MORE_ROUNDS if well_known(data) else ROUNDS
@@ -251,7 +258,7 @@ def fit_chain(
                 name, chain, later = _race(steps, starts, MORE_ROUNDS, max_iter, tol)
                 scores |= later
         if auto:
-            near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
+            near = [prior.emissions * factor for factor in ((1.0,) if scarce(data) else (0.3, 1.0, 3.0))]
             prior, tried, total = choose_smoothing(steps, chain, held, near)
             chain, held_out = tried.params, total / max(held.n_observed, 1)
     steps = ChainSteps(data, prior, threads)
