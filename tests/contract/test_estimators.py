@@ -123,6 +123,26 @@ def test_own_contract(name, check):
     check(clone(model), data())
 
 
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize(
+    ("setting", "value", "sentence"),
+    [
+        ("max_iter", -1, "max_iter=-1 is no number of passes"),
+        ("max_iter", 2.5, r"max_iter=2\.5 is no number of passes"),
+        ("tol", float("nan"), "tol=nan is no gain to stop at"),
+        ("tol", "small", "tol='small' is no gain to stop at"),
+        ("n_", "many", "='many' is no whole number"),
+        ("engine", "abacus", "engine='abacus' is not there"),
+    ],
+)
+def test_settings_that_cannot_be_get_one_sentence(name, setting, value, sentence):
+    model, data = CASES[name]
+    settings = [one for one in model.get_params() if one == setting or (setting == "n_" and one.startswith("n_"))]
+    bad, given = clone(model).set_params(**{settings[0]: value}), data()
+    with pytest.raises(ValueError, match=sentence):
+        bad.fit(given.rows, given.labels) if isinstance(given, Labelled) else bad.fit(given)
+
+
 def test_public_names_are_exported_and_documented():
     for name in tacit.__all__:
         value = getattr(tacit, name)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.conftest import data_folder
 
+from tacit import Admixture, load
 from tacit.data.genotypes import read_bed
 from tacit.errors import DataError, FileFormatError
 from tacit.io.plink import unrepeated
@@ -98,3 +99,25 @@ def test_hapmap_is_read_as_its_notes_say(tmp_path):
     assert int((~genotypes.informative()).sum()) == 108
     theirs = bed_reader.open_bed(tmp_path / "hapmap.bed").read(dtype="int8")
     assert np.array_equal(genotypes.calls.T, theirs)
+
+
+def test_a_set_that_counts_the_other_allele_is_turned_round(tmp_path):
+    rng = np.random.default_rng(1)
+    counts = rng.binomial(2, rng.dirichlet([0.3, 0.3], 60) @ rng.uniform(0.1, 0.9, (2, 80))).astype(np.int8)
+    counts[rng.random(counts.shape) < 0.05] = -127
+    letters = {"allele_1": ["A"] * 80, "allele_2": ["G"] * 80}
+    turned = np.arange(80) % 3 == 0
+    other = np.where(turned & (counts >= 0), 2 - counts, counts).astype(np.int8)
+    swapped = {"allele_1": np.where(turned, "G", "A").tolist(), "allele_2": np.where(turned, "A", "G").tolist()}
+    names = {"iid": [f"p{i}" for i in range(60)], "sid": [f"rs{j}" for j in range(80)]}
+    for name, calls, alleles in (("one", counts, letters), ("two", other, swapped)):
+        bed_reader.to_bed(tmp_path / f"{name}.bed", calls, properties=names | alleles)
+    one, two = read_bed(tmp_path / "one.bed"), read_bed(tmp_path / "two.bed")
+    model = Admixture(2).fit(one)
+    model.save(tmp_path / "model.tacit")
+    for fitted in (model, load(tmp_path / "model.tacit")):
+        assert np.array_equal(fitted.transform(two), fitted.transform(one))
+    foreign = {"allele_1": ["A"] * 80, "allele_2": ["G"] * 7 + ["T"] + ["G"] * 72}
+    bed_reader.to_bed(tmp_path / "three.bed", counts, properties=names | foreign)
+    with pytest.raises(DataError, match="SNP 'rs7' has the alleles A/T, and A/G in the fit"):
+        model.transform(read_bed(tmp_path / "three.bed"))

@@ -196,7 +196,7 @@ def silent_person():
         ({}, bad_cell(0.5), r"SNP 7 holds 0.5 in row 5"),
         ({}, bad_cell(-9), r"SNP 7 holds -9.0 in row 5"),
         ({}, bad_cell(np.inf), r"SNP 7 holds inf in row 5"),
-        ({}, pd.DataFrame({"a": ["0", "x"], "b": [1, 2]}), r"SNP 'a' holds 'x'; genotypes count alleles"),
+        ({}, pd.DataFrame({"a": ["0", "x"], "b": [1, 2]}), r"SNP 'a' holds 'x' in row 2, no number; genotypes"),
         ({}, np.zeros((5, 0)), "0 SNPs"),
         ({}, np.zeros((0, 5)), "no people"),
         ({}, np.zeros(5), "1 dimensions"),

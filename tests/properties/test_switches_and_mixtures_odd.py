@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit import Admixture, BinaryFactors, MixtureFractions
+from tacit import Admixture, BinaryFactors, MixtureFractions, load
 from tacit.cli.main import main
 from tacit.errors import DataError
 from tacit.simulate import binary_factors
@@ -74,3 +74,52 @@ def test_names_twice_and_negative_seeds_are_refused(model):
 
 def test_a_negative_seed_is_bad_usage(capsys):
     assert main(["factors", "none.csv", "--seed", "-1"]) == 2
+
+
+def test_a_word_among_numbers_is_named_with_its_row():
+    rng = np.random.default_rng(0)
+    words = [f"{value:.3f}" for value in rng.random(20)]
+    words[6] = "n.d."
+    frame = pd.DataFrame({"a": words, "b": rng.random(20)})
+    with pytest.raises(DataError, match=r"feature 'a' holds 'n\.d\.' in row 7, no number"):
+        BinaryFactors(1).fit(frame)
+    with pytest.raises(DataError, match=r"column 'a' of .* holds 'n\.d\.' in row 7, no number"):
+        MixtureFractions(2).fit(frame)
+    with pytest.raises(DataError, match=r"SNP 'a' holds 'n\.d\.' in row 7, no number"):
+        Admixture(2).fit(frame)
+
+
+def test_everyone_has_a_name_of_their_own(tmp_path, capsys):
+    path = tmp_path / "panel.csv"
+    path.write_text("sample,rs1,rs2\nann,0,1\nbob,1,2\nann,2,0\n")
+    assert main(["admixture", str(path), "--out", str(tmp_path / "out")]) == 3
+    assert "the person 'ann' stands in rows 1 and 3" in capsys.readouterr().err
+    path.write_text("sample,rs1,rs2\nann,0,1\n,1,2\n")
+    assert main(["admixture", str(path), "--out", str(tmp_path / "out")]) == 3
+    assert "the person in row 2 has no name" in capsys.readouterr().err
+
+
+def test_features_that_never_change_keep_their_value(tmp_path):
+    X = np.c_[binary_factors(800, m=6, d=2, sigma=0.1, random_state=1).X, np.full(800, 7.5)]
+    model = BinaryFactors(2).fit(X)
+    model.save(tmp_path / "model.tacit")
+    for fitted in (model, load(tmp_path / "model.tacit")):
+        assert (fitted.inverse_transform([[1, 0]])[:, 6] == 7.5).all()
+        assert (np.asarray(fitted.sample(5)["6"]) == 7.5).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_switch_on_in_half_a_percent_of_many_rows_is_found(seed):
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(4, 12))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    h = rng.random((20_000, 4)) < np.r_[0.005, rng.uniform(0.15, 0.45, 3)]
+    model = BinaryFactors(4).fit(h @ W + 0.2 * rng.normal(size=(20_000, 12)))
+    error = ((W[:, None] - model.components_) ** 2).sum(axis=2).min(axis=1)
+    assert error.max() < 0.05
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_units_beyond_the_numbers_of_a_computer_are_refused(unit):
+    with pytest.raises(DataError, match="give other units"):
+        BinaryFactors(2).fit(unit * binary_factors(50, m=5, d=2, random_state=0).X)

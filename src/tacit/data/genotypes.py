@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import ArrowFrame, as_frame, column
 from tacit.data.names import Names
+from tacit.data.numbers import as_numbers
 from tacit.errors import DataError
 from tacit.io.plink import read_plink
 from tacit.kernels.admixture import MISSING, Calls
@@ -27,17 +27,23 @@ Floats = NDArray[np.float64]
 
 BLOCK = 4096
 """SNPs looked at together."""
+UNKNOWN_ALLELE = "0"
+"""How PLINK writes an allele that nobody in the set has."""
 _WEIGHT_BITS = 26
 """Bits of a hash that weigh one call: sums over 10⁷ calls stay exact in a double."""
 
 
 @dataclass(frozen=True, eq=False)
 class Genotypes:
-    """Calls (SNP, person): 0, 1, 2 alleles, 3 missing; the people's and the SNPs' names."""
+    """Calls (SNP, person): 0, 1, 2 alleles, 3 missing; the people's and the SNPs' names.
+
+    `alleles` (SNP, 2) are the one counted and the other, where the file says so.
+    """
 
     calls: Calls
     samples: Names
     snps: Names
+    alleles: NDArray[Any] | None = None
 
     @property
     def n_samples(self) -> int:
@@ -93,7 +99,31 @@ class Genotypes:
             np.ascontiguousarray(calls),
             self.samples if samples is None else self.samples[samples],
             self.snps if snps is None else self.snps[snps],
+            self.alleles if self.alleles is None or snps is None else self.alleles[snps],
         )
+
+    def counting(self, alleles: NDArray[Any] | None) -> Genotypes:
+        """The same people with these alleles (SNP, 2) counted; calls of the other one are turned round, 2 for 0.
+
+        Sets that were made apart often count the rarer allele of their own people. Other letters than those two are
+        refused; "0", an allele nobody has, may stand for either.
+        """
+        if alleles is None or self.alleles is None:
+            return self
+        same = _fit(self.alleles, alleles)
+        turned = ~same & _fit(self.alleles[:, ::-1], alleles)
+        if not (same | turned).all():
+            at = int((~(same | turned)).argmax())
+            theirs, ours = "/".join(self.alleles[at]), "/".join(alleles[at])
+            raise DataError(
+                f"SNP {self.snps[at]!r} has the alleles {theirs}, and {ours} in the fit; give both sets the same "
+                "strand, or leave the SNP's calls empty"
+            )
+        if not turned.any():
+            return self
+        calls = self.calls.copy()
+        calls[turned] = np.where(calls[turned] == MISSING, MISSING, 2 - calls[turned].astype(np.int8)).astype(np.uint8)
+        return Genotypes(calls, self.samples, self.snps, alleles)
 
     def order_by_content(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """An order of SNPs and one of people that their calls alone decide, whatever order they came in.
@@ -110,6 +140,11 @@ class Genotypes:
         for begin in range(0, self.n_snps, BLOCK):
             snps[begin : begin + BLOCK] = self.calls[begin : begin + BLOCK].astype(np.float64) @ weight
         return np.lexsort((*snps.T, _hashes(snps[:, 0].astype(np.int64))[:, 0])), np.lexsort((*people.T, weight[:, 0]))
+
+
+def _fit(given: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
+    alike = (given == wanted) | (given == UNKNOWN_ALLELE) | (wanted == UNKNOWN_ALLELE)
+    return np.asarray(alike.all(axis=1), bool)
 
 
 def _hashes(numbers: NDArray[np.int64]) -> Floats:
@@ -150,7 +185,7 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
 def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
     """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`."""
     panel = read_plink(path, threads=threads)
-    return Genotypes(panel.calls, panel.samples, panel.snps)
+    return Genotypes(panel.calls, panel.samples, panel.snps, panel.alleles)
 
 
 def _from_frame(frame: Any, snps: Names) -> Calls:
@@ -161,32 +196,11 @@ def _from_frame(frame: Any, snps: Names) -> Calls:
 
 
 def _column_numbers(frame: Any, name: Any) -> NDArray[Any]:
-    """A column as numbers, NaN in its gaps; words that spell numbers are numbers, as CSV files deliver them."""
+    """A column as numbers, NaN in its gaps."""
     array = column(frame, name)
-    if isinstance(array.type, pa.DictionaryType):
-        array = array.cast(array.type.value_type)
     if isinstance(frame, ArrowFrame) and array.null_count == 0 and pa.types.is_integer(array.type):
         return np.asarray(array)
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        array = pc.if_else(pc.equal(pc.utf8_trim_whitespace(array), ""), pa.scalar(None, array.type), array)
-    try:
-        numbers = array.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        words = [word for word in pc.unique(array).to_pylist() if word is not None and not _spells_number(word)]
-        raise DataError(
-            f"SNP {name!r} holds {words[0]!r}; genotypes count alleles: give 0, 1, 2, or leave the cell empty"
-            if words
-            else f"SNP {name!r} holds {array.type}, not numbers; give 0, 1, 2, or leave the cell empty"
-        ) from None
-    return np.asarray(numbers.to_numpy(zero_copy_only=False))
-
-
-def _spells_number(word: Any) -> bool:
-    try:
-        float(word)
-    except (TypeError, ValueError):
-        return False
-    return True
+    return as_numbers(array, f"SNP {name!r}", "genotypes count alleles: give 0, 1, 2, or leave the cell empty")
 
 
 def _from_matrix(data: Any) -> Calls:
@@ -237,4 +251,11 @@ def _names(samples: Any, n: int) -> Names:
     names = np.array([str(name) for name in listed], object)
     if len(names) != n:
         raise DataError(f"{len(names)} names for {n} people; give one each")
+    seen: dict[str, int] = {}
+    for row, (name, given) in enumerate(zip(names.tolist(), listed, strict=True), start=1):
+        if given is None or not name.strip():
+            raise DataError(f"the person in row {row} has no name; name everyone, or leave the column of names out")
+        if name in seen:
+            raise DataError(f"the person {name!r} stands in rows {seen[name]} and {row}; give everyone another name")
+        seen[name] = row
     return names

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
+from tacit.data.numbers import as_numbers
 from tacit.data.sampling import numbered_apart, scramble
 from tacit.errors import DataError, DataWarning
 
 Floats = NDArray[np.float64]
 
+SMALLEST, LARGEST = 1e-90, 1e90
+"""Third moments of larger values overflow, those of smaller ones vanish."""
 SHOWN = 5
 """Names a message lists at most."""
 
@@ -62,7 +63,8 @@ def read_matrix(data: Any) -> Matrix:
         names: tuple[str | int, ...] = tuple(range(values.shape[1]))
     else:
         names = tuple(frame.columns)
-        columns = [_numbers(column(frame, name), name) for name in names]
+        advice = "leave it out, or give --id {} if it names the rows"
+        columns = [as_numbers(column(frame, name), f"feature {name!r}", advice.format(name)) for name in names]
         values = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     if values.shape[1] == 0:
         raise DataError("the data has no features; give at least one column of numbers")
@@ -74,21 +76,10 @@ def read_matrix(data: Any) -> Matrix:
             f"feature {names[at]!r} holds {what} in row {row + 1}, {int(bad.sum())} such cells in all; "
             "leave these rows out or fill the gaps first"
         )
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest and not SMALLEST < largest < LARGEST:
+        raise DataError(f"the largest value is {largest:g}, whose powers no computer number holds; give other units")
     return Matrix(np.ascontiguousarray(values), names)
-
-
-def _numbers(array: Any, name: Any) -> Floats:
-    """One column as numbers; gaps become NaN."""
-    if isinstance(array.type, pa.DictionaryType):
-        array = array.cast(array.type.value_type)
-    try:
-        numbers = array.cast(pa.float64(), safe=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(
-            f"feature {name!r} holds {str(array.type)!r} values that are not numbers; leave it out, or give --id "
-            f"{name} if it names the rows"
-        ) from None
-    return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
 
 
 def varying_features(matrix: Matrix) -> NDArray[np.bool_]:

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
-from tacit.data.names import to_arrow
+from tacit.data.numbers import as_numbers, is_text, worth_of
 from tacit.data.sampling import scramble
 from tacit.errors import DataError
 
@@ -71,7 +70,9 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
     names = _index_names(data) if named is None else _row_names(arrays.pop(named), named, what)
     if not arrays:
         raise DataError(f"{what} has no column of numbers beside {named!r}")
-    values = np.column_stack([_numbers(array, name, what) for name, array in arrays.items()])
+    values = np.column_stack(
+        [as_numbers(array, f"column {name!r} of {what}", "leave the column out") for name, array in arrays.items()]
+    )
     return _checked(NamedMatrix(values, names, tuple(arrays)), what)
 
 
@@ -118,25 +119,12 @@ def _checked(matrix: NamedMatrix, what: str) -> NamedMatrix:
 
 
 def _is_words(array: Any) -> bool:
+    """Whether most cells are words that spell no number: one word among numbers is a slip, to be told with its row."""
     kind = array.type.value_type if isinstance(array.type, pa.DictionaryType) else array.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not is_text(kind):
         return False
-    try:
-        array.cast(pa.string()).cast(pa.float64())
-    except pa.ArrowInvalid:
-        return True
-    return False
-
-
-def _numbers(array: Any, name: str | int, what: str) -> Floats:
-    array = to_arrow(array, f"{name!r}")
-    try:
-        if pa.types.is_boolean(array.type):
-            array = array.cast(pa.int8())
-        numbers = pc.fill_null(array.cast(pa.float64()), float("nan"))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"{what} holds something that is no number in column {name!r}; leave the column out") from None
-    return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
+    said = [word for word in array.cast(pa.large_string()).to_pylist() if word is not None and word.strip()]
+    return bool(2 * np.isnan(worth_of(said)).sum() > len(said))
 
 
 def _row_names(array: Any, name: str, what: str) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
 from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.numbers import worth_of
 from tacit.data.table import Codes, Column, Floats, Table, group_rows
 from tacit.errors import DataError, DataWarning
 
@@ -191,22 +191,14 @@ def _match(array: Any, known: Column) -> NDArray[np.int32]:
     codes, words = encode(array, f"{known.name!r}")
     spelled = words.dtype.kind not in "iufb"
     if known.edges is not None:
-        return _cut(_as_numbers(words) if spelled else words.astype(np.float64), codes, known.edges)
+        return _cut(worth_of(words.tolist()) if spelled else words.astype(np.float64), codes, known.edges)
     if not spelled or kind not in "iufb":
         return match(array, known.categories, f"{known.name!r}")
     worth = {"true": 1.0, "false": 0.0} if kind == "b" else {}
-    values = [worth.get(str(word).lower(), number) for word, number in zip(words, _as_numbers(words), strict=True)]
+    numbers = worth_of(words.tolist())
+    values = [worth.get(str(word).lower(), number) for word, number in zip(words, numbers, strict=True)]
     code_of = {float(value): code for code, value in enumerate(known.categories.tolist())}
     return np.array([*(code_of.get(value, -1) for value in values), -1], np.int32)[codes]
-
-
-def _as_numbers(words: Names) -> Floats:
-    """What words spell; NaN where it is no number."""
-    out = np.full(len(words), np.nan)
-    for index, word in enumerate(words.tolist()):
-        with suppress(ValueError):
-            out[index] = float(word)
-    return out
 
 
 def _missing(array: Any) -> NDArray[np.bool_]:

@@ -34,6 +34,8 @@ ROOT = 1e-10
 NEWTON_STEPS, LM_STEPS, POWER_STEPS = 60, 60, 500
 SHORTEST, LONGEST = 0.1, 1.15
 """‖y‖ = 1/λ = √p of points kept: a switch on in 1 % of the rows at least, and 1 with room for sampling error."""
+FEWEST_ROWS = 50
+"""With many rows a switch may be on in fewer than 1 % of them, but in so many."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from scipy.special import ndtr
 
 from tacit.factor.eigenpairs import (
     CONVERGED,
+    FEWEST_ROWS,
     LONGEST,
     SHORTEST,
     Eigenpairs,
@@ -109,7 +110,7 @@ def find_candidates(
             points = np.concatenate([points[found], levenberg_marquardt(T, np.concatenate([shell, lost]))])
     longest = LONGEST if search == "auto" else 1 / max(1 - TAU / np.sqrt(n), 1 / LONGEST)
     length = np.linalg.norm(points, axis=1)
-    points = points[(length > SHORTEST) & (length < longest)]
+    points = points[(length > min(SHORTEST, np.sqrt(FEWEST_ROWS / n))) & (length < longest)]
     if not len(points):
         return describe(T, np.empty((0, d)))
     left = np.linalg.norm(np.einsum("ijk,sj,sk->si", T, points, points, optimize=True) - points, axis=1)

@@ -25,11 +25,12 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class PlinkPanel:
-    """Calls (SNP, person): 0, 1, 2 copies of the first allele, 3 missing; names of people and SNPs."""
+    """Calls (SNP, person): 0, 1, 2 copies of the first allele, 3 missing; names of people, SNPs and alleles."""
 
     calls: NDArray[np.uint8]
     samples: NDArray[Any]
     snps: NDArray[Any]
+    alleles: NDArray[Any]  # (SNP, 2): the one counted, the other
 
 
 def read_plink(path: str | os.PathLike[str], *, threads: int = 1) -> PlinkPanel:
@@ -53,6 +54,7 @@ def read_plink(path: str | os.PathLike[str], *, threads: int = 1) -> PlinkPanel:
             calls = file.read(dtype="int8", order="F").T
             people, families = _texts(file.iid), _texts(file.fid)
             snps, chromosomes, places = _texts(file.sid), _texts(file.chromosome), file.bp_position
+            alleles = np.array([_texts(file.allele_1), _texts(file.allele_2)], object).T
     except Exception as error:  # bed-reader raises errors of several kinds, all of them about the three files
         reason = " ".join(str(error).split())[:200]
         raise FileFormatError(f"{bed} or its .bim or .fam cannot be read ({reason}); write the set again") from None
@@ -65,6 +67,7 @@ def read_plink(path: str | os.PathLike[str], *, threads: int = 1) -> PlinkPanel:
         codes,
         unrepeated(people, [f"{family} {person}" for family, person in zip(families, people, strict=True)]),
         unrepeated(snps, located),
+        alleles,
     )
 
 

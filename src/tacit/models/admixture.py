@@ -26,7 +26,7 @@ from tacit.factor.admixture_als import Subspace
 from tacit.factor.admixture_tensor import factor_admixture_tensor
 from tacit.kernels.admixture import MOST_POPULATIONS, admixture_curvature
 from tacit.models.admixture_file import ancestry_state, restore_ancestry
-from tacit.models.base import LatentModel, seed_of
+from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock, make_report
 from tacit.refine.admixture import Ancestry, frequencies_given, proportions
 from tacit.refine.admixture_fit import LEAST_PEOPLE, AncestryFit, fit_ancestry
@@ -84,6 +84,7 @@ class Admixture(TransformerMixin, LatentModel):
     """
 
     _model_name = "Admixture"
+    _for_report = ("_panel_", "_fit_", "_clock")
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class Admixture(TransformerMixin, LatentModel):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn populations from genotypes (person, SNP), or from `tacit.data.genotypes.Genotypes`."""
-        self._check_engine()
+        self._check_settings()
         self._check_options()
         clock = StageClock()
         self._backend = backend_of(X) if not isinstance(X, Genotypes) else "pyarrow"
@@ -206,6 +207,7 @@ class Admixture(TransformerMixin, LatentModel):
         self.used_[order] = True
         self.frequencies_ = self._all_frequencies(genotypes)
         self.samples_, self.snps_ = genotypes.samples, genotypes.snps
+        self._alleles = genotypes.alleles
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
         self.log_likelihood_, self.objective_ = fit.log_likelihood, fit.objective
         self.objective_path_ = np.array(fit.path)
@@ -292,8 +294,9 @@ class Admixture(TransformerMixin, LatentModel):
             return proportions(genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs)[0]
 
     def _read_known(self, X: Any) -> Genotypes:
-        """The SNPs of the fit, in its order."""
+        """The SNPs of the fit, in its order, its alleles counted."""
         genotypes = read_genotypes(X)
+        alleles = None if self._alleles is None else self._alleles[self._order]
         names = getattr(self, "feature_names_in_", None)
         if names is not None and (isinstance(X, Genotypes) or as_frame(X) is not None):
             at = {str(name): place for place, name in enumerate(genotypes.snps.tolist())}
@@ -304,13 +307,13 @@ class Admixture(TransformerMixin, LatentModel):
                     f"the model knows {len(lacking)} SNPs that the data lacks, for example {lacking[0]!r}; add them, "
                     "gaps allowed"
                 )
-            return genotypes.take(np.array([at[name] for name in wanted], np.intp))
+            return genotypes.take(np.array([at[name] for name in wanted], np.intp)).counting(alleles)
         if genotypes.n_snps != self.n_features_in_:
             raise DataError(
                 f"the data has {genotypes.n_snps} SNPs, but the model was fitted on {self.n_features_in_}; "
                 "give the same SNPs in the same order"
             )
-        return genotypes.take(self._order)
+        return genotypes.take(self._order).counting(alleles)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the populations."""
@@ -332,21 +335,10 @@ class Admixture(TransformerMixin, LatentModel):
             return None
         return lambda number, error: print(f"K = {number}: error {error:.6f} a masked call", file=sys.stderr)
 
-    def _seed(self) -> int:
-        return seed_of(self.random_state)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_panel_"):  # the report travels, so that the genotypes need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_panel_", "_fit_", "_clock"):
-            state.pop(name, None)
-        return state
 
     # --------------------------------------------------------- model file
 
@@ -360,5 +352,6 @@ class Admixture(TransformerMixin, LatentModel):
     frequencies_: Floats
     _path: NumberPath | None
     _likelihood: bool
+    _alleles: NDArray[Any] | None
     _notes: list[str]
     _clock: StageClock

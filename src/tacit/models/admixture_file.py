@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.names import Names
 from tacit.models.file_parts import ROUNDING, Arrays, check_numbers, fit_story, plain, read_path, restore_story, typed
@@ -27,6 +28,7 @@ def ancestry_state(model: Admixture) -> tuple[Arrays, dict[str, Any]]:
     path = model._path
     return arrays, fit_story(model) | {
         "samples": [name if isinstance(name, str) else int(name) for name in model.samples_.tolist()],
+        "alleles": None if model._alleles is None else model._alleles.T.tolist(),
         "likelihood": model._likelihood,
         "cv": None if path is None else plain(vars(path)),
     }
@@ -57,6 +59,7 @@ def restore_ancestry(model: Admixture, arrays: Arrays, metadata: dict[str, Any])
     model.samples_ = _names(samples)
     model.snps_ = getattr(model, "feature_names_in_", np.arange(n_snps))
     model.objective_path_ = read_path(arrays)
+    model._alleles = _alleles(metadata.get("alleles"), n_snps)  # files of 0.1.0 did not say
     model._likelihood = typed(metadata, "likelihood", bool)
     model._path = None if metadata["cv"] is None else _read_path(typed(metadata, "cv", dict))
     model._backend = "pyarrow"
@@ -68,6 +71,15 @@ def _names(samples: list[Any]) -> Names:
     if not all(type(name) is str for name in samples):
         raise ValueError("samples are neither all texts nor all numbers")
     return np.array(samples, object)
+
+
+def _alleles(columns: Any, n_snps: int) -> NDArray[Any] | None:
+    if columns is None:
+        return None
+    alleles = np.array(columns, object).T
+    if alleles.shape != (n_snps, 2) or not all(type(word) is str for word in alleles.ravel()):
+        raise ValueError(f"alleles are not two words for each of {n_snps} SNPs")
+    return alleles
 
 
 def _read_path(cv: dict[str, Any]) -> NumberPath:

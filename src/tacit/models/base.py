@@ -24,6 +24,8 @@ class LatentModel(BaseEstimator, ABC):
     """Base of the estimators. A subclass names the arrays and metadata that make it up (`_state`, `_restore`)."""
 
     _model_name: ClassVar[str]
+    _for_report: ClassVar[tuple[str, ...]] = ()
+    """What `fit` keeps to make the report with, the data first: the report travels in pickles, these do not."""
 
     @abstractmethod
     def _state(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
@@ -48,6 +50,17 @@ class LatentModel(BaseEstimator, ABC):
             raise ModelFileError(f"{source} holds an inconsistent {file.name} model ({error}); fit it again") from error
         return model
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self._for_report and hasattr(self, self._for_report[0]):
+            getattr(self, "report_")  # noqa: B009 - made now, since the data stays behind
+        state = dict(super().__getstate__())
+        for name in self._for_report:
+            state.pop(name, None)
+        return state
+
+    def _seed(self) -> int:
+        return seed_of(getattr(self, "random_state", None))
+
     def _progress(self, stage: str) -> Callable[[Step], None] | None:
         if not getattr(self, "verbose", 0):
             return None
@@ -60,10 +73,21 @@ class LatentModel(BaseEstimator, ABC):
 
         return tell
 
-    def _check_engine(self) -> None:
-        engine = getattr(self, "engine", "auto")
+    def _check_settings(self) -> None:
+        """Parameters that every estimator reads alike; each has one sentence for what it cannot be."""
+        settings = self.get_params(deep=False)
+        engine = settings.get("engine", "auto")
         if engine not in ("auto", "memory"):
             raise DataError(f"engine={engine!r} is not there; this version runs 'memory' ('auto' chooses it)")
+        tol = settings.get("tol", 0.0)
+        if not isinstance(tol, int | float | np.number) or not 0 <= tol < np.inf:
+            raise DataError(f"tol={tol!r} is no gain to stop at; give nats per observed cell, 0 or more")
+        passes = settings.get("max_iter", 0)
+        if not _is_whole(passes) or passes < 0:
+            raise DataError(f"max_iter={passes!r} is no number of passes; give 0 (the start alone) or more")
+        for name, value in settings.items():  # how large it may be is each estimator's own to say
+            if name.startswith("n_") and value is not None and not _is_whole(value):
+                raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
 
     def _warn_limit(self, limit: int) -> None:
         if not self.converged_ and limit > 0:
@@ -102,6 +126,10 @@ def seed_of(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     return int(np.random.default_rng(random_state).integers(2**31))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _plain(value: Any) -> Any:

@@ -122,7 +122,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters of yes/no rows."""
-        self._check_engine()
+        self._check_settings()
         if self.select not in get_args(Select):
             raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
         clock = StageClock()

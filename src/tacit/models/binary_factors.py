@@ -101,6 +101,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     """
 
     _model_name = "BinaryFactors"
+    _for_report = ("_matrix", "_start_kept", "_seen", "_hashes", "_clock")
 
     def __init__(
         self,
@@ -135,13 +136,14 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the switches behind rows of numbers (samples × features)."""
-        self._check_engine()
+        self._check_settings()
         self._check_options()
         clock = StageClock()
         with one_blas_thread():
             with clock.stage("data"):
                 whole = self._read(X)
                 self._kept = varying_features(whole)
+                self._constant = np.where(self._kept, 0.0, whole.values[0])
                 matrix = whole.take_features(self._kept) if not self._kept.all() else whole
                 hashes = matrix.hashes(self._seed())
             with clock.stage("moments"):
@@ -152,7 +154,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             with clock.stage("refine"):
                 refined = self._polish(matrix.values, params)
                 if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
-                    refined, told = settle_baseline(matrix.values, refined, max_iter=self.max_iter, tol=self.tol)
+                    refined, told = settle_baseline(
+                        matrix.values, refined, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM")
+                    )
                     notes += [told] if told else []
         self._clock, self._seen, self._hashes = clock, seen, hashes
         self._keep(matrix, start, refined, count, notes)
@@ -275,7 +279,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         H = np.asarray(H, np.float64)
         if H.ndim != 2 or H.shape[1] != self.n_components_:
             raise DataError(f"switches of shape {H.shape} were given; give rows of {self.n_components_} numbers")
-        return np.asarray(H @ self.components_)
+        return np.asarray(H @ self.components_ + self._constant)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         """Rows drawn from the model, in the caller's kind of frame."""
@@ -283,7 +287,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         rng = np.random.default_rng(seed_of(random_state))
         drawn = rng.choice(len(self.joint_probabilities_), size=n, p=self.joint_probabilities_)
         h = (drawn[:, None] >> np.arange(self.n_components_)) & 1
-        rows = h @ self.components_ + self.noise_ * rng.standard_normal((n, self.n_features_in_)) * self._kept
+        rows = self.inverse_transform(h) + self.noise_ * rng.standard_normal((n, self.n_features_in_)) * self._kept
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return build_frame({str(name): rows[:, at] for at, name in enumerate(names)}, self._backend)
 
@@ -335,17 +339,6 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         if self.noise is not None and not 0 <= self.noise < np.inf:
             raise DataError(f"noise={self.noise} is no standard deviation; give 0 or a positive number, or None")
 
-    def _seed(self) -> int:
-        return seed_of(self.random_state)
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_matrix"):  # the report travels, so that the data need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_matrix", "_start_kept", "_seen", "_hashes", "_clock"):
-            state.pop(name, None)
-        return state
-
     # --------------------------------------------------------- model file
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -356,5 +349,6 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     selection_: dict[str, Any] | None
     _kept: NDArray[np.bool_]
+    _constant: Floats  # what features that were set aside always are
     _notes: list[str]
     _backend: str

@@ -121,7 +121,7 @@ class DawidSkene(LatentModel):
         `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed; `y` is
         the same under scikit-learn's name.
         """
-        self._check_engine()
+        self._check_settings()
         settings = CrowdSettings(
             self.method,
             self.em,

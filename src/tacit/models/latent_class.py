@@ -123,7 +123,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the joint distribution of a table's columns."""
-        self._check_engine()
+        self._check_settings()
         clock = StageClock()
         with one_blas_thread():
             with clock.stage("data"):

@@ -84,6 +84,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
     """
 
     _model_name = "LatentClassClassifier"
+    _for_report = ("_table", "_left_out", "_clock")
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the joint distribution of columns and label."""
-        self._check_engine()
+        self._check_settings()
         number = self.n_components
         if number is not None and number < 1:
             raise DataError(f"n_components={number} is no number of classes; give 1 or more, or None")
@@ -252,14 +253,6 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_table"):  # the report travels, so that the coded data need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_table", "_left_out", "_clock"):
-            state.pop(name, None)
-        return state
 
     # --------------------------------------------------------- model file
 

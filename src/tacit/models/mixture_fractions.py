@@ -19,7 +19,7 @@ from tacit.diagnose.report import FitReport
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
 from tacit.factor.fractions import Floats, Shares, fractions_of
-from tacit.models.base import LatentModel, seed_of
+from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock, make_report
 from tacit.models.fraction_file import fraction_state, restore_fractions
 from tacit.refine.choose_parts import MOST_PARTS, PartsPath, choose_parts
@@ -87,6 +87,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
     """
 
     _model_name = "MixtureFractions"
+    _for_report = ("_data", "_clock")
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn fractions of the samples of X (samples, features), gaps allowed; `y` is not used."""
-        self._check_engine()
+        self._check_settings()
         if self.init not in get_args(Init) or self.n_init < 1:
             raise DataError(
                 f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"
@@ -299,21 +300,10 @@ class MixtureFractions(TransformerMixin, LatentModel):
         check_is_fitted(self)
         return np.array([*(str(name) for name in self.parts_.tolist()), None], object)[:-1]
 
-    def _seed(self) -> int:
-        return seed_of(self.random_state)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_data"):  # the report travels, so that the samples need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_data", "_clock"):
-            state.pop(name, None)
-        return state
 
     # --------------------------------------------------------- model file
 

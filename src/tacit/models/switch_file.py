@@ -18,6 +18,7 @@ def switch_state(model: BinaryFactors) -> tuple[Arrays, dict[str, Any]]:
     arrays = {
         "weights": np.ascontiguousarray(model._params.W),
         "log_prior": model._params.log_prior,
+        "constant": model._constant,
         "objective_path": model.objective_path_,
     }
     return arrays, {
@@ -51,6 +52,9 @@ def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, A
         raise ValueError(f"sigma2 is {sigma2} and noise {noise}")
     model._kept = np.zeros(model.n_features_in_, bool)
     model._kept[kept] = True
+    model._constant = arrays.get("constant", np.zeros(model.n_features_in_))  # files of 0.1.0 did not say
+    if model._constant.shape != (model.n_features_in_,) or not np.isfinite(model._constant).all():
+        raise ValueError(f"constant has shape {model._constant.shape} for {model.n_features_in_} features")
     model._hold(SwitchParams(W, log_prior, sigma2), tuple(names))
     model.noise_, model.objective_path_, model._backend = noise, read_path(arrays), "pyarrow"
     model._notes = list(model.report_.notes)

@@ -15,7 +15,7 @@ from tacit.data.table import Column, Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.row_starts import marginal_table
-from tacit.models.base import LatentModel, seed_of
+from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.joint import JointPMF
 from tacit.models.table_file import restore_table, table_state
@@ -25,6 +25,8 @@ from tacit.refine.table_prior import SMOOTHING
 
 class TableModel(LatentModel):
     """Base of the estimators whose parameters are one `Mixture`. A subclass reads its input and fits."""
+
+    _for_report = ("_table", "_clock")
 
     smoothing: float | Literal["auto"]
     random_state: Any
@@ -107,23 +109,12 @@ class TableModel(LatentModel):
     def _pseudo_rows(self) -> float:
         return SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
 
-    def _seed(self) -> int:
-        return seed_of(self.random_state)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_table"):  # the report travels, so that the coded data need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_table", "_clock"):
-            state.pop(name, None)
-        return state
 
     # --------------------------------------------------------- model file
 

@@ -7,12 +7,13 @@ convention: the baseline is a switch of its own, and every other switch is on in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.refine.em import Refined
+from tacit.refine.em import Refined, Step
 from tacit.refine.switch_states import bits, codes_of, pair_totals, states
 from tacit.refine.switches import PSEUDO_ROWS, SwitchParams, SwitchSums, refine_switches
 
@@ -66,13 +67,22 @@ def conventional(params: SwitchParams, n: int) -> SwitchParams | None:
 
 
 def settle_baseline(
-    X: Floats, refined: Refined[SwitchParams, SwitchSums], *, max_iter: int, tol: float
+    X: Floats,
+    refined: Refined[SwitchParams, SwitchSums],
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callable[[Step], None] | None = None,
 ) -> tuple[Refined[SwitchParams, SwitchSums], str | None]:
-    """The fit by the convention, climbed on from there, and a note; the fit as it is when there is no baseline."""
+    """The fit by the convention, climbed on from there, and a note; the fit as it is when there is no baseline.
+
+    The path is that of the second climb, since the convention is another point; `n_iter` counts the passes of both.
+    """
     turned = conventional(refined.params, len(X))
     if turned is None:
         return refined, None
-    again = refine_switches(X, turned, max_iter=max_iter, tol=tol)
+    again = refine_switches(X, turned, max_iter=max_iter, tol=tol, callback=callback)
     if again.objective < refined.objective - COST * len(X):
         return refined, None
-    return again, "one switch is always on (the baseline); the others are on in at most half of the rows"
+    note = "one switch is always on (the baseline); the others are on in at most half of the rows"
+    return replace(again, n_iter=refined.n_iter + again.n_iter), note

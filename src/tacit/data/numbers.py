@@ -1,0 +1,59 @@
+"""A column of anything → numbers: words that spell numbers are numbers, since CSV files deliver decimals as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tacit.errors import DataError
+
+Floats = NDArray[np.float64]
+
+
+def as_numbers(array: Any, where: str, advice: str) -> Floats:
+    """Floats with NaN in the gaps; `where` names the column, and the first word that is no number is told with its row.
+
+    Cells of blanks are gaps, true and false are 1 and 0.
+    """
+    if isinstance(array.type, pa.DictionaryType):
+        array = array.cast(array.type.value_type)
+    if is_text(array.type):
+        array = pc.utf8_trim_whitespace(array)
+        array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
+    elif pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    try:
+        numbers = array.cast(pa.float64(), safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if not is_text(array.type):
+            raise DataError(f"{where} holds {array.type}, not numbers; {advice}") from None
+        listed = array.to_pylist()
+        spelled = worth_of("nan" if word is None else word for word in listed)
+        wrong = [
+            at for at, word in enumerate(listed) if word is not None and np.isnan(spelled[at]) and word.lower() != "nan"
+        ]
+        if wrong:
+            raise DataError(f"{where} holds {listed[wrong[0]]!r} in row {wrong[0] + 1}, no number; {advice}") from None
+        return spelled
+    return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
+
+
+def worth_of(words: Iterable[Any]) -> Floats:
+    """What words spell; NaN where it is no number."""
+    return np.array([_worth(word) for word in words], np.float64)
+
+
+def is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _worth(word: Any) -> float:
+    try:
+        return float(word)
+    except (TypeError, ValueError):
+        return float("nan")
