@@ -95,6 +95,7 @@ def lemma_table(repeats):
     print(f"| Lemma 4.2, P(D ≥ τ) of a pure cluster | {need * d**2:.3g} "
           f"| {first_n(lambda n: share(pure, n, True) <= ZETA, rows)} |")  # fmt: skip
     for K, alpha in ((2, 0.5), (5, 0.2)):
+
         def small(n, K=K, alpha=alpha):
             sizes = np.random.default_rng(n).multinomial(n, np.full(K, 1 / K), size=20_000)
             return (sizes.min(axis=1) < alpha * n / 2).mean() <= ZETA / 3

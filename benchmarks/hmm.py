@@ -8,7 +8,7 @@ python benchmarks/hmm.py number --repeats 40              # the number of states
 
 hmmlearn gets ``implementation="scaling"`` and `STARTS` random starts of at most `PASSES` passes (its own tolerance),
 the best of which by training likelihood is kept. Tacit runs with its defaults on one thread. Seconds are CPU seconds.
-Log-likelihoods are nats an observation of sequences that neither has seen; symbols that the training lacks are left out.
+Log-likelihoods are nats an observation of sequences neither has seen; symbols that the training lacks are left out.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from tacit.simulate import draw_sequences, hidden_markov
 
 STARTS, PASSES = 10, 100
 NEW = 50_000
-SIMULATED = [(K, M, N) for K in (2, 5) for M in (50, 500, 5000) for N in (10_000, 100_000)]
+SIMULATED = [(k, m, n) for k in (2, 5) for m in (50, 500, 5000) for n in (10_000, 100_000)]
 HEAD = "| data | K | truth | unigram | tacit | hmmlearn | difference | tacit s | hmmlearn s | ratio |"
 Case = tuple[str, int, Sequences, Sequences, float | None]
 
 
-def simulated(K: int, M: int, N: int) -> Case:
-    made = hidden_markov(N, n_states=K, n_symbols=M, random_state=K * 7919 + M + N)
+def simulated(k: int, m: int, n: int) -> Case:
+    made = hidden_markov(n, n_states=k, n_symbols=m, random_state=k * 7919 + m + n)
     test = seen(made.sequences, draw_sequences(made.chain, NEW, 1, np.random.default_rng(1)).sequences)
     truth = log_likelihood(made.chain, test) / test.n_observed
-    return f"{M:,} symbols, {N:,}", K, made.sequences, test, truth
+    return f"{m:,} symbols, {n:,}", k, made.sequences, test, truth
 
 
 def seen(train: Sequences, test: Sequences) -> Sequences:
@@ -64,27 +64,29 @@ def real(name: str) -> Iterator[Case]:
         often = Counter(word for line in lines for word in line)
         data = read_sequences([[word if often[word] > 1 else "<rare>" for word in line] for line in lines])
         cut = int(0.8 * data.n_sequences)
-        parts = [data.slices(data.offsets[a:b], data.offsets[a + 1 : b + 1]) for a, b in ((0, cut), (cut, data.n_sequences))]
+        parts = [
+            data.slices(data.offsets[a:b], data.offsets[a + 1 : b + 1]) for a, b in ((0, cut), (cut, data.n_sequences))
+        ]
         sizes = (2, 5, 10)
     else:
         stem = {"letters": "genesis_kjv_letters", "dna": "mjannaschii_dna"}[name]
         data = lines_to_sequences(read_lines(folder / "pairs" / f"{stem}.seq.txt.gz"), letters=True)
         cut = int(0.8 * data.n_steps)
         ends = np.array([0, cut, data.n_steps])
-        parts = [data.slices(ends[[n]], ends[[n + 1]]) for n in (0, 1)]
+        parts = [data.slices(ends[[part]], ends[[part + 1]]) for part in (0, 1)]
         sizes = (2, 5)
-    for K in sizes:
-        yield name, K, parts[0], seen(parts[0], parts[1]), None
+    for k in sizes:
+        yield name, k, parts[0], seen(parts[0], parts[1]), None
 
 
-def hmmlearn_fit(train: Sequences, K: int, starts: int) -> tuple[Any, float]:
+def hmmlearn_fit(train: Sequences, k: int, starts: int) -> tuple[Any, float]:
     from hmmlearn.hmm import CategoricalHMM as Theirs
 
     used = np.unique(train.codes)
     codes, lengths = np.searchsorted(used, train.codes)[:, None], np.diff(train.offsets)
     begin, best, most = time.process_time(), None, -np.inf
     for seed in range(starts):
-        model = Theirs(K, n_iter=PASSES, implementation="scaling", random_state=seed).fit(codes, lengths)
+        model = Theirs(k, n_iter=PASSES, implementation="scaling", random_state=seed).fit(codes, lengths)
         found = model.score(codes, lengths)
         if found > most:
             best, most = model, found
@@ -92,17 +94,17 @@ def hmmlearn_fit(train: Sequences, K: int, starts: int) -> tuple[Any, float]:
 
 
 def compare(case: Case, starts: int = STARTS) -> None:
-    name, K, train, test, truth = case
+    name, k, train, test, truth = case
     begin = time.process_time()
-    ours = CategoricalHMM(K, n_jobs=1).fit(train)
+    ours = CategoricalHMM(k, n_jobs=1).fit(train)
     our_seconds = time.process_time() - begin
-    (used, theirs), seconds = hmmlearn_fit(train, K, starts)
+    (used, theirs), seconds = hmmlearn_fit(train, k, starts)
     held = theirs.score(np.searchsorted(used, test.codes)[:, None], np.diff(test.offsets)) / test.n_observed
     mine = ours.score(test) / test.n_observed
     flat = log_likelihood(one_state(train), test) / test.n_observed
     told = "" if truth is None else f"{truth:.4f}"
     print(
-        f"| {name} | {K} | {told} | {flat:.4f} | {mine:.4f} | {held:.4f} | {mine - held:+.4f} | {our_seconds:.2f} | "
+        f"| {name} | {k} | {told} | {flat:.4f} | {mine:.4f} | {held:.4f} | {mine - held:+.4f} | {our_seconds:.2f} | "
         f"{seconds:.1f} | {seconds / our_seconds:.0f} |",
         flush=True,
     )
@@ -112,8 +114,8 @@ def one_pass() -> None:
     from hmmlearn.hmm import CategoricalHMM as Theirs
 
     print("| states | symbols | tacit, ns an observation | hmmlearn | ratio |\n| --- | --- | --- | --- | --- |")
-    for K, M in [(2, 50), (2, 5000), (5, 50), (5, 5000), (10, 500), (20, 500)]:
-        made = hidden_markov(100_000, n_states=K, n_symbols=M, random_state=1)
+    for k, m in [(2, 50), (2, 5000), (5, 50), (5, 5000), (10, 500), (20, 500)]:
+        made = hidden_markov(100_000, n_states=k, n_symbols=m, random_state=1)
         data, chain = made.sequences, made.chain
         parts = (chain.start, chain.transitions, chain.emissions)
         took = []
@@ -121,12 +123,12 @@ def one_pass() -> None:
             begin = time.process_time()
             chain_sums(data.chains, *parts)
             took.append(time.process_time() - begin)
-        model = Theirs(K, n_iter=4, tol=-np.inf, implementation="scaling", random_state=0, n_features=M)
+        model = Theirs(k, n_iter=4, tol=-np.inf, implementation="scaling", random_state=0, n_features=m)
         begin = time.process_time()
         model.fit(data.codes[:, None])
         theirs = (time.process_time() - begin) / 4
         ns = [1e9 * value / data.n_steps for value in (min(took), theirs)]
-        print(f"| {K} | {M} | {ns[0]:.0f} | {ns[1]:.0f} | {ns[1] / ns[0]:.0f} |", flush=True)
+        print(f"| {k} | {m} | {ns[0]:.0f} | {ns[1]:.0f} | {ns[1] / ns[0]:.0f} |", flush=True)
 
 
 def number(repeats: int, first: int) -> None:
@@ -135,14 +137,14 @@ def number(repeats: int, first: int) -> None:
     split = [0, 0]
     for repeat in range(first, first + repeats):
         rng = np.random.default_rng([5, repeat])
-        K, M = repeat % 10 + 1, int(rng.choice([30, 100, 500]))
-        N, overlap = int(rng.choice([20_000, 50_000, 100_000])), float(rng.choice([0.1, 0.3, 0.5]))
-        made = hidden_markov(N, n_states=K, n_symbols=M, overlap=overlap, random_state=repeat)
+        k, m = repeat % 10 + 1, int(rng.choice([30, 100, 500]))
+        n, overlap = int(rng.choice([20_000, 50_000, 100_000])), float(rng.choice([0.1, 0.3, 0.5]))
+        made = hidden_markov(n, n_states=k, n_symbols=m, overlap=overlap, random_state=repeat)
         found = choose_states(made.sequences).chosen
-        right["right" if found == K else "too few" if found < K else "too many"] += 1
-        split[0] += K == 1
-        split[1] += K == 1 and found > 1
-        print(f"# {repeat}: {K} states, {M} symbols, {N} observations, overlap {overlap}: {found}", flush=True)
+        right["right" if found == k else "too few" if found < k else "too many"] += 1
+        split[0] += k == 1
+        split[1] += k == 1 and found > 1
+        print(f"# {repeat}: {k} states, {m} symbols, {n} observations, overlap {overlap}: {found}", flush=True)
     print(f"{dict(right)} of {repeats}; one state split {split[1]} of {split[0]}")
 
 
@@ -163,16 +165,16 @@ def main() -> None:
             return number(options.repeats, options.first)
         print(f"{HEAD}\n{'| --- ' * HEAD.count(' |')}|")
         if options.part == "long":
-            K, M, N = (int(part) for part in (options.case or "5,5000,1000000").split(","))
-            return compare(simulated(K, M, N), starts=1)
+            k, m, n = (int(part) for part in (options.case or "5,5000,1000000").split(","))
+            return compare(simulated(k, m, n), starts=1)
         if options.part == "real":
             for name in [options.case] if options.case else ["letters", "dna", "words"]:
                 for case in real(name):
                     compare(case)
             return None
         cases = [tuple(int(part) for part in options.case.split(","))] if options.case else SIMULATED
-        for K, M, N in cases:
-            compare(simulated(K, M, N))
+        for k, m, n in cases:
+            compare(simulated(k, m, n))
     return None
 
 

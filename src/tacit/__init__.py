@@ -21,6 +21,7 @@ _MODELS = (
     "LatentClassClassifier",
     "LatentClassImputer",
     "MixtureFractions",
+    "PairMatrix",
     "load",
 )
 _WHERE = dict.fromkeys(_MODELS, "tacit.models")
@@ -36,6 +37,7 @@ __all__ = [
     "LatentClassClassifier",
     "LatentClassImputer",
     "MixtureFractions",
+    "PairMatrix",
     "__version__",
     "load",
 ]
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         LatentClassClassifier,
         LatentClassImputer,
         MixtureFractions,
+        PairMatrix,
         load,
     )
 

@@ -135,6 +135,11 @@ def check_model_file(model: LatentModel, data: Any) -> None:
 def check_probabilities(model: LatentModel, data: Any) -> None:
     _fit(model, data)
     rows = _rows(data)
+    if hasattr(model, "reconstruct"):  # pairs: one probability each, all of them together one
+        stated = np.asarray(model.reconstruct())
+        assert (stated >= 0).all()
+        np.testing.assert_allclose(stated.sum(), 1.0, atol=1e-9)
+        return
     if not hasattr(model, "predict_proba"):  # no classes: switches with a probability each, or parts of a whole
         amounts = model.transform(rows)
         assert ((amounts >= 0) & (amounts <= 1)).all()
@@ -166,6 +171,9 @@ def _check_same_answers(model: Any, again: Any, data: Any, where: str) -> None:
         if hasattr(model, name):
             left, right = (np.asarray(getattr(one, name)(_rows(data))) for one in (model, again))
             assert _equal(left, right), f"{name} changed {where}"
+    if hasattr(model, "reconstruct"):
+        left, right = (np.asarray(one.reconstruct()) for one in (model, again))
+        assert _equal(left, right), f"the reconstruction changed {where}"
 
 
 def _equal(left: Any, right: Any) -> bool:

@@ -35,14 +35,17 @@ def test_files_and_summary(table, words, tmp_path, capsys):
     wanted = {"command", "version", "n_rows", "n_components", "log_likelihood", "converged", "n_iter", "seconds",
               "verdict", "reasons", "entropy_rate"}  # fmt: skip
     assert wanted <= set(summary)
-    assert summary["n_rows"] == 3000 and summary["n_components"] == 2
+    assert summary["n_rows"] == 3000
+    assert summary["n_components"] == 2
     states = pc.read_csv(out / "states.csv")
     assert states.column_names == ["sequence", "position", "symbol", "state", "probability"]
-    assert states["sequence"][-1].as_py() == "s29" and states["symbol"].to_pylist()[: len(words[0])] == words[0]
+    assert states["sequence"][-1].as_py() == "s29"
+    assert states["symbol"].to_pylist()[: len(words[0])] == words[0]
     parameters = pc.read_csv(out / "parameters.csv")
     assert parameters.column_names == ["kind", "from", "to", "probability"]
     assert parameters.num_rows == 2 + 4 + 16
-    assert (out / "model.tacit").exists() and (out / "summary.json").exists()
+    assert (out / "model.tacit").exists()
+    assert (out / "summary.json").exists()
 
 
 def test_predict_gives_the_same_states(table, tmp_path, capsys):

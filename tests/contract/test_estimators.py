@@ -28,8 +28,9 @@ from tacit.models import (
     LatentClassClassifier,
     LatentClassImputer,
     MixtureFractions,
+    PairMatrix,
 )
-from tacit.simulate import binary_factors, crowd
+from tacit.simulate import binary_factors, crowd, pairs
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -84,9 +85,17 @@ def sentences():
     """Words that two states made, in many short sequences, with gaps."""
     rng = np.random.default_rng(5)
     state = np.cumsum(rng.random(900) < 0.15) % 2
-    words = np.array(["ant", "bee", "cat", "dog"], object)[np.where(rng.random(900) < 0.85, 2 * state, 0) + rng.integers(0, 2, 900)]
+    place = np.where(rng.random(900) < 0.85, 2 * state, 0) + rng.integers(0, 2, 900)
+    words = np.array(["ant", "bee", "cat", "dog"], object)[place]
     words[rng.random(900) < 0.05] = None
     return pd.DataFrame({"sequence": np.repeat(np.arange(30), 30), "symbol": words})
+
+
+def word_pairs():
+    """One row per pair of words with its count."""
+    counts = pairs(60, 1500, "zipf", random_state=5).counts.tocoo()
+    words = np.array([f"word{n:02d}" for n in range(60)], object)
+    return pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
 
 
 CASES = {
@@ -99,6 +108,7 @@ CASES = {
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),
     "LatentClassImputer": (LatentClassImputer(3), answers),
     "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
+    "PairMatrix": (PairMatrix(), word_pairs),
 }
 
 

@@ -99,9 +99,7 @@ def test_integers_by_the_rule_of_csv() -> None:
 
 
 def test_ratings() -> None:
-    export = read(
-        [task(1, annotation(1, result(4, "stars", "rating")), annotation(2, result(5.0, "stars", "rating")))]
-    )
+    export = read([task(1, annotation(1, result(4, "stars", "rating")), annotation(2, result(5.0, "stars", "rating")))])
     assert rows(export) == [(1, 1, 4), (1, 2, 5)]
 
 
@@ -274,9 +272,7 @@ def test_files_that_cannot_be_opened() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, 1, "x", [], {}, [1], {"a": 1}, True])
-@pytest.mark.parametrize(
-    "field", ["annotations", "predictions", "result", "value", "completed_by", "from_name"]
-)
+@pytest.mark.parametrize("field", ["annotations", "predictions", "result", "value", "completed_by", "from_name"])
 def test_odd_values_give_a_table_or_a_sentence(field: str, odd: Any) -> None:
     entry = result("cat")
     vote = annotation(1, entry)

@@ -129,8 +129,7 @@ NO_NAME = "cannot name an array; use plain letters and digits"
         (
             {},
             {"x": np.float64},
-            "the metadata of X is not JSON (Object of type type is not JSON serializable); "
-            "store plain values",
+            "the metadata of X is not JSON (Object of type type is not JSON serializable); store plain values",
         ),
         ({}, {"x": (1, 2)}, "the metadata of X changes as JSON; use text keys, lists and plain values"),
         ({}, {"x": {1: 2}}, "the metadata of X changes as JSON; use text keys, lists and plain values"),
@@ -165,11 +164,7 @@ def forge(
     """A file with a right SHA-256 and whatever else."""
     if content is None:
         content = {"estimator": "X", "format_version": 1, "metadata": {}, "provenance": {}}
-    text = (
-        json.dumps({"sha256": "0" * 64, **content}, separators=(",", ":"))
-        if isinstance(content, dict)
-        else content
-    )
+    text = json.dumps({"sha256": "0" * 64, **content}, separators=(",", ":")) if isinstance(content, dict) else content
     if arrays is None:
         arrays = {"w": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}
     header = {"__metadata__": {"tacit": text} if metadata is None else metadata, **arrays}
@@ -279,9 +274,7 @@ def test_a_huge_file_is_refused_by_its_header(tmp_path: Path) -> None:
         file.truncate(1 << 40)  # a terabyte of nothing, takes no disk
     with pytest.raises(ModelFileError) as caught:
         read_model(path)
-    assert (
-        str(caught.value) == f"{path} is damaged: its arrays and its size do not agree; save the model again"
-    )
+    assert str(caught.value) == f"{path} is damaged: its arrays and its size do not agree; save the model again"
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", 1 << 39))
         file.truncate(1 << 40)
@@ -315,11 +308,7 @@ def damaged() -> Iterator[bytes]:
         yield other[:theirs] + GOOD[ours:]
         for start in range(ours, len(GOOD), 8):
             if GOOD[start : start + 8] != other[theirs + start - ours : theirs + start - ours + 8]:
-                yield (
-                    GOOD[:start]
-                    + other[theirs + start - ours : theirs + start - ours + 8]
-                    + GOOD[start + 8 :]
-                )
+                yield (GOOD[:start] + other[theirs + start - ours : theirs + start - ours + 8] + GOOD[start + 8 :])
     for old, new in [
         (b"DawidSkene", b"LatentClas"),
         (b"weights", b"weighty"),

@@ -83,9 +83,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GOOD)))
     assert read_columns("-").to_pydict() == WANTED
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1\n")))
-    with pytest.raises(
-        FileFormatError, match=r"standard input, line 2: found 1 field where the header has 2"
-    ):
+    with pytest.raises(FileFormatError, match=r"standard input, line 2: found 1 field where the header has 2"):
         read_columns("-")
 
 
@@ -245,8 +243,7 @@ def test_impossible_path() -> None:
 @pytest.mark.parametrize("name", ["a.txt", "a.json", "a", "a.xlsx", "a.parquet.gz", "a.gz"])
 def test_unknown_name(name: str) -> None:
     assert refusal(FileFormatError, name, GOOD) == (
-        f"{name} has a name that tells no format; "
-        "Tacit reads .csv, .tsv, .jsonl (each also with .gz) and .parquet"
+        f"{name} has a name that tells no format; Tacit reads .csv, .tsv, .jsonl (each also with .gz) and .parquet"
     )
 
 
@@ -265,9 +262,7 @@ def test_disguised_file(start: bytes, sentence: str) -> None:
 
 
 def test_not_gzip() -> None:
-    assert refusal(FileFormatError, "a.csv.gz", GOOD) == (
-        "a.csv.gz is not compressed with gzip; take .gz off its name"
-    )
+    assert refusal(FileFormatError, "a.csv.gz", GOOD) == ("a.csv.gz is not compressed with gzip; take .gz off its name")
 
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.gz"])
@@ -287,9 +282,7 @@ def test_truncated_gzip(name: str, cut: int) -> None:
 def test_damaged_gzip() -> None:
     packed = bytearray(gzip.compress(GOOD * 1000, mtime=0))
     packed[-6] ^= 1
-    assert (
-        refusal(FileFormatError, "a.csv.gz", bytes(packed)) == "a.csv.gz has damaged gzip data; copy it again"
-    )
+    assert refusal(FileFormatError, "a.csv.gz", bytes(packed)) == "a.csv.gz has damaged gzip data; copy it again"
 
 
 def test_gzip_of_several_members() -> None:
@@ -313,10 +306,7 @@ def test_empty_csv(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [b"a,b", b"a,b\n", b"a,b\n\n\n", b"\xef\xbb\xbfa,b\r\n"])
 def test_only_a_header(data: bytes) -> None:
-    assert (
-        refusal(DataError, "a.csv", data)
-        == "a.csv has a line of column names and no rows; add at least one row"
-    )
+    assert refusal(DataError, "a.csv", data) == "a.csv has a line of column names and no rows; add at least one row"
 
 
 @pytest.mark.parametrize(
@@ -467,8 +457,7 @@ ONE_OBJECT = "write one JSON object a line"
         ),
         (
             b'[{"a": 1}]\n',
-            "line 1: found a JSON list where JSON lines have one object a line; "
-            "write each row on its own line",
+            "line 1: found a JSON list where JSON lines have one object a line; write each row on its own line",
         ),
         (b'{"a": 1}\n7\n', "line 2: the line is JSON but not an object; write one JSON object a line"),
         (
@@ -565,9 +554,7 @@ def test_flipped_bits_give_a_table_or_a_sentence(name: str) -> None:
         for _ in range(rng.choice([1, 1, 4])):
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         try:
-            read_columns(
-                put(name, bytes(data[: rng.choice([len(data), rng.randrange(len(data))])]))
-            ).to_pylist()
+            read_columns(put(name, bytes(data[: rng.choice([len(data), rng.randrange(len(data))])]))).to_pylist()
         except TacitError as error:
             text = str(error)
             assert text.startswith(name)

@@ -79,15 +79,13 @@ def test_round_trip_of_any_text(rows: list[tuple[str, str | None]]) -> None:
     for format in ("csv", "jsonl"):
         write_columns(table, f"any.{format}", format=format)  # type: ignore[arg-type]
         again = read_columns(f"any.{format}").to_pydict()
-        assert {
-            key: [None if v is None else str(v) for v in again.get(key, [None] * len(rows))] for key in "ab"
-        } == (table.to_pydict())
+        assert {key: [None if v is None else str(v) for v in again.get(key, [None] * len(rows))] for key in "ab"} == (
+            table.to_pydict()
+        )
 
 
 def test_csv_is_plain() -> None:
-    table = pa.table(
-        {"task": ["t1", None], "label": pa.array(["cat", "dog"]).dictionary_encode(), "p": [0.1, 1 / 3]}
-    )
+    table = pa.table({"task": ["t1", None], "label": pa.array(["cat", "dog"]).dictionary_encode(), "p": [0.1, 1 / 3]})
     write_columns(table, "a.csv", format="csv")
     assert Path("a.csv").read_text() == "task,label,p\nt1,cat,0.1\n,dog,0.3333333333333333\n"
     write_columns(pa.table({"label": ["=cmd()", "a,b"], "n": [1, 2]}), "a.csv", format="csv")
@@ -116,9 +114,7 @@ def test_numbers_come_back_to_the_last_bit() -> None:
 
 
 def test_json_lines_are_json() -> None:
-    table = pa.table(
-        {"x": [float("nan"), float("inf"), 0.5], "t": ["é", None, "\n"], "b": [True, False, None]}
-    )
+    table = pa.table({"x": [float("nan"), float("inf"), 0.5], "t": ["é", None, "\n"], "b": [True, False, None]})
     write_columns(table, "a.jsonl", format="jsonl")
     lines = [json.loads(line) for line in Path("a.jsonl").read_text(encoding="utf-8").splitlines()]
     assert lines == [
@@ -189,9 +185,7 @@ def test_a_full_disk_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bytes_are_synced_before_the_name_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     replace = os.replace
-    monkeypatch.setattr(
-        write_module, "_sync", lambda path: steps.append("sync " + ("." in path.name) * "file")
-    )
+    monkeypatch.setattr(write_module, "_sync", lambda path: steps.append("sync " + ("." in path.name) * "file"))
     monkeypatch.setattr(os, "replace", lambda a, b: (steps.append("rename"), replace(a, b)))
     os.mkdir("folder")
     with atomic_path("folder/a.txt") as part:

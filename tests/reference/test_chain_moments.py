@@ -77,7 +77,8 @@ def test_few_trigrams_are_enough_for_two_states():
 def test_no_structure_gives_no_start():
     empty = Sequences(np.array([0, 1], np.int32), np.array([0, 1, 2]), np.arange(2), np.arange(2))
     assert two_state_chain(empty) is None
-    assert sp.issparse(empty.pairs()) and empty.pairs().sum() == 0
+    assert sp.issparse(empty.pairs())
+    assert empty.pairs().sum() == 0
     assert diagonalise(np.zeros((3, 3)), np.zeros((4, 3, 3)), np.random.default_rng(0)) is None
 
 

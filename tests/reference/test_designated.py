@@ -210,9 +210,7 @@ def test_error_falls_with_the_square_root_of_the_sample() -> None:
                 if (m, n) in [(0, 5), (1, 4)]:
                     continue
                 block = X[3 * m : 3 * m + 3, 3 * n : 3 * n + 3]
-                counts[3 * m : 3 * m + 3, 3 * n : 3 * n + 3] = rng.multinomial(
-                    n_tasks, block.reshape(-1)
-                ).reshape(3, 3)
+                counts[3 * m : 3 * m + 3, 3 * n : 3 * n + 3] = rng.multinomial(n_tasks, block.reshape(-1)).reshape(3, 3)
         pairs = PairCounts(sp.csr_array(counts + counts.T), np.arange(0, 19, 3, dtype=np.int32))
         errors.append(np.linalg.norm(impute_designated(pairs).X - X))
     assert errors[1] < 0.2 * errors[0]

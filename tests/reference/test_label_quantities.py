@@ -87,8 +87,7 @@ def test_theorems_1_and_2(world):
     A = [mixture.table[m * K : (m + 1) * K] for m in range(M)]  # (given, true), as the paper writes it
     sizes = {
         (m, j): sum(
-            {m, j} <= set(data.workers[data.offsets[n] : data.offsets[n + 1]].tolist())
-            for n in range(data.n_rows)
+            {m, j} <= set(data.workers[data.offsets[n] : data.offsets[n + 1]].tolist()) for n in range(data.n_rows)
         )
         for m, j in combinations(range(M), 2)
     }
@@ -149,18 +148,14 @@ def test_distance_to_cone_agrees_with_linear_programming():
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         directions = scatter.boundary_directions(n_classes, rng)
         assert np.allclose(directions.sum(axis=1), np.sqrt(n_classes - 1))  # on the boundary of C
-        verdicts = [
-            (scatter.distance_to_cone(rows, x) < 1e-6, inside_by_lp(rows, x)) for x in directions[:40]
-        ]
+        verdicts = [(scatter.distance_to_cone(rows, x) < 1e-6, inside_by_lp(rows, x)) for x in directions[:40]]
         assert all(ours == theirs for ours, theirs in verdicts)
         assert {ours for ours, _ in verdicts} == {True, False}
 
 
 def test_nearest_rows_and_row_count():
     factor = np.array([[0.3, 0.0, 0.0], [0.1, 0.4, 0.0], [0.2, 0.2, 0.1], [0.0, 0.0, 0.0]])
-    by_hand = [
-        min(np.linalg.norm(row / row.sum() - np.eye(3)[k]) for row in factor if row.sum() > 0) for k in range(3)
-    ]
+    by_hand = [min(np.linalg.norm(row / row.sum() - np.eye(3)[k]) for row in factor if row.sum() > 0) for k in range(3)]
     np.testing.assert_allclose(scatter.nearest_to_axes(factor), by_hand, **EXACT)
     assert scatter.rows_for_scatter(3, 0.1) == pytest.approx(4 / 0.01 * np.log(6 / 0.05))
     assert scatter.rows_for_scatter(2, 0.1) is None

@@ -36,9 +36,7 @@ class Twin:
     """The model of the paper over a list of (task, worker, label)."""
 
     def __init__(self, labels: Labels, gamma: float) -> None:
-        self.cells = list(
-            zip(labels.task_of().tolist(), labels.workers.tolist(), labels.given.tolist(), strict=True)
-        )
+        self.cells = list(zip(labels.task_of().tolist(), labels.workers.tolist(), labels.given.tolist(), strict=True))
         self.K, self.n, self.M = labels.n_classes, labels.n_rows, labels.n_workers
         a_worker = len(self.cells) / len({w for _, w, _ in self.cells})
         a_task = len(self.cells) / len({i for i, _, _ in self.cells})

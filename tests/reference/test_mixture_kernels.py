@@ -86,9 +86,7 @@ def test_wrappers_refuse_what_a_kernel_cannot_read():
     with pytest.raises(TypeError, match="cells: want contiguous int32"):
         kernels.mixture_sums(RaggedCells(np.array([0, 1]), np.array([0])), log_weights, log_table)
     with pytest.raises(ValueError, match="at most 1024 fit"):
-        kernels.mixture_sums(
-            RaggedCells(np.array([0, 1]), np.zeros(1, np.int32)), np.zeros(1025), np.zeros((4, 1025))
-        )
+        kernels.mixture_sums(RaggedCells(np.array([0, 1]), np.zeros(1, np.int32)), np.zeros(1025), np.zeros((4, 1025)))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])

@@ -79,9 +79,7 @@ def test_exact_moments_with_a_specialist_give_exact_parameters():
     fitted = factor_multispa(pairs, 3)
     np.testing.assert_allclose(fitted.weights, weights, atol=1e-8)
     ordinary = [1, 2, 4, 5]
-    np.testing.assert_allclose(
-        unstack_confusions(fitted).transpose(0, 2, 1)[ordinary], A[ordinary], atol=1e-8
-    )
+    np.testing.assert_allclose(unstack_confusions(fitted).transpose(0, 2, 1)[ordinary], A[ordinary], atol=1e-8)
 
 
 def test_annotators_without_information_stay_neutral():

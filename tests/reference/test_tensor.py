@@ -54,9 +54,7 @@ def twin_triples(labels, n_classes):
             for b in cells:
                 for c in cells:
                     if a < b < c:
-                        table = counts.setdefault(
-                            tuple(labels.workers[[a, b, c]].tolist()), np.zeros((n_classes,) * 3)
-                        )
+                        table = counts.setdefault(tuple(labels.workers[[a, b, c]].tolist()), np.zeros((n_classes,) * 3))
                         table[labels.given[a], labels.given[b], labels.given[c]] += 1
     return counts
 

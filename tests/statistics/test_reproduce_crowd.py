@@ -140,9 +140,7 @@ def test_auto_is_near_the_oracle_where_votes_are_near_random():
 def test_a_recipe_is_what_the_estimator_does(method):
     crowd = specialist_crowd(300, n_workers=12, keep=0.6, random_state=0).coded()
     wanted = {"robust": "RobSymNMF-EM", "majority-em": "MV-EM"}[method]
-    recipe = next(
-        recipe for recipe in (*OWN, *BASELINES) if recipe.method == wanted and recipe.polish == TACIT_EM
-    )
+    recipe = next(recipe for recipe in (*OWN, *BASELINES) if recipe.method == wanted and recipe.polish == TACIT_EM)
     ours = solve(crowd, recipe, 0).posterior
     np.testing.assert_allclose(ours, DawidSkene(method=method).fit(crowd).probabilities_, atol=1e-12)
 

@@ -105,8 +105,8 @@ def with_gaps(data: Sequences, gaps: tuple[str, ...]) -> Sequences:
 def tell(model: CategoricalHMM, data: Sequences, summary: dict[str, Any], talk: Talk, results: Results) -> None:
     """One screen: the verdict, the states and what they show, where the files are."""
     talk.say(
-        f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} states; "
-        f"{summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate of the model "
+        f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
+        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate of the model "
         f"{summary['entropy_rate']:.3f}; {sum(summary['seconds'].values()):.2f} s"
     )
     for note in model.report_.notes:
@@ -120,9 +120,8 @@ def tell(model: CategoricalHMM, data: Sequences, summary: dict[str, Any], talk: 
         lift = shown * np.log(np.maximum(shown, 1e-300) / np.maximum(share, 1e-300))
         top = np.argsort(-lift if model.n_states_ > 1 else -shown, kind="stable")[:SHOWN]
         stay = model.transitions_[state, state]
-        rows.append(
-            [str(state), f"{model.weights_[state]:.3f}", f"{stay:.3f}", " ".join(str(one) for one in model.symbols_[top])]
-        )
+        words = " ".join(str(one) for one in model.symbols_[top])
+        rows.append([str(state), f"{model.weights_[state]:.3f}", f"{stay:.3f}", words])
     talk.table("states", ["state", "share", "stays", "shows most"], rows)
     if results.written:
         talk.say("wrote " + ", ".join(results.written))

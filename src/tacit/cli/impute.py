@@ -11,9 +11,7 @@ from tacit.cli.common import Results, Talk, output_options
 @click.argument("table_file", metavar="TABLE")
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file of tacit table.")
 @output_options("tacit-impute")
-def impute(
-    table_file: str, model_file: str, out: str, format_: str, json_: bool, seed: int, quiet: bool
-) -> int:
+def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
     """Fill the gaps of a table: imputed.csv has the same rows, columns and order; values are never changed.
 
     cells.csv (row, column, value, probability) says how sure each filled cell is.

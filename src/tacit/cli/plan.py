@@ -65,9 +65,7 @@ def plan(
     with talk.doing("fitting"), talk.heeding_warnings():
         fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
     with talk.doing("planning"), clock.stage("plan"):
-        columns, planned = plan_crowd(
-            fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed
-        )
+        columns, planned = plan_crowd(fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed)
     results = Results(out, format_)
     results.table("plan", columns, main=not simulate)
     more: dict[str, Any] = {

@@ -28,6 +28,7 @@ from tacit.data.frames import as_frame, column, find_column
 from tacit.data.named_matrix import read_named_matrix
 from tacit.data.names import Names, encode, match, to_arrow
 from tacit.errors import DataError, DataWarning
+from tacit.kernels.pair_rows import PairRows
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, str] | None
@@ -80,6 +81,16 @@ class Counts:
     def column_sums(self) -> Floats:
         return self.row_sums if self.symmetric else np.asarray(self.matrix.sum(axis=0), np.float64).reshape(-1)
 
+    @cached_property
+    def rows(self) -> PairRows:
+        """As the kernels read them, row by row."""
+        return PairRows.of(self.matrix)
+
+    @cached_property
+    def columns(self) -> PairRows:
+        """The same column by column: the rows of the transpose."""
+        return self.rows if self.symmetric else PairRows.of(sp.csr_array(self.matrix.T))
+
     @property
     def same_items(self) -> bool:
         """Whether rows and columns name the same items in the same order."""
@@ -118,7 +129,7 @@ def read_counts(
     if whole and not counts.whole:
         at = counts.matrix.tocoo()
         first = int(np.flatnonzero(at.data != np.floor(at.data))[0])
-        row, col = counts.row_names[at.row[first]], counts.column_names[at.col[first]]
+        row, col = _plain(counts.row_names[at.row[first]]), _plain(counts.column_names[at.col[first]])
         raise DataError(
             f"{what} hold {at.data[first]:g} for the pair {row!r}, {col!r}, and a count is a whole number; "
             "give the counts themselves, not shares or averages of them"
@@ -170,13 +181,13 @@ def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, wh
         raise DataError(f"{what} are a frame of {len(frame)} rows and {len(names)} columns; give at least one pair")
     words = [str(name) for name in names]
     roles = {role: find_column(words, role, ALIASES[role], given.get(role)) for role in ALIASES}
-    if roles["row"] is None and roles["column"] is None and 2 <= len(names) <= 3:
-        # two columns of anything, the first of words, are pairs; two columns of numbers are a matrix
-        if _words(column(frame, names[0])) and _words(column(frame, names[1])):
-            roles["row"], roles["column"] = words[0], words[1]
-            roles["count"] = roles["count"] or (words[2] if len(words) == 3 else None)
+    unsaid = roles["row"] is None and roles["column"] is None
+    if unsaid and 2 <= len(names) <= 3 and all(_words(column(frame, name)) for name in names[:2]):
+        # two columns of words are pairs whatever they are called; two columns of numbers are a matrix
+        roles["row"], roles["column"] = words[0], words[1]
+        roles["count"] = roles["count"] or (words[2] if len(words) == 3 else None)
     if roles["row"] is not None and roles["column"] is not None:
-        parts = [column(frame, names[words.index(roles[role])]) for role in ("row", "column")]
+        parts = [column(frame, names[words.index(str(roles[role]))]) for role in ("row", "column")]
         count = None if roles["count"] is None else column(frame, names[words.index(roles["count"])])
         return _from_pairs(parts[0], parts[1], count, square, what)
     if columns:
@@ -234,10 +245,8 @@ def _count_column(count: Any, what: str) -> NDArray[Any]:
 
 
 def _from_matrix(data: Any, rows: Names | None, cols: Names | None, what: str) -> Counts:
-    if sp.issparse(data):
-        matrix = sp.csr_array(data, copy=False)
-    else:
-        matrix = sp.csr_array(np.asarray(data))
+    given: Any = data if sp.issparse(data) else np.asarray(data)
+    matrix: Any = sp.csr_array(given)
     if 0 in matrix.shape:
         raise DataError(f"{what} have shape {matrix.shape}; give at least one row and one column")
     n_rows, n_columns = (int(size) for size in matrix.shape)
@@ -261,7 +270,7 @@ def _checked_values(matrix: Any, rows: Names, cols: Names, what: str) -> sp.csr_
     if len(values) and (values.min() < 0 or values.max() > LARGEST_COUNT):
         coo = matrix.tocoo()
         first = int(np.flatnonzero((coo.data < 0) | (coo.data > LARGEST_COUNT))[0])
-        row, col = rows[coo.row[first]], cols[coo.col[first]]
+        row, col = _plain(rows[coo.row[first]]), _plain(cols[coo.col[first]])
         kind = "a negative count" if coo.data[first] < 0 else "a count beyond 2^53"
         raise DataError(
             f"{what} hold {coo.data[first]:g} for the pair {row!r}, {col!r}, {kind}; "
@@ -312,6 +321,10 @@ def _like(names: Names, both: Names) -> Names:
     if len(both) and isinstance(both[0], str) and len(names) and not isinstance(names[0], str):
         return np.array([str(name) for name in names.tolist()], object)
     return names
+
+
+def _plain(name: Any) -> Any:
+    return name.item() if isinstance(name, np.generic) else name
 
 
 def _words(array: Any) -> bool:

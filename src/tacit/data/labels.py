@@ -162,8 +162,12 @@ def recode(labels: Labels, worker_names: Names, class_names: Names) -> Labels:
 
 
 def assemble(
-    task: NDArray[np.int32], worker: NDArray[np.int32], label: NDArray[np.int32],
-    task_names: Names, worker_names: Names, class_names: Names,
+    task: NDArray[np.int32],
+    worker: NDArray[np.int32],
+    label: NDArray[np.int32],
+    task_names: Names,
+    worker_names: Names,
+    class_names: Names,
 ) -> Labels:
     """Sort by (task, worker), drop gaps, keep the last of repeated (task, worker) rows."""
     kept = np.flatnonzero(label >= 0)
@@ -222,9 +226,7 @@ def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
         raise DataError(f"row {row + 1} has no {what}; every label needs one: fill it in or remove the row")
 
 
-def _drop_abstentions(
-    codes: NDArray[np.int32], names: Names, abstain: Abstain
-) -> tuple[NDArray[np.int32], Names]:
+def _drop_abstentions(codes: NDArray[np.int32], names: Names, abstain: Abstain) -> tuple[NDArray[np.int32], Names]:
     spoken = {str(value) for value in abstain}
     silent = np.array([str(name) in spoken for name in names.tolist()], bool)
     if not silent.any():

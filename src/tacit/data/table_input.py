@@ -151,9 +151,7 @@ def _spelled_numbers(array: Any) -> Any:
     return array.cast(pa.float64()) if len(words) and plain else array
 
 
-def pick_known(
-    names: list[str | int], arrays: list[Any], columns: Sequence[Column]
-) -> list[tuple[Any, Column]]:
+def pick_known(names: list[str | int], arrays: list[Any], columns: Sequence[Column]) -> list[tuple[Any, Column]]:
     """The arrays of a model's columns, in its order; one that is not there is refused."""
     at = {name: index for index, name in enumerate(names)}
     lacking = [known.name for known in columns if known.name not in at]

@@ -86,9 +86,7 @@ def frequency_intervals(
     return FrequencyIntervals(level, p, low, high, rows, w, weights_low, weights_high, weights_rows)
 
 
-def effective_rows(
-    table: Table, mixture: Mixture, posterior: Floats, smoothing: float
-) -> tuple[Floats, Floats]:
+def effective_rows(table: Table, mixture: Mixture, posterior: Floats, smoothing: float) -> tuple[Floats, Floats]:
     """Effective rows (K, L) of every frequency, and the variances (K,) of the weights."""
     K, L = mixture.n_classes, table.n_columns
     weight = counted_weight(table)

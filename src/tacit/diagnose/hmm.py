@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.sequences import Sequences
@@ -57,14 +58,14 @@ def structure_test(data: Sequences, n_directions: int = 1) -> StructureTest:
     halves = [data.slices(begins[part::2], ends[part::2]).pairs() for part in (0, 1)]
     if min(float(half.sum()) for half in halves) < 1 or data.n_symbols < 2:
         return StructureTest(0.0, 1.0)
-    found = [_test_along(*pair, n_directions) for pair in (halves, halves[::-1])]
+    found = [_test_along(one, other, n_directions) for one, other in (halves, halves[::-1])]
     z = float(sum(found) / np.sqrt(2))
     from scipy.stats import norm
 
     return StructureTest(z, float(norm.sf(z)))
 
 
-def _test_along(learn, test, n_directions: int) -> float:  # type: ignore[no-untyped-def]
+def _test_along(learn: sp.csr_array, test: sp.csr_array, n_directions: int) -> float:
     number = min(n_directions, DIRECTIONS, learn.shape[0] - 1)
     found = scaled_svd(learn, number, centred=True, symmetric=False, tol=1e-4)
     total = float(test.sum())
@@ -132,8 +133,8 @@ def _examine_size(examiner: Examiner, N: int, M: int, K: int) -> None:
     if N < TOO_FEW * M:
         examiner.doubt(
             "not identifiable",
-            f"There are {N} observations of {M} symbols; with fewer observations than symbols no method can tell states "
-            "from chance (Theorem 1.6), nor know the entropy rate (Corollary 1.7); give more, or merge rare symbols.",
+            f"There are {N} observations of {M} symbols; with fewer observations than symbols no method can tell "
+            "states from chance (Theorem 1.6), nor know the entropy rate (Corollary 1.7); give more, or merge rare symbols.",
         )
     elif N < FEW * M:
         examiner.doubt(
@@ -147,8 +148,8 @@ def _examine_structure(examiner: Examiner, data: Sequences, chain: Chain, test: 
     if test.p_value > NO_STRUCTURE:
         examiner.doubt(
             "not identifiable",
-            f"Neighbouring symbols look independent (p = {test.p_value:.2g}), so nothing shows hidden states; one state "
-            "explains them as well.",
+            f"Neighbouring symbols look independent (p = {test.p_value:.2g}), so nothing shows hidden states; one "
+            "state explains them as well.",
         )
     if not len(data.within(2)):
         examiner.doubt(
@@ -160,8 +161,8 @@ def _examine_structure(examiner: Examiner, data: Sequences, chain: Chain, test: 
     if smallest < SINGULAR:
         examiner.doubt(
             "caution",
-            f"The transitions are nearly of lower rank (smallest singular value {smallest:.3f}): two states lead to the "
-            "same future and are told apart by their symbols alone; one state fewer may do.",
+            f"The transitions are nearly of lower rank (smallest singular value {smallest:.3f}): two states lead to "
+            "the same future and are told apart by their symbols alone; one state fewer may do.",
         )
 
 
@@ -172,8 +173,8 @@ def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -
     if left[seldom] < SELDOM:
         examiner.doubt(
             "caution",
-            f"State {seldom} was left about {left[seldom]:.0f} times: how long it lasts and where it goes is known from "
-            "these alone; ask for fewer states, or give more data.",
+            f"State {seldom} was left about {left[seldom]:.0f} times: how long it lasts and where it goes is known "
+            "from these alone; ask for fewer states, or give more data.",
         )
     apart = np.abs(chain.emissions[:, None] - chain.emissions[None]).sum(axis=2)
     np.fill_diagonal(apart, np.inf)
@@ -193,6 +194,6 @@ def _examine_last_state(examiner: Examiner, data: Sequences, K: int, seed: int, 
     if gain <= SURE * error:
         examiner.doubt(
             "caution",
-            f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats an observation over {K - 1}: the last "
-            "one may be chance; ask for fewer, or leave n_states=None.",
+            f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats an observation over {K - 1}: the "
+            "last one may be chance; ask for fewer, or leave n_states=None.",
         )

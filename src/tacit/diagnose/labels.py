@@ -86,9 +86,7 @@ def examine_labels(
     _examine_consensus(examiner, labels, posterior, left_out)
     _examine_model(examiner, labels, mixture, own, pairs)
     if not converged:
-        examiner.doubt(
-            "caution", "EM stopped before it stood still, so the figures may still move; raise max_iter."
-        )
+        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
     return examiner.conclude()
 
 
@@ -179,9 +177,7 @@ def _examine_consensus(examiner: Examiner, labels: Labels, posterior: Floats, le
         )
 
 
-def _examine_model(
-    examiner: Examiner, labels: Labels, mixture: Mixture, own: Floats, pairs: PairCounts | None
-) -> None:
+def _examine_model(examiner: Examiner, labels: Labels, mixture: Mixture, own: Floats, pairs: PairCounts | None) -> None:
     """The geometry of H, and what the theorems say at it."""
     factor = theorems.stacked_factor(mixture)
     examiner.quantities["confusion_error"] = confusion_error(labels, mixture)
@@ -204,9 +200,7 @@ def _examine_model(
         "theorem_1_constant_1": None if pairs is None else theorems.theorem_1(mixture, pairs),
         "theorem_2_constant_1": None if pairs is None else theorems.theorem_2(pairs, labels.n_classes),
         "theorem_3_constant_1": rotation,
-        "lemma_8": theorems.admissible_alpha(
-            rotation["sigma"], rotation["smallest_positive"], rotation["noise"]
-        ),
+        "lemma_8": theorems.admissible_alpha(rotation["sigma"], rotation["smallest_positive"], rotation["noise"]),
     }
 
 

@@ -158,9 +158,7 @@ def _examine_candidates(examiner: Examiner, start: SpectralStart) -> None:
     }
 
 
-def _examine_bumps(
-    examiner: Examiner, X: Floats, params: SwitchParams, on: Floats, hashes: NDArray[np.uint64]
-) -> None:
+def _examine_bumps(examiner: Examiner, X: Floats, params: SwitchParams, on: Floats, hashes: NDArray[np.uint64]) -> None:
     """Unmixed values of each fitted switch against the two Gaussians they should be (29)."""
     rows = sample_rows(X, 50_000, hashes)
     unmixed = rows @ np.linalg.pinv(params.W)

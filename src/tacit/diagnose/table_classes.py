@@ -107,8 +107,6 @@ def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:
     return Gain(full - settled.log_likelihood, by_chance, table.total_weight)
 
 
-
-
 def gain_by_chance(counts: Floats, first: NDArray[np.int32], n_classes: int) -> float:
     """d + 3 d^⅓; a category met less than once a class counts as the part of a parameter it can be."""
     met = np.add.reduceat(np.minimum(counts / n_classes, 1.0), first[:-1])

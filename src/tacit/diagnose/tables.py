@@ -50,9 +50,7 @@ AGREEMENT = 0.7
 """Share of the rows that models of the two halves should put in the same class."""
 
 
-def examine_table(
-    table: Table, mixture: Mixture, *, converged: bool, start: Mixture | None = None
-) -> Examination:
+def examine_table(table: Table, mixture: Mixture, *, converged: bool, start: Mixture | None = None) -> Examination:
     """Diagnose a fitted table; `start` is where EM began, for Theorem 2 (None: the paper's own start, CNMF-SPA)."""
     examiner = Examiner()
     with one_blas_thread():
@@ -127,9 +125,7 @@ def rows_needed(counts: Floats, seen: Floats, first: NDArray[np.int32]) -> Float
     return np.asarray(np.maximum(LEAST_ROWS, ROWS_PER_CATEGORY * np.exp(entropy)))
 
 
-def _examine_columns(
-    examiner: Examiner, table: Table, mixture: Mixture, evidence: PairEvidence
-) -> NDArray[np.bool_]:
+def _examine_columns(examiner: Examiner, table: Table, mixture: Mixture, evidence: PairEvidence) -> NDArray[np.bool_]:
     """Which of the columns looked at depend on any other; classes need three of them."""
     chance = dependence_chances(evidence.counts, evidence.first)
     informative = chance < CHANCE / max(len(chance), 1)

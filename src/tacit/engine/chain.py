@@ -42,9 +42,9 @@ class Chain:
 
     def stationary(self) -> Floats:
         """Share of time (K,) in every state in the long run; of several answers the one nearest an even start."""
-        K = self.n_states
-        away = np.vstack([self.transitions.T - np.eye(K), np.ones((1, K))])
-        found = np.linalg.lstsq(away, np.append(np.zeros(K), 1.0), rcond=None)[0]
+        size = self.n_states
+        away = np.vstack([self.transitions.T - np.eye(size), np.ones((1, size))])
+        found = np.linalg.lstsq(away, np.append(np.zeros(size), 1.0), rcond=None)[0]
         found = np.maximum(found, 0.0)
         return np.asarray(found / found.sum())
 
@@ -108,7 +108,7 @@ def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400,
             chain_log_likelihood(
                 Chains(part.reshape(-1), offsets, settled.emissions.shape[1]),
                 settled.start, settled.transitions, settled.emissions,
-            )  # fmt: skip
+            )
         )
     rates = (told[1] - told[0]) / length
     return Entropy(float(rates.mean()), float(rates.std(ddof=1) / np.sqrt(n_chains)))

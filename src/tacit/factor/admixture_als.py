@@ -149,9 +149,7 @@ def leading_subspace(calls: Calls, means: Floats, n_populations: int) -> Subspac
     return Subspace(basis, coords, np.sqrt(values))
 
 
-def centred_blocks(
-    calls: Calls, means: Floats, leading: Floats
-) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+def centred_blocks(calls: Calls, means: Floats, leading: Floats) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Blocks (SNP, person) of halved counts less the SNP's mean; a missing call is what the subspace says."""
     span = leading.astype(np.float32)
     for begin in range(0, len(calls), BLOCK):

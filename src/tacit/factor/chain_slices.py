@@ -3,8 +3,8 @@
 Paper     Huang, Kakade, Kong & Valiant 2018, Corollary 1.5 (bigrams for B, a few trigrams for the rest), for any number
           of states; the moment structure of trigrams is Anandkumar, Ge, Hsu, Kakade & Telgarsky 2014 (its [6])
 Needs     transitions and emissions of full rank; a number of bigrams some multiple of the symbols
-Promises  exact moments give back the model; with N bigrams the span is known once N/M is of order one (Theorem 2.1), and
-          what trigrams decide has K³ numbers, whatever the number of symbols
+Promises  exact moments give back the model; with N bigrams the span is known once N/M is of order one (Theorem 2.1),
+          and what trigrams decide has K³ numbers, whatever the number of symbols
 Differs   slices of trigrams are taken over groups of alike symbols instead of single ones, several random mixtures of
           them are diagonalised, and the one that explains all slices best is kept; memberships are least squares on the
           simplex, so that noise cannot make a probability negative

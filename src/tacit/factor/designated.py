@@ -155,9 +155,7 @@ def _pseudo_inverses(R: Floats, least_ratio: float) -> tuple[Floats, Bools]:
     return inverse, np.asarray(kept.all(axis=1))
 
 
-def _carry(
-    blocks: Floats, inverse: Floats, at: Ints, m: Ints, n: Ints, left: Ints, right: Ints
-) -> Floats:
+def _carry(blocks: Floats, inverse: Floats, at: Ints, m: Ints, n: Ints, left: Ints, right: Ints) -> Floats:
     """R_mn = U_m U_ℓ⁻¹ R_nℓᵀ = R_mr R_ℓr⁺ R_nℓᵀ of the named blocks, (7)–(8)."""
     middle = inverse[at[left, right]]  # of the stored pair, which has the smaller worker first
     middle = np.where((left < right)[:, None, None], middle, middle.transpose(0, 2, 1))

@@ -86,9 +86,7 @@ def sides(labels: Labels, gamma: float) -> tuple[Side, Side]:
     return Side(labels.workers, by_worker, alpha), Side(task, by_task, beta)
 
 
-def ascend(
-    theta: Floats, side: Side, other: Floats, q: Floats, given: NDArray[np.int32], n_steps: int
-) -> Floats:
+def ascend(theta: Floats, side: Side, other: Floats, q: Floats, given: NDArray[np.int32], n_steps: int) -> Floats:
     """σ (or τ) after gradient steps of length 1 / bound; `other` are the other half's odds at each label."""
     seen = _seen(side, q, given)
     bound = CURVATURE * (side.sums @ q)[:, :, None] + side.strength

@@ -71,9 +71,7 @@ def check_labels_are_classes(first: NDArray[np.int32], n_classes: int) -> None:
         )
 
 
-def scaled_columns(
-    R: Floats, left: Indices, right: Indices, use: NDArray[np.bool_]
-) -> tuple[Floats, Indices]:
+def scaled_columns(R: Floats, left: Indices, right: Indices, use: NDArray[np.bool_]) -> tuple[Floats, Indices]:
     """Z̄ from the pairs in `use`: columns (C, K) that sum to one, and whose they are, sorted by (m, j)."""
     left, right, R = left[use], right[use], R[use]
     m, j = np.r_[left, right], np.r_[right, left]
@@ -91,9 +89,7 @@ def has_full_rank(blocks: Floats) -> NDArray[np.bool_]:
     return np.asarray(values[:, -1] > RANK_TOLERANCE * values[:, 0])
 
 
-def successive_projection(
-    columns: Floats, owner: Indices, n_workers: int
-) -> tuple[Floats, NDArray[np.bool_]]:
+def successive_projection(columns: Floats, owner: Indices, n_workers: int) -> tuple[Floats, NDArray[np.bool_]]:
     """SPA on every annotator's cloud at once: vertices (M, K, K), and who has K independent ones."""
     size = columns.shape[1]
     vertices = np.zeros((n_workers, size, size))

@@ -153,9 +153,7 @@ def robust_eigenpair(T: Floats, rng: np.random.Generator) -> tuple[float, Floats
     return float(values[best]), vectors[best]
 
 
-def worker_confusions(
-    labels: Labels, group: NDArray[np.intp], Z: Floats, groups: Floats, W: Floats
-) -> Floats:
+def worker_confusions(labels: Labels, group: NDArray[np.intp], Z: Floats, groups: Floats, W: Floats) -> Floats:
     """C_i ∝ {1/n Σ_j z_ij ⊗ Z_aj} {Ŵ C_a⋄ᵀ}⁻¹ with a the two groups i is not in, columns scaled to one."""
     n_workers, size = labels.n_workers, labels.n_classes
     ones = np.ones(labels.n_labels)

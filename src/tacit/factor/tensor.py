@@ -142,9 +142,7 @@ def fit(
     return A, weights, path
 
 
-def confusion_quadratic(
-    mean: Floats, side: Side, A: Floats, inner: Floats, weights: Floats
-) -> tuple[Floats, Floats]:
+def confusion_quadratic(mean: Floats, side: Side, A: Floats, inner: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """G (K, K) and B (K, K): in Γ_m the objective is ½ tr(Γ_m G Γ_mᵀ) − tr(Γ_m B) plus a constant."""
     size = len(weights)
     G = inner[side.partners].sum(axis=0) + (inner[side.first] * inner[side.second]).sum(axis=0)

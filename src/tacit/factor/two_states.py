@@ -4,7 +4,7 @@ Paper     Huang, Kakade, Kong & Valiant 2018, Corollary 1.5 with Definition 1.4
 Needs     ‖p − q‖₁, π_p, T_pp and T_qq away from 0 and 1; a chain of N = Ω(M/ε²) observations
 Promises  π, T, p and q to within ε: Ω(M/ε²) bigrams decide Δ, and Ω(1/ε²) trigrams the three numbers B leaves open
 Differs   B comes from one regularised scaled SVD instead of the two phases (docs/models/pairs.md: never worse); numbers
-          that noise puts outside their range are moved to its edge. The paper leaves the last step to its reference [6];
+          that noise puts outside their range are moved to its edge. The paper leaves the last step to its source [6];
           for two states it is a quadratic equation, as follows.
 
 A two-state chain is reversible, so W = Wᵀ and B = ρρᵀ ± ΔΔᵀ with Δ = c (p − q). Let f(x) = Δ_x / ρ_x be the feature of

@@ -174,8 +174,7 @@ def _content(header: dict[str, Any], source: str) -> dict[str, Any]:
     version = content.get("format_version")
     if type(version) is int and version > FORMAT_VERSION:
         raise ModelFileError(
-            f"{source} was written by a newer Tacit (format {version}, this one reads {FORMAT_VERSION}); "
-            "update Tacit"
+            f"{source} was written by a newer Tacit (format {version}, this one reads {FORMAT_VERSION}); update Tacit"
         )
     provenance = content.get("provenance")
     whole = (

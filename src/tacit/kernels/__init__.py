@@ -77,9 +77,7 @@ def _pointer(array: NDArray[Any] | None) -> ctypes.c_void_p:
 def _check(array: NDArray[Any], dtype: type, shape: tuple[int | None, ...], name: str) -> NDArray[Any]:
     fits = array.dtype == dtype and array.ndim == len(shape) and array.flags.c_contiguous
     if not fits or any(want is not None and want != got for want, got in zip(shape, array.shape, strict=True)):
-        raise TypeError(
-            f"{name}: want contiguous {np.dtype(dtype)} of shape {shape}, got {array.dtype} {array.shape}"
-        )
+        raise TypeError(f"{name}: want contiguous {np.dtype(dtype)} of shape {shape}, got {array.dtype} {array.shape}")
     return array
 
 
@@ -144,9 +142,7 @@ def mixture_sums(
     return log_likelihood.value, total[:n_classes], table_sum[:, :n_classes]
 
 
-def mixture_rows(
-    cells: Cells, log_weights: Floats, log_table: Floats, *, threads: int = 1
-) -> tuple[Floats, Floats]:
+def mixture_rows(cells: Cells, log_weights: Floats, log_table: Floats, *, threads: int = 1) -> tuple[Floats, Floats]:
     """Posterior (rows, F) and log-likelihood (rows,) of every row."""
     n_classes, table_rows = len(log_weights), len(log_table)
     width = _width(n_classes)

@@ -128,7 +128,9 @@ def chain_sums(
     """
     n_states = len(start)
     found, starts, moves, emits = _pass(chains, start, transitions, emissions, threads, True, None)
-    assert starts is not None and moves is not None and emits is not None
+    assert starts is not None
+    assert moves is not None
+    assert emits is not None
     return ChainSums(starts[:n_states], moves, np.ascontiguousarray(emits[:, :n_states].T), found)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tacit.models.latent_class_classifier import LatentClassClassifier
     from tacit.models.latent_class_imputer import LatentClassImputer
     from tacit.models.mixture_fractions import MixtureFractions
+    from tacit.models.pair_matrix import PairMatrix
 
 REGISTRY = {
     "Admixture": "tacit.models.admixture",
@@ -32,6 +33,7 @@ REGISTRY = {
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
     "LatentClassImputer": "tacit.models.latent_class_imputer",
     "MixtureFractions": "tacit.models.mixture_fractions",
+    "PairMatrix": "tacit.models.pair_matrix",
 }
 """Estimators and their modules, imported when asked for: scikit-learn takes its time."""
 
@@ -46,6 +48,7 @@ __all__ = [
     "LatentClassClassifier",
     "LatentClassImputer",
     "MixtureFractions",
+    "PairMatrix",
     "load",
 ]
 

@@ -190,9 +190,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         rows = without_columns(table, ~found.kept)
         steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs)
         start = found.path.at(number).mixture
-        refined = em(
-            steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True, callback=self._progress("EM")
-        )
+        refined = em(steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True, callback=self._progress("EM"))
         self._keep(rows, refined)
         self._aside, self._copies, self._purity = ~found.kept, found.copies, None
         self._names = tuple(column.name for column in table.columns)

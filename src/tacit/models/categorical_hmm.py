@@ -86,6 +86,7 @@ class CategoricalHMM(LatentModel):
     """
 
     _model_name = "CategoricalHMM"
+    _for_report = ("_data", "_clock", "_prior", "_path")
     _predicts_paths = True  # the most probable path, which need not go through the most probable states
 
     def __init__(
@@ -120,7 +121,7 @@ class CategoricalHMM(LatentModel):
     def fit(self, X: Any, y: Any = None, *, lengths: Any = None, groups: Any = None) -> Self:
         """Learn from sequences of symbols: one, a list, or one array with `lengths` or `groups`; `y` is not used."""
         self._check_parameters()
-        clock, seed, threads = StageClock(), seed_of(self.random_state), resolve_jobs(self.n_jobs)
+        clock, seed, threads = StageClock(), self._seed(), resolve_jobs(self.n_jobs)
         with clock.stage("read"):
             data = read_sequences(X, lengths=lengths, groups=groups, columns=self.columns)
             self._backend, self.n_features_in_ = backend_of(X), 1
@@ -147,7 +148,7 @@ class CategoricalHMM(LatentModel):
         return self
 
     def _check_parameters(self) -> None:
-        self._check_engine()
+        self._check_settings()
         if self.init not in get_args(Init) or (self.n_init is not None and self.n_init < 1):
             raise DataError(
                 f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'spectral' or 'random', and at least one start"
@@ -155,7 +156,7 @@ class CategoricalHMM(LatentModel):
         if self.smoothing != "auto" and not (isinstance(self.smoothing, int | float) and self.smoothing >= 0):
             raise DataError(f"smoothing={self.smoothing!r}; give 'auto' or a number from 0")
         if self.n_states is not None and not 1 <= self.n_states <= MOST_STATES:
-            raise DataError(f"n_states={self.n_states}; give a number from 1 to {MOST_STATES}, or None to have it found")
+            raise DataError(f"n_states={self.n_states}; give 1 to {MOST_STATES}, or None to have it found")
 
     def _check_data(self, data: Sequences) -> None:
         if not data.n_observed:
@@ -217,7 +218,7 @@ class CategoricalHMM(LatentModel):
             assert self._prior is not None
             examination = examine_chain(
                 self._data, self.chain_, self._prior, self.weights_, converged=self.converged_, path=self._path,
-                seed=seed_of(self.random_state), threads=resolve_jobs(self.n_jobs),
+                seed=self._seed(), threads=resolve_jobs(self.n_jobs),
             )  # fmt: skip
         return make_report(examination, self._notes, self._clock)
 
@@ -273,14 +274,6 @@ class CategoricalHMM(LatentModel):
     def _read(self, X: Any, lengths: Any, groups: Any) -> Sequences:
         check_is_fitted(self)
         return read_sequences(X, lengths=lengths, groups=groups, columns=self.columns, symbols=self.symbols_)
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "_data"):  # the report travels, so that the sequences need not
-            self.report_  # noqa: B018
-        state = dict(super().__getstate__())
-        for name in ("_data", "_clock", "_prior", "_path"):
-            state.pop(name, None)
-        return state
 
     # --------------------------------------------------------- model file
 

@@ -147,9 +147,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         self._warn_limit(self.max_iter)
         return self
 
-    def _fit_at(
-        self, table: Table, n_components: int, looseness: float = 1.0
-    ) -> tuple[str, Refined[Mixture, Sums]]:
+    def _fit_at(self, table: Table, n_components: int, looseness: float = 1.0) -> tuple[str, Refined[Mixture, Sums]]:
         """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
         smoothing = self._pseudo_rows()
         enough = SETTLED / max(float(cell_counts(table).sum()), 1.0)
@@ -309,4 +307,3 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 f"n_components={self.n_components} classes were asked of {rows} rows; ask for {rows} at most, "
                 "far fewer to learn anything"
             )
-

@@ -47,7 +47,7 @@ def plot_transitions(model: CategoricalHMM, *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_states(model: CategoricalHMM, X: Any, *, begin: int = 0, end: int | None = None, ax: Any = None) -> Any:
+def plot_states(model: CategoricalHMM, sequence: Any, *, begin: int = 0, end: int | None = None, ax: Any = None) -> Any:
     """Probability of every state along one sequence, stacked, from step `begin` up to `end`; gaps are hatched.
 
     Examples
@@ -59,9 +59,9 @@ def plot_states(model: CategoricalHMM, X: Any, *, begin: int = 0, end: int | Non
     'probability of the state'
     """
     _check(model)
-    data = model._read(X, None, None)
+    data = model._read(sequence, None, None)
     if data.n_sequences != 1:
-        raise DataError(f"X holds {data.n_sequences} sequences; give the one to draw")
+        raise DataError(f"{data.n_sequences} sequences are given; give the one to draw")
     end = min(data.n_steps, begin + MOST_STEPS) if end is None else end
     if not 0 <= begin < end <= data.n_steps:
         raise DataError(f"begin={begin}, end={end} of a sequence of {data.n_steps} steps; give a part of it")

@@ -93,9 +93,7 @@ def fit_ancestry(
     entrants = [Entrant(name, steps, start) for name, start in starts.items()]
     raced = halve(entrants, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
     found = raced.refined
-    return _settled(
-        calls, found.params, space, False, found.path, found.n_iter, found.converged, raced.name, n_jobs
-    )
+    return _settled(calls, found.params, space, False, found.path, found.n_iter, found.converged, raced.name, n_jobs)
 
 
 def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:

@@ -196,10 +196,11 @@ def choose_smoothing(
         prior = replace(steps.prior, emissions=float(strength), moves=MOVES)
         tried = em(replace(steps, prior=prior), start, max_iter=SHORT, tol=RACE_TOL, accelerate=True)
         found = log_likelihood(tried.params, held, steps.threads)
-        worse = 0 if best is None or found > best[2] else worse + 1
-        if not worse:
-            best = (prior, tried, found)
-        if worse == 2 or (worse and best[2] - found > FAR * held.n_observed):
+        if best is None or found > best[2]:
+            best, worse = (prior, tried, found), 0
+            continue
+        worse += 1
+        if worse == 2 or best[2] - found > FAR * held.n_observed:
             break
     assert best is not None
     if best_unigram(steps, held, strengths) > best[2]:
@@ -210,7 +211,7 @@ def choose_smoothing(
 
 
 def best_unigram(steps: ChainSteps, held: Sequences, strengths: Sequence[float]) -> float:
-    """Log-likelihood of what was left out when symbols are drawn independently, under the best of the same smoothing."""
+    """Log-likelihood of what was left out when symbols are drawn independently, under the best smoothing."""
     counts, seen = steps.data.counts(), held.counts()
     smoothed = counts + np.array([*strengths, 1.0])[:, None] * steps.prior.shape
     shown = np.log(np.maximum(normalised(smoothed, smoothed), TINY))
@@ -240,7 +241,8 @@ def fit_chain(
     auto = smoothing == "auto"
     prior = chain_prior(data, FIRST_SMOOTHING if auto else float(smoothing))
     starts = starts_of(data, n_states, init, n_init, np.random.default_rng([seed, n_states]))
-    (name, chain), scores, held_out = starts[0], {}, None
+    (name, chain), held_out = starts[0], None
+    scores: dict[str, float] = {}
     if max_iter > 0 and n_states > 1:
         split = cut(data, seed)
         steps = ChainSteps(thinned(split.learn, MOST_RACED, seed), prior, threads)
@@ -253,7 +255,8 @@ def fit_chain(
             name, chain, scores = _race(steps, starts, rounds, max_iter, tol)
             wanting = n_states > 2 and data.n_observed >= KNOWN * data.n_symbols and not well_known(data)
             if n_init is None and name.startswith("random") and wanting:
-                more = random_starts(n_states, prior.frequencies, MORE_RANDOM, np.random.default_rng([seed, n_states, 1]))
+                rng = np.random.default_rng([seed, n_states, 1])
+                more = random_starts(n_states, prior.frequencies, MORE_RANDOM, rng)
                 starts = [("first " + name, chain), *more]
                 name, chain, later = _race(steps, starts, MORE_ROUNDS, max_iter, tol)
                 scores |= later

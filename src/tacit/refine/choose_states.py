@@ -56,7 +56,8 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, seed: int = 0, thr
     steps = ChainSteps(learn, chain_prior(data, 1.0), threads)  # symbols of what is left out are known
     chain, told = one_state(data), []
     told.append(_by_piece(chain, held))
-    chosen, strengths = 1, FIRST_STRENGTHS
+    chosen = 1
+    strengths: Sequence[float] = FIRST_STRENGTHS
     errors = [0.0]
     cells = max(held.n_observed, 1)
     if not len(learn.within(1)) or not len(held.within(1)) or data.n_symbols < 2:

@@ -58,9 +58,7 @@ def merged_start(rows: Table, many: Mixture, n_components: int, n_jobs: int | No
     return Mixture(weights / weights.sum(), normalise_tables(counts, rows.first), rows.first)
 
 
-def merge_down(
-    counts: Floats, weights: Floats, first: NDArray[np.int32], n_classes: int
-) -> tuple[Floats, Floats]:
+def merge_down(counts: Floats, weights: Floats, first: NDArray[np.int32], n_classes: int) -> tuple[Floats, Floats]:
     """Expected counts (C, G) and class totals (G,) of G classes, merged in pairs until `n_classes` are left.
 
     The pair that goes is the one whose union loses least of Σ n log p, the likelihood of rows that know their class.

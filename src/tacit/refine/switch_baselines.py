@@ -42,9 +42,7 @@ def weighted_least_squares(X: Floats, W: Floats, sigma: float, kept: int = KEPT_
     return np.asarray(np.linalg.pinv(both, hermitian=True) @ cross)
 
 
-def alternating_least_squares(
-    X: Floats, h: Floats, *, max_iter: int = 200
-) -> tuple[Floats, NDArray[np.float64], int]:
+def alternating_least_squares(X: Floats, h: Floats, *, max_iter: int = 200) -> tuple[Floats, NDArray[np.float64], int]:
     """Appendix L: weights (d, m), switches (n, d) and passes, from first switches h until they stand still."""
     h = np.asarray(h, np.float64)
     W = oracle(X, h)

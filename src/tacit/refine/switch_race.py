@@ -95,5 +95,3 @@ def jittered_picks(start: SpectralStart, rng: np.random.Generator) -> list[Float
         if len(pick) == d and len(picks) < PICKS:
             picks.setdefault(tuple(sorted(pick.tolist())), pick)
     return [found.pairs.y[pick] for pick in picks.values()]
-
-

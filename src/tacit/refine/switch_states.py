@@ -195,9 +195,7 @@ def codes_of(h: NDArray[np.bool_]) -> Codes:
     return np.asarray(h.astype(np.int64) @ (1 << np.arange(h.shape[1], dtype=np.int64)))
 
 
-def sums_near(
-    beta: Floats, G: Floats, sigma2: float, log_prior: Floats, centres: Codes, radius: int
-) -> RowSums:
+def sums_near(beta: Floats, G: Floats, sigma2: float, log_prior: Floats, centres: Codes, radius: int) -> RowSums:
     """Sums over states near each row's centre; centres move while a row's sum rises."""
     n, d = beta.shape
     around = flips(d, radius)

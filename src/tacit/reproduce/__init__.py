@@ -5,10 +5,11 @@ from __future__ import annotations
 from tacit.reproduce.clusters import KEYS as CLUSTER_KEYS
 from tacit.reproduce.crowd import KEYS as CROWD_KEYS
 from tacit.reproduce.joint import KEYS as JOINT_KEYS
+from tacit.reproduce.pairs import KEYS as PAIR_KEYS
 from tacit.reproduce.switches import KEYS as SWITCH_KEYS
 from tacit.reproduce.table import Experiment
 
-KEYS: dict[str, Experiment] = {**CROWD_KEYS, **JOINT_KEYS, **CLUSTER_KEYS, **SWITCH_KEYS}
+KEYS: dict[str, Experiment] = {**CROWD_KEYS, **JOINT_KEYS, **CLUSTER_KEYS, **SWITCH_KEYS, **PAIR_KEYS}
 """Key → what makes its rows."""
 
 

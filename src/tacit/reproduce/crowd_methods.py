@@ -89,9 +89,7 @@ def solve(labels: Labels, recipe: Recipe, seed: int) -> Answer:
     return Answer(posterior, kept, time.perf_counter() - begin)
 
 
-def _fit_recipe(
-    labels: Labels, method: Method, polish: Polish | None, seed: int
-) -> tuple[Floats, Mixture | None]:
+def _fit_recipe(labels: Labels, method: Method, polish: Polish | None, seed: int) -> tuple[Floats, Mixture | None]:
     """The walk of `DawidSkene.fit` with a start and an EM of our choice."""
     engine = MemoryEngine(labels)
     start = method(labels, Settings(np.random.default_rng(seed)))
@@ -212,5 +210,3 @@ AUTO = Recipe("auto", TACIT, None)
 def first_of_each(recipes: Sequence[Recipe]) -> list[Recipe]:
     """One recipe per method: the one nearest to the paper comes first in the lists above."""
     return list({recipe.method: recipe for recipe in reversed(recipes)}.values())[::-1]
-
-

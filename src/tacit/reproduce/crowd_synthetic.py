@@ -154,9 +154,7 @@ def table7(run: Run) -> Outcome:
     return Outcome(f"25 workers, 3 classes, labels kept with p = 0.3, {len(seeds)} trials", rows, notes)
 
 
-def _sampled_rows(
-    dataset: str, column: int, crowds: list[Crowd], seeds: list[int], recipes: list[Recipe]
-) -> list[Row]:
+def _sampled_rows(dataset: str, column: int, crowds: list[Crowd], seeds: list[int], recipes: list[Recipe]) -> list[Row]:
     rows, labelled = [], []
     coded = [crowd.coded() for crowd in crowds]
     for recipe in recipes:

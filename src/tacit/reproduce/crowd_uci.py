@@ -91,9 +91,7 @@ def _title(name: str, run: Run) -> str:
 
 
 def _by_chance() -> list[Thin]:
-    return [
-        partial(thin_by_chance, chances=chances, designated=place > 0) for place, chances in enumerate(RANGES)
-    ]
+    return [partial(thin_by_chance, chances=chances, designated=place > 0) for place, chances in enumerate(RANGES)]
 
 
 def _block(
@@ -126,10 +124,7 @@ def _column(run: Run, dataset: str, paper: Paper, place: int, source: Source, th
     rows = []
     for recipe in _recipes(run, machines.n_classes):
         answers = [solve(labels, recipe, seed) for seed, labels, _ in trials]
-        errors = [
-            error_percent(answer.posterior, truth)
-            for answer, (_, _, truth) in zip(answers, trials, strict=True)
-        ]
+        errors = [error_percent(answer.posterior, truth) for answer, (_, _, truth) in zip(answers, trials, strict=True)]
         row = _row(dataset, recipe.method, recipe.variant, paper, place)
         rows.append(mean_row(row, errors, [answer.seconds for answer in answers]))
     return rows

@@ -47,6 +47,40 @@ def draw_histogram(columns: Columns, path: Path) -> None:
     _save(figure, path)
 
 
+def draw_linear(columns: Columns, path: Path) -> None:
+    """Error of B against N/M, one panel per world, one line per number of items and method."""
+    data = {name: np.asarray(values) for name, values in columns.items()}
+    worlds = list(dict.fromkeys(data["world"].tolist()))
+    figure, panels = _subplots(len(worlds))
+    shown = {"PairMatrix()": "-", "regularised scaled SVD": "--", "truncated SVD": ":"}
+    for panel, world in zip(panels, worlds, strict=True):
+        for at, size in enumerate(sorted(set(data["items"].tolist()))):
+            for method, line in shown.items():
+                rows = (data["world"] == world) & (data["items"] == size) & (data["method"] == method)
+                label = f"{method}, M = {size:,}" if at == 0 or method == "PairMatrix()" else None
+                panel.loglog(data["ratio"][rows], data["B"][rows], line, color=f"C{at}", label=label)
+        panel.set(title=world, xlabel="N / M")
+    panels[0].set_ylabel("ℓ₁ error of B")
+    panels[-1].legend(frameon=False, fontsize=6)
+    _save(figure, path)
+
+
+def draw_testing(columns: Columns, path: Path) -> None:
+    """Share of rejections against N/M for every source; what no test can beat dotted."""
+    data = {name: np.asarray(values) for name, values in columns.items()}
+    figure, (panel,) = _subplots(1)
+    for at, source in enumerate(dict.fromkeys(data["source"].tolist())):
+        rows = data["source"] == source
+        panel.semilogx(data["ratio"][rows], data["rejected"][rows], "o-", color=f"C{at}", label=source)
+        for name, line in (("bound", ":"), ("predicted", "--")):
+            if np.isfinite(data[name][rows].astype(float)).any():
+                panel.semilogx(data["ratio"][rows], data[name][rows], line, color=f"C{at}", label=f"{source}, {name}")
+    panel.axhline(0.05, color="grey", linewidth=0.5)
+    panel.set(xlabel="N / M", ylabel="share rejected at 5 %")
+    panel.legend(frameon=False, fontsize=6)
+    _save(figure, path)
+
+
 def draw_switches(columns: Columns, path: Path) -> None:
     """Median error by method: against the number of rows, and against the noise where there are most rows."""
     data = {name: np.asarray(values) for name, values in columns.items()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tacit.factor.two_states import two_state_chain
 from tacit.models.categorical_hmm import CategoricalHMM
 from tacit.refine.chain_fit import fit_chain
 from tacit.reproduce.draw import draw_against
-from tacit.reproduce.table import Curves, Experiment, Outcome, Row, Run, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, mean_row
 from tacit.simulate import draw_sequences
 
 CONTRAST = 0.9
@@ -55,21 +56,23 @@ def hmm(run: Run) -> Outcome:
             for ratio in per_symbol:
                 run.say(f"{kind}, M = {M:,}, N/M = {ratio}")
                 each = [
-                    run.piece(f"hmm {kind} {M} {ratio} {seed}", lambda k=kind, m=M, r=ratio, s=seed: judge(k, m, r, s))
+                    run.piece(f"hmm {kind} {M} {ratio} {seed}", partial(judge, kind, M, ratio, seed))
                     for seed in run.seeds(REPEATS)
                 ]
                 rows += _rows(kind, M, ratio, each)
                 for method in (COROLLARY, OURS):
                     errors = [one[method][EMISSIONS] for one in each if method in one]
                     if errors:
-                        for name, value in zip(columns, (ratio, f"{kind}, M = {M:,}, {method}", np.mean(errors))):
-                            columns[name].append(value)
+                        columns["N/M"].append(ratio)
+                        columns["method"].append(f"{kind}, M = {M:,}, {method}")
+                        columns["error"].append(float(np.mean(errors)))
     notes = [
         f"T = 3/4, 1/4; p, q = (1 ± {CONTRAST}) ρ on random halves; errors after the best matching of states",
         f"Baum–Welch is run up to {MOST_CLIMBED:,} observations",
         "an entropy rate is of the learned model, beside that of the true one, both by simulation (± about .003)",
     ]
-    return Outcome("Corollaries 1.5 and 1.7: two-state chains against N/M", rows, notes, Curves(columns, draw_against))
+    title = "Corollaries 1.5 and 1.7: two-state chains against N/M"
+    return Outcome(title, rows, notes, Curves(dict(columns), draw_against))
 
 
 def judge(kind: str, M: int, ratio: int, seed: int) -> dict[str, dict[str, float]]:
@@ -124,6 +127,3 @@ def _rows(kind: str, M: int, ratio: int, each: list[dict[str, dict[str, float]]]
             else:
                 rows.append(replace(row, note="not run: too many observations" if method in (OURS, RANDOM) else ""))
     return rows
-
-
-KEYS: dict[str, Experiment] = {"pairs:hmm": hmm}

@@ -13,6 +13,7 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.pairs import PairWorld, draw_pairs, pairs
 from tacit.simulate.sequences import HiddenMarkov, draw_sequences, hidden_markov
 from tacit.simulate.switches import SwitchedRows, binary_factors
 
@@ -21,6 +22,7 @@ __all__ = [
     "BinaryRows",
     "Crowd",
     "HiddenMarkov",
+    "PairWorld",
     "SwitchedRows",
     "admixture",
     "bernoulli_mixture",
@@ -29,8 +31,10 @@ __all__ = [
     "crowd",
     "draw_confusions",
     "draw_labels",
+    "draw_pairs",
     "draw_sequences",
     "draw_truth",
     "hidden_markov",
+    "pairs",
     "specialist_crowd",
 ]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import tacit
-from tacit.simulate import binary_factors, crowd
+from tacit.simulate import binary_factors, crowd, pairs
 
 HERE = Path(__file__).parent
 
@@ -115,6 +115,14 @@ def sentences() -> Made:
     return tacit.CategoricalHMM(2), pd.DataFrame({"sequence": np.repeat(np.arange(20), 20), "symbol": words}), None
 
 
+def word_pairs() -> Made:
+    """Pairs of words with their counts, one word that occurs on one side only."""
+    counts = pairs(30, 600, "zipf", random_state=0).counts.tocoo()
+    words = np.array([f"word{n:02d}" for n in range(30)], object)
+    frame = pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
+    return tacit.PairMatrix(), frame[frame["context"] != "word07"], None
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     "Admixture": genotypes,
     "BernoulliMixture": clusters,
@@ -125,6 +133,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "LatentClassClassifier": classifier,
     "LatentClassImputer": imputer,
     "MixtureFractions": mixtures,
+    "PairMatrix": word_pairs,
 }
 
 
@@ -140,6 +149,8 @@ def main() -> None:
         for what, method in ANSWERS.items():
             if hasattr(model, method):
                 expected[what] = getattr(model, method)(frame).tolist()
+        if hasattr(model, "reconstruct"):
+            expected["reconstructed"] = np.asarray(model.reconstruct()).tolist()
         Path(f"{stem}.json").write_text(json.dumps(expected) + "\n")
 
 

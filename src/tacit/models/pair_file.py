@@ -1,0 +1,81 @@
+"""What the model file of a `PairMatrix` holds: the factors of B, the items' names, the story of the fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit.factor.pair_matrix import Factored
+from tacit.models.file_parts import ROUNDING, Arrays, check_numbers, fit_story, read_path, restore_story, typed
+
+if TYPE_CHECKING:
+    from tacit.models.pair_matrix import PairMatrix
+
+PARTS = ("marginal", "separation", "column_marginal", "column_separation", "signs")
+
+
+def pair_state(model: PairMatrix) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of a fitted model; columns are left out where they are the rows."""
+    factored = model._factored
+    arrays: Arrays = {name: getattr(factored, name) for name in PARTS}
+    arrays |= {
+        "singular_values": model.singular_values_,
+        "item_counts": model.item_counts_,
+        "objective_path": model.objective_path_,
+    }
+    if model.symmetric_:
+        arrays = {name: part for name, part in arrays.items() if not name.startswith("column_")}
+    if hasattr(model, "dictionary_"):
+        arrays |= {"dictionary": model.dictionary_, "mixing": model.mixing_}
+    same = model.column_items_ is model.items_ or np.array_equal(model.items_, model.column_items_)
+    return {name: np.ascontiguousarray(part) for name, part in arrays.items()}, {
+        "items": _plain_names(model.items_),
+        "column_items": None if same else _plain_names(model.column_items_),
+        "symmetric": bool(model.symmetric_),
+        **fit_story(model),
+    }
+
+
+def restore_pairs(model: PairMatrix, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `pair_state` described; what does not fit together raises ValueError."""
+    items = _names(metadata["items"], "items")
+    column_items = items if metadata["column_items"] is None else _names(metadata["column_items"], "column_items")
+    model.symmetric_ = typed(metadata, "symmetric", bool)
+    parts = {name: arrays[name if not model.symmetric_ else name.removeprefix("column_")] for name in PARTS}
+    rank = parts["signs"].shape[0]
+    shapes = {"separation": (len(items), rank), "column_separation": (len(column_items), rank)}
+    for name, shape in shapes.items():
+        if parts[name].shape != shape or parts[name].dtype != np.float64 or not np.isfinite(parts[name]).all():
+            raise ValueError(f"{name} has shape {parts[name].shape}, its names ask for finite numbers of {shape}")
+    sizes = {"marginal": (len(items),), "column_marginal": (len(column_items),)}
+    check_numbers({name: parts[name] for name in sizes}, sizes)
+    check_numbers(arrays, {"item_counts": (len(items),), "singular_values": (rank,)})
+    if any(abs(float(parts[name].sum()) - 1) > ROUNDING for name in sizes) or (np.abs(parts["signs"]) != 1).any():
+        raise ValueError("marginals do not sum to one, or signs are not signs")
+    restore_story(model, metadata, list(range(len(column_items))))
+    model._factored = Factored(**parts)
+    model.items_, model.column_items_ = items, column_items
+    model.singular_values_, model.item_counts_ = arrays["singular_values"], arrays["item_counts"]
+    if "dictionary" in arrays:
+        check_numbers(arrays, {"dictionary": (len(items), rank + 1), "mixing": (rank + 1, rank + 1)})
+        model.dictionary_, model.mixing_ = arrays["dictionary"], arrays["mixing"]
+    model.n_components_ = rank + 1
+    model.objective_path_ = read_path(arrays)
+    model._backend = "pyarrow"
+    model._publish(model._factored)
+
+
+def _plain_names(names: Any) -> list[str | int | float]:
+    return [name if isinstance(name, str | bool | int | float) else str(name) for name in names.tolist()]
+
+
+def _names(values: Any, what: str) -> Any:
+    if type(values) is not list or not values or len(set(values)) < len(values):
+        raise ValueError(f"{what} is empty, or holds a name twice")
+    kinds = {type(value) for value in values}
+    if kinds == {int} or kinds == {float}:
+        return np.array(values)
+    if kinds != {str}:
+        raise ValueError(f"{what} holds names of several kinds")
+    return np.array(values, object)

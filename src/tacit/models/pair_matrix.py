@@ -1,0 +1,377 @@
+"""A low-rank probability matrix behind sparse counts of pairs: marginals, separations, item embeddings."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tacit.data.counts import Counts, read_counts
+from tacit.data.frames import backend_of, build_frame
+from tacit.diagnose.pair_structure import MOST_COMPONENTS, StructureTest, structure_test
+from tacit.diagnose.pairs import PairEvidence, examine_pairs
+from tacit.diagnose.report import FitReport
+from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import resolve_jobs
+from tacit.errors import DataError, NotIdentifiableError
+from tacit.factor.pair_matrix import Factored, decompose, independent, rank_two
+from tacit.factor.pair_phases import BIN_WIDTH, EPSILON, TAU, pair_phases
+from tacit.factor.scaled_svd import ScaledSVD, scaled_svd
+from tacit.factor.vertices import PairModel, pair_model
+from tacit.kernels.pair_rows import pair_ratios
+from tacit.models.base import LatentModel
+from tacit.models.clock import StageClock, make_report
+from tacit.models.pair_file import pair_state, restore_pairs
+from tacit.models.probability_matrix import ProbabilityMatrix
+from tacit.moments.pair_symmetry import Symmetry, examine_symmetry
+from tacit.refine.em import Refined
+from tacit.refine.pair_em import LEAST_PROBABILITY
+from tacit.refine.pair_fit import fit_pair_model
+from tacit.refine.pair_shrinkage import cut_lifts, shrink_pairs
+
+Floats = NDArray[np.float64]
+Method = Literal["auto", "paper", "svd", "scaled-svd"]
+
+
+class PairMatrix(LatentModel):
+    r"""Recover a probability matrix of low rank from sparse counts of pairs.
+
+    Pairs :math:`(i, j)` of items were counted — words next to words, symbols after symbols, products bought together —
+    and some hidden causes make pairs likely: :math:`B = D_L W D_R^\top`, one column of D a cause. Far fewer counts than
+    pairs suffice: a multiple of the number of items. What counts determine is the marginal :math:`\rho`, the separation
+    :math:`\Delta` in :math:`B = \rho\rho^\top + \Delta\Delta^\top`, and B itself; use `TopicModel`, `CategoricalHMM` or
+    `BlockModel` for what the causes mean.
+
+    Parameters
+    ----------
+    n_components : int or None
+        The rank K of B; 1 is independence, None takes what a cross-fitted test of every rank supports.
+    method : {"auto", "paper", "svd", "scaled-svd"}
+        ``"auto"``: one regularised marginal-scaled SVD, then empirical Bayes (rank 2) or EM on pair counts (any other).
+        ``"paper"``: Phases I and II of Huang, Kakade, Kong & Valiant 2018, rank 2 alone. ``"svd"`` and
+        ``"scaled-svd"``: the truncated SVDs of their Appendix E.
+    symmetric : bool or "auto"
+        Whether B is symmetric: rows and columns name the same items, and order does not matter. ``"auto"`` asks the
+        counts.
+    epsilon, bin_width, tau, split, rounds :
+        The paper's constants ε₀, width of bins, τ; whether batches are split; rounds of Phase II. For ``"paper"`` only.
+    smoothing : float or "auto"
+        Pseudo-counts an item, spread over the causes, for K above 2; ``"auto"`` chooses them by counts left out.
+    columns : dict, optional
+        Names of the columns of a frame of pairs, ``{"row": …, "column": …, "count": …}``.
+    max_iter, tol : int, float
+        EM stops when a pass gains less than `tol` nats per pair, or after `max_iter` passes.
+    random_state : int or None
+        The one seed; None is 0.
+    n_jobs : int or None
+        Threads; results never depend on them.
+
+    Attributes
+    ----------
+    marginal_, column_marginal_ : (items,) row and column sums of B
+    separation_, column_separation_ : (items,) Δ at rank 2, else (items, K − 1)
+    signs_ : (K − 1,) B = ρρᵀ + Σ sign Δ Δᵀ; −1 where items avoid their like
+    components_, column_components_ : (K − 1, items) embeddings Δ/ρ: B_ij = ρ_i ρ_j (1 + Σ_s sign_s x_si y_sj)
+    singular_values_ : (K − 1,) of the scaled, centred counts
+    items_, column_items_ : names of rows and columns
+    symmetric_ : whether B was taken as symmetric
+    dictionary_, mixing_ : D (items, K) and W (K, K), for K > 2 by ``"auto"``
+    item_table_ : frame (item, count, marginal, separation)
+    report_ : `tacit.diagnose.report.FitReport`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit import PairMatrix
+    >>> from tacit.simulate import pairs
+    >>> world = pairs(200, 4000, "zipf", random_state=0)
+    >>> model = PairMatrix().fit(world.counts)
+    >>> B = model.reconstruct()
+    >>> bool(np.abs(B.toarray() - world.rows(np.arange(200))).sum() < 0.25)
+    True
+    >>> PairMatrix(None).fit(world.counts).n_components_
+    2
+    """
+
+    _model_name = "PairMatrix"
+    _for_report = ("_counts", "_clock", "_phases", "_test")
+
+    def __init__(
+        self,
+        n_components: int | None = 2,
+        *,
+        method: Method = "auto",
+        symmetric: bool | Literal["auto"] = "auto",
+        epsilon: float = EPSILON,
+        bin_width: float = BIN_WIDTH,
+        tau: float = TAU,
+        split: bool = False,
+        rounds: int = 1,
+        smoothing: float | Literal["auto"] = "auto",
+        columns: dict[str, str] | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-5,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.symmetric = symmetric
+        self.epsilon = epsilon
+        self.bin_width = bin_width
+        self.tau = tau
+        self.split = split
+        self.rounds = rounds
+        self.smoothing = smoothing
+        self.columns = columns
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn B from counts: a sparse or dense matrix, a frame of pairs, ``(i, j)`` columns; `y` is not used."""
+        self._check()
+        clock = StageClock()
+        for name in ("report_", "item_table_", "dictionary_", "mixing_"):
+            self.__dict__.pop(name, None)
+        with clock.stage("read"):
+            square = True if self.symmetric is True else None if self.symmetric == "auto" else False
+            counts = read_counts(X, columns=self.columns, square=square, what="the counts")
+            self._backend = backend_of(X)
+        with one_blas_thread():
+            with clock.stage("symmetry"):
+                self.symmetric_, self._symmetry = self._settle_symmetry(counts)
+            self._notes: list[str] = []
+            self._test: StructureTest | None = None
+            number = self.n_components
+            if number is None:
+                with clock.stage("choose"):
+                    number = self._choose(counts)
+            self._check_number(number, counts)
+            factored = self._factor(counts, number, clock)
+            self._keep(counts, factored)
+        self._clock = clock
+        self._warn_limit(self.max_iter)
+        return self
+
+    def _check(self) -> None:
+        self._check_settings()
+        if self.method not in get_args(Method):
+            raise DataError(f"method={self.method!r}; give one of {', '.join(map(repr, get_args(Method)))}")
+        if self.symmetric not in (True, False, "auto"):
+            raise DataError(f"symmetric={self.symmetric!r}; give True, False or 'auto'")
+        if not (0 < self.epsilon < 1 and self.bin_width > 1 and self.tau >= 0 and self.rounds >= 0):
+            raise DataError(
+                f"epsilon={self.epsilon}, bin_width={self.bin_width}, tau={self.tau}, rounds={self.rounds}; give "
+                "0 < epsilon < 1, bin_width > 1, tau and rounds at least 0"
+            )
+        if self.smoothing != "auto" and not (isinstance(self.smoothing, float | int) and self.smoothing >= 0):
+            raise DataError(f"smoothing={self.smoothing!r}; give pseudo-counts of at least 0, or 'auto'")
+
+    def _settle_symmetry(self, counts: Counts) -> tuple[bool, Symmetry | None]:
+        """What the caller said, or what the counts say; the look is kept for the report."""
+        if not counts.same_items:
+            if self.symmetric is True:
+                raise DataError(
+                    f"symmetric=True, and the counts have {counts.shape[0]} row and {counts.shape[1]} column items "
+                    "that are not the same; give a square matrix, or symmetric=False"
+                )
+            return False, None
+        if self.symmetric != "auto":  # said, not asked: the report looks
+            return bool(self.symmetric), None
+        look = examine_symmetry(counts)
+        return look.holds, look
+
+    def _choose(self, counts: Counts) -> int:
+        self._test = structure_test(counts, symmetric=self.symmetric_, seed=self._seed())
+        if self.method == "paper":
+            return 2
+        tried = ", ".join(f"{p:.2g}" for p in self._test.p_values)
+        self._notes.append(
+            f"{self._test.chosen} components: p-values of rank 1, 2, … are {tried} (level {self._test.level})"
+        )
+        if self._test.chosen == MOST_COMPONENTS:
+            self._notes.append(f"no more than {MOST_COMPONENTS} components were looked for")
+        return self._test.chosen
+
+    def _check_number(self, number: int, counts: Counts) -> None:
+        if not 1 <= number <= min(counts.shape):
+            raise NotIdentifiableError(
+                f"n_components={number} of counts of {counts.shape[0]} × {counts.shape[1]} items; give a whole number "
+                f"from 1 to {min(counts.shape)}"
+            )
+        if self.method == "paper" and number != 2:
+            raise DataError(f"n_components={number} and method='paper', which is for rank 2; use method='auto'")
+
+    def _factor(self, counts: Counts, number: int, clock: StageClock) -> Factored:
+        """Start, refine: the factored matrix by the method asked for."""
+        self.n_iter_, self.converged_ = 0, True
+        self._path: list[float] | None = None
+        self.singular_values_ = np.zeros(number - 1)
+        self._smoothing: float | None = None
+        if number == 1:
+            rows, columns = counts.row_sums / counts.total, counts.column_sums / counts.total
+            if self.symmetric_:
+                rows = columns = (rows + columns) / 2
+            return independent(rows, columns)
+        if self.method == "paper":
+            return self._by_paper(counts, clock)
+        regularise = {"auto": 1.0, "svd": np.inf, "scaled-svd": 0.0}[self.method]
+        with clock.stage("svd"):
+            decomposed = scaled_svd(
+                counts.matrix, number - 1, regularise=regularise, symmetric=self.symmetric_, centred=True
+            )
+        self.singular_values_ = np.abs(decomposed.values)
+        if self.method == "auto" and number == 2:
+            return self._by_shrinkage(counts, decomposed, clock)
+        if number == 2:
+            return cut_lifts(decomposed)
+        with clock.stage("vertices"):
+            start = pair_model(decomposed)
+        if self.method != "auto":
+            return decompose(start)
+        return self._by_likelihood(counts, start, clock)
+
+    def _by_paper(self, counts: Counts, clock: StageClock) -> Factored:
+        with clock.stage("phases"):
+            self._phases = pair_phases(
+                counts, symmetric=self.symmetric_, epsilon=self.epsilon, bin_width=self.bin_width, tau=self.tau,
+                split=self.split, rounds=self.rounds, seed=self._seed(),
+            )  # fmt: skip
+        if self.rounds and not self._phases.anchored:
+            self._notes.append("Phase II was not used: its anchor matrix is singular within the noise")
+        return cut_lifts(self._phases)
+
+    def _by_shrinkage(self, counts: Counts, decomposed: ScaledSVD, clock: StageClock) -> Factored:
+        with clock.stage("empirical bayes"):
+            shrunk = shrink_pairs(
+                counts, decomposed, max_iter=self.max_iter, tol=self.tol, threads=resolve_jobs(self.n_jobs)
+            )
+        self._tell(shrunk.refined)
+        return rank_two((shrunk.marginal, shrunk.column_marginal), (shrunk.lift, shrunk.column_lift), shrunk.sign)
+
+    def _by_likelihood(self, counts: Counts, start: PairModel, clock: StageClock) -> Factored:
+        with clock.stage("em"):
+            fitted, refined, self._smoothing = fit_pair_model(
+                counts, start, symmetric=self.symmetric_, smoothing=self.smoothing, max_iter=self.max_iter,
+                tol=self.tol, threads=resolve_jobs(self.n_jobs), seed=self._seed(), callback=self._progress("EM"),
+            )  # fmt: skip
+        self._tell(refined)
+        model = _heaviest_first(fitted)
+        self.dictionary_, self.mixing_ = model.left, model.mixing
+        return decompose(model)
+
+    def _tell(self, refined: Refined[Any, Any]) -> None:
+        self.n_iter_, self.converged_, self._path = refined.n_iter, refined.converged, refined.path
+        self.objective_ = refined.objective
+
+    def _keep(self, counts: Counts, factored: Factored) -> None:
+        self._counts, self._factored = counts, factored
+        self.n_components_ = factored.separation.shape[1] + 1
+        self.items_, self.column_items_ = counts.row_names, counts.column_names
+        self.n_features_in_ = counts.shape[1]
+        self.item_counts_ = counts.row_sums
+        left, right = np.ascontiguousarray(factored.left), np.ascontiguousarray(factored.right)
+        threads = resolve_jobs(self.n_jobs)
+        _, value = pair_ratios(counts.rows, left, right, floor=LEAST_PROBABILITY, threads=threads)
+        self.log_likelihood_ = float(value.sum()) / (2 if counts.symmetric else 1)
+        if self._path is None:
+            self.objective_, self._path = self.log_likelihood_, [self.log_likelihood_]
+        self.objective_path_ = np.array(self._path)
+        del self._path
+        self._publish(factored)
+        self.selection_ = None
+        if self._test is not None:
+            self.selection_ = {"chosen": self._test.chosen, "p_values": self._test.p_values}
+
+    def _publish(self, factored: Factored) -> None:
+        """The public arrays that follow from the factors."""
+        flat = factored.separation.shape[1] == 1
+        self.marginal_, self.column_marginal_ = factored.marginal, factored.column_marginal
+        self.separation_ = factored.separation[:, 0] if flat else factored.separation
+        self.column_separation_ = factored.column_separation[:, 0] if flat else factored.column_separation
+        self.signs_ = factored.signs
+        self.components_ = _embedding(factored.separation, factored.marginal)
+        self.column_components_ = _embedding(factored.column_separation, factored.column_marginal)
+
+    # ------------------------------------------------------------ results
+
+    def reconstruct(self) -> ProbabilityMatrix:
+        """B̂ as probabilities on demand: nonnegative, sums to one, never made whole unless asked."""
+        check_is_fitted(self)
+        return ProbabilityMatrix(self._factored, self.items_, self.column_items_)
+
+    @cached_property
+    def item_table_(self) -> Any:
+        """One row per row item: item, count, marginal, separation (or separation_1, … when K > 2)."""
+        check_is_fitted(self)
+        parts = self._factored.separation.T
+        names = ["separation"] if len(parts) == 1 else [f"separation_{s + 1}" for s in range(len(parts))]
+        columns = {"item": self.items_, "count": self.item_counts_, "marginal": self.marginal_}
+        return build_frame(columns | dict(zip(names, parts, strict=True)), self._backend)
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons and numbers; made when asked for."""
+        check_is_fitted(self)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            evidence = PairEvidence(
+                self._counts, self._factored, symmetric=self.symmetric_,
+                symmetry=self._symmetry or (examine_symmetry(self._counts) if self.symmetric_ else None),
+                converged=self.converged_, test=self._test, epsilon=self.epsilon, bin_width=self.bin_width,
+                tau=self.tau, seed=self._seed(),
+            )  # fmt: skip
+            examination = examine_pairs(evidence)
+        return make_report(examination, self._notes, self._clock)
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return pair_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_pairs(self, arrays, metadata)
+
+    marginal_: Floats
+    column_marginal_: Floats
+    separation_: Floats
+    column_separation_: Floats
+    components_: Floats
+    column_components_: Floats
+    signs_: Floats
+    singular_values_: Floats
+    dictionary_: Floats
+    mixing_: Floats
+    items_: NDArray[Any]
+    column_items_: NDArray[Any]
+    item_counts_: Floats
+    symmetric_: bool
+    n_components_: int
+    log_likelihood_: float
+    objective_: float
+    selection_: dict[str, Any] | None
+
+
+def _embedding(separation: Floats, marginal: Floats) -> Floats:
+    """Δ/ρ, (K − 1, items); an item of probability zero lies at the origin."""
+    safe = np.where(marginal > 0, marginal, 1.0)
+    return np.ascontiguousarray(np.where(marginal > 0, separation.T / safe, 0.0))
+
+
+def _heaviest_first(model: PairModel) -> PairModel:
+    """Causes by their weight among rows; columns likewise when they are not the same causes."""
+    rows = np.argsort(-model.mixing.sum(axis=1), kind="stable")
+    columns = rows if model.symmetric else np.argsort(-model.mixing.sum(axis=0), kind="stable")
+    left = np.ascontiguousarray(model.left[:, rows])
+    right = left if model.symmetric else np.ascontiguousarray(model.right[:, columns])
+    return PairModel(left, right, np.ascontiguousarray(model.mixing[np.ix_(rows, columns)]))

@@ -1,0 +1,96 @@
+"""Do ordered pairs look as if their order did not matter?
+
+Under B = Bᵀ each of the n = n_ij + n_ji counts of a pair falls to either order like a fair coin. Two sums of squares
+say whether they did: pair by pair (Bowker 1948), which needs pairs seen twice, and item by item (row sum against column
+sum, Stuart 1955), which sees what single counts add up to. Each term has mean 1 and variance 2 − 2/n exactly. Of very
+many pairs those of some items are looked at, chosen by a hash of their sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tacit.data.counts import Counts
+from tacit.data.sampling import numbered_apart
+
+LOPSIDED = 4.0
+"""Standard deviations beyond which the order matters: one symmetric matrix in thirty thousand goes there."""
+ENOUGH = 500_000
+"""Stored pairs that are looked at, about."""
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """Standardised sums over pairs and over items."""
+
+    by_pair: float
+    by_item: float
+
+    @property
+    def holds(self) -> bool:
+        return max(self.by_pair, self.by_item) < LOPSIDED
+
+
+def examine_symmetry(counts: Counts) -> Symmetry:
+    """Of counts whose rows and columns name the same items."""
+    if counts.symmetric:
+        return Symmetry(0.0, 0.0)
+    matrix: Any = counts.matrix
+    totals = counts.row_sums + counts.column_sums - 2 * matrix.diagonal()
+    by_item = _standardised(counts.row_sums - counts.column_sums, totals)
+    chosen = _some_items(counts)
+    there = sp.csr_array(matrix[chosen]).astype(np.float64)
+    back = sp.csr_array(matrix[:, chosen].T).astype(np.float64)
+    mine, theirs = there.tocoo(), back.tocoo()
+    # both orders seen: a · b and the smaller of the two give both counts
+    product, least = there.multiply(back).tocoo(), there.minimum(back).tocoo()
+    both = [least.data, product.data / least.data]
+    known = np.zeros(matrix.shape[0], bool)
+    known[chosen] = True
+    difference, total = [], []
+    for part in (mine, theirs):  # as if the other order had not been seen
+        once = _each_pair_once(part, chosen, known)
+        difference.append(part.data[once])
+        total.append(part.data[once])
+    once = _each_pair_once(least, chosen, known)
+    low, high = both[0][once], both[1][once]
+    square, variance = (
+        sum(values) for values in zip(*(_terms(d, t) for d, t in zip(difference, total, strict=True)), strict=True)
+    )
+    for part in (low, high):  # those pairs were taken apart above: put together
+        less = _terms(part, part)
+        square, variance = square - less[0], variance - less[1]
+    more = _terms(high - low, high + low)
+    square, variance = square + more[0], variance + more[1]
+    return Symmetry(float(square / np.sqrt(variance)) if variance > 0.5 else 0.0, by_item)
+
+
+def _some_items(counts: Counts) -> Any:
+    size, stored = counts.shape[0], counts.matrix.nnz
+    if 2 * stored <= ENOUGH:
+        return np.arange(size)
+    hashes = numbered_apart((counts.row_sums + counts.column_sums).view(np.uint64), 0)
+    keep = max(int(size * ENOUGH / (2 * stored)), 1)
+    return np.sort(np.argsort(hashes, kind="stable")[:keep])
+
+
+def _each_pair_once(part: Any, chosen: Any, known: Any) -> Any:
+    """Not the diagonal, and of two chosen items only the pair whose first comes first."""
+    rows = chosen[part.row]
+    return (rows != part.col) & (~known[part.col] | (rows < part.col))
+
+
+def _terms(difference: Any, total: Any) -> tuple[float, float]:
+    """Σ (d²/n − 1) and Σ (2 − 2/n) over n > 1; a total of one always gives one and says nothing."""
+    at = total > 1
+    d, n = difference[at], total[at]
+    return float((d**2 / n - 1).sum()), float((2 - 2 / n).sum())
+
+
+def _standardised(difference: Any, total: Any) -> float:
+    square, variance = _terms(difference, total)
+    return square / float(np.sqrt(variance)) if variance > 0 else 0.0

@@ -1,0 +1,208 @@
+"""What `PairMatrix` promises whatever the data: a probability matrix, names, permutations, rules for odd input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from tacit import PairMatrix, load
+from tacit.data.counts import read_counts
+from tacit.diagnose.pair_structure import detectable_value, structure_power, structure_test
+from tacit.errors import DataError, ModelFileError, NotIdentifiableError
+from tacit.moments.pair_symmetry import examine_symmetry
+from tacit.simulate import pairs
+from tacit.testing import check_model
+
+METHODS = ("auto", "paper", "svd", "scaled-svd")
+
+
+def fits():
+    for asymmetric in (False, True):
+        world = pairs(90, 2500, "zipf", asymmetric=asymmetric, random_state=1)
+        for method in METHODS:
+            yield world, PairMatrix(method=method, symmetric=not asymmetric).fit(world.counts)
+        topics = pairs(90, 3000, "topics", n_components=4, asymmetric=asymmetric, random_state=2)
+        for method in ("auto", "svd", "scaled-svd"):
+            yield topics, PairMatrix(4, method=method, symmetric=not asymmetric).fit(topics.counts)
+
+
+def test_every_answer_is_a_probability_matrix_and_its_decomposition():
+    for world, model in fits():
+        B = model.reconstruct()
+        dense = B.toarray()
+        assert (dense >= 0).all()
+        np.testing.assert_allclose(dense.sum(), 1.0, atol=1e-9)
+        np.testing.assert_allclose(dense.sum(axis=1), model.marginal_, atol=1e-9)
+        np.testing.assert_allclose(dense.sum(axis=0), model.column_marginal_, atol=1e-9)
+        left, right = (part.reshape(90, -1) for part in (model.separation_, model.column_separation_))
+        again = np.outer(model.marginal_, model.column_marginal_) + (left * model.signs_) @ right.T
+        np.testing.assert_allclose(dense, np.maximum(again, 0), atol=1e-12)
+        x, y = model.components_, model.column_components_
+        lift = 1 + (x.T * model.signs_) @ y
+        np.testing.assert_allclose(
+            dense, np.maximum(np.outer(model.marginal_, model.column_marginal_) * lift, 0), atol=1e-12
+        )
+        assert model.separation_.shape == ((90,) if model.n_components_ == 2 else (90, model.n_components_ - 1))
+        if model.symmetric_:
+            np.testing.assert_allclose(dense, dense.T, atol=1e-15)
+        counts = world.counts.toarray()
+        assert model.log_likelihood_ == pytest.approx((counts * np.log(np.maximum(dense, 1e-300))).sum(), rel=1e-6)
+
+
+def test_the_matrix_answers_by_name_and_only_as_much_as_asked():
+    counts = pairs(40, 1500, random_state=0).counts.tocoo()
+    words = np.array([f"w{n:02d}" for n in range(40)], object)
+    frame = pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "n": counts.data})
+    model = PairMatrix().fit(frame)
+    B, dense = model.reconstruct(), model.reconstruct().toarray()
+    np.testing.assert_allclose(np.asarray(B), dense)
+    np.testing.assert_allclose(np.asarray(B, np.float32), dense, rtol=1e-6)
+    assert B.probability("w03", "w07") == pytest.approx(dense[3, 7])
+    np.testing.assert_allclose(B.probability(["w03", "w01"], ["w07", "w01"]), [dense[3, 7], dense[1, 1]])
+    np.testing.assert_allclose(B.rows(["w05"]), dense[[5]])
+    np.testing.assert_allclose(B.conditional(["w05", "w06"]).sum(axis=1), 1.0)
+    np.testing.assert_allclose(B.lift(["w05"], ["w06"]), dense[5, 6] / model.marginal_[5] / model.marginal_[6])
+    assert "rank 2" in repr(B)
+    assert B.block([], []).shape == (0, 0)
+    with pytest.raises(DataError, match="there is no item 'w99' among the 40 items"):
+        B.rows(["w99"])
+    table = model.item_table_
+    assert isinstance(table, pd.DataFrame)
+    assert list(table.columns) == ["item", "count", "marginal", "separation"]
+    assert table["item"].tolist() == words.tolist()
+    assert isinstance(PairMatrix().fit(pl.from_pandas(frame)).item_table_, pl.DataFrame)
+    four = PairMatrix(4).fit(frame).item_table_
+    assert list(four.columns)[3:] == ["separation_1", "separation_2", "separation_3"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_a_permutation_of_items_permutes_the_answer(method, asymmetric):
+    world = pairs(250, 8000, "example1", asymmetric=asymmetric, random_state=3)
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(250)
+    cols = rng.permutation(250) if asymmetric else rows
+    split = method == "paper"
+    one = PairMatrix(method=method, symmetric=not asymmetric, split=split).fit(world.counts)
+    two = PairMatrix(method=method, symmetric=not asymmetric, split=split).fit(world.counts[rows][:, cols])
+    np.testing.assert_allclose(one.reconstruct().toarray()[np.ix_(rows, cols)], two.reconstruct().toarray(), atol=1e-10)
+    np.testing.assert_allclose(np.abs(one.separation_[rows]), np.abs(two.separation_), atol=1e-8)
+
+
+def test_a_permutation_permutes_the_number_and_more_components():
+    world = pairs(200, 6000, "topics", n_components=3, random_state=4)
+    order = np.random.default_rng(1).permutation(200)
+    one, two = (PairMatrix(None).fit(C) for C in (world.counts, world.counts[order][:, order]))
+    assert one.n_components_ == two.n_components_ == 3
+    assert one.selection_["p_values"] == pytest.approx(two.selection_["p_values"], abs=1e-6)
+    np.testing.assert_allclose(
+        one.reconstruct().toarray()[np.ix_(order, order)], two.reconstruct().toarray(), atol=1e-8
+    )
+
+
+def test_both_ways_is_the_same_as_symmetric():
+    """An adjacency matrix tells every pair twice: the answer is that of telling it once."""
+    counts = read_counts(pairs(100, 3000, random_state=5).counts)
+    once = PairMatrix(symmetric=True).fit(counts.matrix)
+    twice = PairMatrix().fit(counts.symmetrised().matrix)
+    assert twice.symmetric_
+    # not to the last digit: a pair seen in both orders is one cell here and two there
+    assert np.abs(once.reconstruct().toarray() - twice.reconstruct().toarray()).sum() < 0.01
+    assert twice.report_.quantities["n_pairs"] == counts.n_pairs
+
+
+def test_order_that_matters_is_seen():
+    symmetric = read_counts(pairs(300, 9000, "zipf", random_state=6).counts)
+    assert examine_symmetry(symmetric).holds
+    assert PairMatrix().fit(symmetric).symmetric_
+    lopsided = read_counts(pairs(300, 9000, "zipf", asymmetric=True, random_state=6).counts)
+    assert not examine_symmetry(lopsided).holds
+    assert not PairMatrix().fit(lopsided).symmetric_
+    forced = PairMatrix(symmetric=True).fit(lopsided)
+    assert any("order of pairs matters" in reason for reason in forced.report_.reasons)
+    C = sp.csr_array(np.triu(np.random.default_rng(0).poisson(3.0, (60, 60)), 1))
+    assert not examine_symmetry(read_counts(C)).holds
+
+
+def test_items_without_counts_keep_a_place():
+    C = np.zeros((50, 50), int)
+    C[:40, :40] = pairs(40, 2000, random_state=0).counts.toarray()
+    for method in METHODS:
+        model = PairMatrix(method=method).fit(C)
+        assert np.isfinite(model.components_).all()
+        assert len(model.marginal_) == 50
+    assert (PairMatrix(method="scaled-svd").fit(C).components_[:, 40:] == 0).all()
+    assert (PairMatrix().fit(C).marginal_[40:] < 0.2 / 50).all()
+
+
+def test_rank_one_and_weights_and_rectangles():
+    C = np.random.default_rng(0).poisson(2.0, (30, 20))
+    one = PairMatrix(1).fit(C)
+    np.testing.assert_allclose(one.reconstruct().toarray(), np.outer(C.sum(axis=1), C.sum(axis=0)) / C.sum() ** 2)
+    assert one.components_.shape == (0, 30)
+    assert one.column_components_.shape == (0, 20)
+    assert PairMatrix(None).fit(C).n_components_ == 1
+    weighted = PairMatrix().fit(C * 0.5)
+    assert any("not whole" in reason for reason in weighted.report_.reasons)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"method": "magic"}, DataError, "method='magic'; give one of 'auto', 'paper', 'svd', 'scaled-svd'"),
+        ({"symmetric": "maybe"}, DataError, "give True, False or 'auto'"),
+        ({"epsilon": 2.0}, DataError, "give 0 < epsilon < 1"),
+        ({"smoothing": -1}, DataError, "give pseudo-counts of at least 0, or 'auto'"),
+        ({"n_components": 31}, NotIdentifiableError, "give a whole number from 1 to 30"),
+        ({"n_components": 0}, NotIdentifiableError, "give a whole number from 1 to 30"),
+        ({"n_components": 3, "method": "paper"}, DataError, "which is for rank 2; use method='auto'"),
+        ({"engine": "dask"}, DataError, "this version runs 'memory'"),
+    ],
+)
+def test_bad_arguments_get_one_sentence(options, error, words):
+    with pytest.raises(error, match=words):
+        PairMatrix(**options).fit(pairs(30, 500, random_state=0).counts)
+
+
+def test_a_rectangle_is_not_symmetric():
+    with pytest.raises(DataError, match="symmetric=True, and the counts have 30 row and 20 column items"):
+        PairMatrix(symmetric=True).fit(np.ones((30, 20), int))
+
+
+def test_contract_for_more_components_and_other_methods():
+    frame = pairs(50, 1500, "topics", n_components=3, random_state=0).counts
+    check_model(PairMatrix(3), frame)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    model = PairMatrix(3).fit(pairs(30, 900, "topics", n_components=3, asymmetric=True, random_state=1).counts)
+    path = tmp_path / "m.tacit"
+    model.save(path)
+    again = load(path)
+    assert np.array_equal(again.reconstruct().toarray(), model.reconstruct().toarray())
+    assert np.array_equal(again.dictionary_, model.dictionary_)
+    arrays, metadata = model._state()
+    for name, change in (("marginal", lambda a: a * 2), ("separation", lambda a: a[:-1]), ("signs", lambda a: a * 3)):
+        broken = dict(arrays) | {name: change(arrays[name])}
+        with pytest.raises(ValueError, match=r"sum to one|asks? for|signs are not signs"):
+            PairMatrix()._restore(broken, metadata)
+    with pytest.raises(ValueError, match="holds a name twice"):
+        PairMatrix()._restore(arrays, metadata | {"items": [0] * 30})
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 1
+    path.write_bytes(bytes(raw))
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
+def test_power_is_stated_and_grows():
+    powers = [structure_power(500 * d, (500, 500), 0.64, symmetric=True) for d in (1, 3, 10)]
+    assert powers == sorted(powers)
+    assert powers[0] == pytest.approx(0.05)
+    assert powers[-1] > 0.999
+    assert detectable_value(1000, (500, 500), symmetric=True) == pytest.approx(0.5)
+    tiny = structure_test(read_counts([[1, 0], [0, 1]]), symmetric=True)
+    assert tiny.chosen == 1

@@ -1,0 +1,119 @@
+"""Verdicts on pair counts, the level and power of the test for structure, the number of components.
+
+A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from tests.statistics.pair_worlds import HOPELESS, SOUND, hopeless, sound
+
+from tacit import PairMatrix
+from tacit.data.counts import read_counts
+from tacit.diagnose.pair_structure import structure_test
+from tacit.simulate import draw_pairs, pairs
+
+COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
+
+
+def report(counts, number):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return PairMatrix(number).fit(counts).report_
+
+
+@pytest.mark.slow
+def test_counts_without_an_answer_are_doubted():
+    count, wrong = COUNT or 2 * len(HOPELESS), []
+    for seed in range(count):
+        if report(*hopeless(seed)).verdict == "trusted":
+            wrong.append((seed, HOPELESS[seed % len(HOPELESS)]))
+    assert len(wrong) <= 0.01 * count, wrong
+
+
+@pytest.mark.slow
+def test_sound_counts_are_trusted():
+    count, wrong = COUNT or 2 * len(SOUND), []
+    for seed in range(count):
+        found = report(*sound(seed))
+        if found.verdict != "trusted":
+            wrong.append((seed, SOUND[seed % len(SOUND)], found.reasons))
+    assert len(wrong) <= 0.01 * count, wrong
+
+
+@pytest.mark.parametrize(
+    ("seed", "words"),
+    [
+        (0, "No structure is seen"),
+        (1, "No structure is seen"),
+        (3, "and 4 were fitted|and 5 were fitted|and 6 were fitted|and 3 were fitted|and 7 were fitted"),
+        (4, "pairs an item: expect about half"),
+    ],
+)
+def test_the_case_is_named(seed, words):
+    import re
+
+    assert any(re.search(words, reason) for reason in report(*hopeless(seed)).reasons)
+
+
+def test_the_report_holds_the_papers_quantities():
+    found = report(pairs(300, 6000, "zipf", random_state=0).counts, 2)
+    q = found.quantities
+    assert q["pairs_per_item"] == pytest.approx(20, rel=0.1)
+    assert 0.3 < q["separation_l1"] < 1
+    assert q["anchor_condition"] < 5
+    assert sum(row["mass"] for row in q["bins"]) == pytest.approx(1)
+    assert sum(row["items"] for row in q["bins"]) == 300
+    assert all(row["spillover_bound"] is None or row["spillover_bound"] >= 0 for row in q["bins"])
+    assert any(row["good"] for row in q["bins"])
+    assert q["structure_p_value"] < 1e-6
+    assert q["power"] > 0.99
+
+
+def test_the_level_of_the_structure_test():
+    statistics = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        law = rng.dirichlet(np.full(150, 0.5))[:, None]
+        counts = draw_pairs(law, law, np.ones((1, 1)), 1500, rng)
+        statistics.append(structure_test(read_counts(counts), symmetric=seed % 2 == 0, most=2, seed=seed).statistics[0])
+    assert abs(np.mean(statistics)) < 0.6
+    assert 0.6 < np.std(statistics) < 1.4
+    assert np.mean(np.array(statistics) > 1.645) <= 0.15
+
+
+def test_the_number_of_components_is_found():
+    right = 0
+    for number in range(1, 11):
+        world = pairs(400, 8000, "topics", n_components=number, random_state=number)
+        right += structure_test(read_counts(world.counts), symmetric=True).chosen == number
+    assert right >= 9
+
+
+def test_the_error_falls_like_the_root_of_the_counts_and_does_not_grow_with_items():
+    errors = {}
+    for size, ratio in ((200, 20), (800, 20), (200, 320)):
+        world = pairs(size, ratio * size, "zipf", random_state=1)
+        truth = world.rows(np.arange(size))
+        for method in ("auto", "scaled-svd"):
+            found = PairMatrix(method=method).fit(world.counts).reconstruct().toarray()
+            errors[size, ratio, method] = np.abs(found - truth).sum()
+    for method in ("auto", "scaled-svd"):
+        assert errors[800, 20, method] < 1.1 * errors[200, 20, method]
+        assert errors[200, 320, method] < 0.4 * errors[200, 20, method]
+    assert errors[800, 20, "auto"] < errors[800, 20, "scaled-svd"]
+
+
+def test_empirical_bayes_is_never_worse_than_the_scaled_svd():
+    for model in ("example1", "example2", "zipf", "graded"):
+        world = pairs(600, 6000, model, separation=1.0 if model == "graded" else 0.8, random_state=2)
+        truth = world.rows(np.arange(600))
+        errors = [
+            np.abs(PairMatrix(method=method).fit(world.counts).reconstruct().toarray() - truth).sum()
+            for method in ("auto", "svd", "scaled-svd", "paper")
+        ]
+        assert errors[0] == min(errors), (model, errors)
