@@ -25,14 +25,10 @@ def forward_backward(codes, offsets, start, A, B):
             continue
         alpha = [[start[k] * emission(B, k, x[0]) for k in range(K)]]
         for t in range(1, len(x)):
-            alpha.append(
-                [sum(alpha[-1][i] * A[i][k] for i in range(K)) * emission(B, k, x[t]) for k in range(K)]
-            )
+            alpha.append([sum(alpha[-1][i] * A[i][k] for i in range(K)) * emission(B, k, x[t]) for k in range(K)])
         beta = [[1.0] * K]
         for t in range(len(x) - 2, -1, -1):
-            beta.insert(
-                0, [sum(A[k][j] * emission(B, j, x[t + 1]) * beta[0][j] for j in range(K)) for k in range(K)]
-            )
+            beta.insert(0, [sum(A[k][j] * emission(B, j, x[t + 1]) * beta[0][j] for j in range(K)) for k in range(K)])
         whole = sum(alpha[-1])
         told.append(math.log(whole))
         for t in range(len(x)):

@@ -106,8 +106,8 @@ def tell(model: CategoricalHMM, data: Sequences, summary: dict[str, Any], talk: 
     """One screen: the verdict, the states and what they show, where the files are."""
     talk.say(
         f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
-        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate of the model "
-        f"{summary['entropy_rate']:.3f}; {sum(summary['seconds'].values()):.2f} s"
+        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
+        f"of the model {summary['entropy_rate']:.3f}; {sum(summary['seconds'].values()):.2f} s"
     )
     for note in model.report_.notes:
         talk.say(f"note: {note}")

@@ -134,7 +134,7 @@ def _examine_size(examiner: Examiner, N: int, M: int, K: int) -> None:
         examiner.doubt(
             "not identifiable",
             f"There are {N} observations of {M} symbols; with fewer observations than symbols no method can tell "
-            "states from chance (Theorem 1.6), nor know the entropy rate (Corollary 1.7); give more, or merge rare symbols.",
+            "states from chance (Theorem 1.6), nor know the entropy rate (Corollary 1.7); give more, or merge symbols.",
         )
     elif N < FEW * M:
         examiner.doubt(

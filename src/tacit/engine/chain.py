@@ -107,7 +107,9 @@ def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400,
         told.append(
             chain_log_likelihood(
                 Chains(part.reshape(-1), offsets, settled.emissions.shape[1]),
-                settled.start, settled.transitions, settled.emissions,
+                settled.start,
+                settled.transitions,
+                settled.emissions,
             )
         )
     rates = (told[1] - told[0]) / length

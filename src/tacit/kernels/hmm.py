@@ -119,9 +119,7 @@ def _pass(
     return log_likelihood, starts, moves, emits
 
 
-def chain_sums(
-    chains: Chains, start: Floats, transitions: Floats, emissions: Floats, *, threads: int = 1
-) -> ChainSums:
+def chain_sums(chains: Chains, start: Floats, transitions: Floats, emissions: Floats, *, threads: int = 1) -> ChainSums:
     """Expected starts (K,), transitions (K, K) and emissions (K, M), and log-likelihoods (sequences,), in one pass.
 
     Time is linear in observations × K².

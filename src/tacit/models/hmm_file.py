@@ -46,9 +46,7 @@ def restore_hmm(model: CategoricalHMM, arrays: Arrays, metadata: dict[str, Any])
     K = len(arrays["start"])
     if not K:
         raise ValueError("start holds nothing")
-    check_numbers(
-        arrays, {"start": (K,), "transitions": (K, K), "emissions": (K, len(symbols)), "weights": (K,)}
-    )
+    check_numbers(arrays, {"start": (K,), "transitions": (K, K), "emissions": (K, len(symbols)), "weights": (K,)})
     for name in ("start", "transitions", "emissions", "weights"):
         if (np.abs(arrays[name].sum(axis=-1) - 1) > ROUNDING).any():
             raise ValueError(f"{name} holds probabilities that do not sum to one")

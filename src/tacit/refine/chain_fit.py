@@ -122,9 +122,7 @@ def random_chain(n_states: int, frequencies: Floats, rng: np.random.Generator) -
     """A model drawn at random: emissions around the symbols' frequencies."""
     emissions = frequencies * rng.exponential(size=(n_states, len(frequencies)))
     even = np.ones(n_states)
-    return Chain(
-        rng.dirichlet(even), rng.dirichlet(even, n_states), emissions / emissions.sum(axis=1, keepdims=True)
-    )
+    return Chain(rng.dirichlet(even), rng.dirichlet(even, n_states), emissions / emissions.sum(axis=1, keepdims=True))
 
 
 def one_state(data: Sequences) -> Chain:
@@ -176,9 +174,7 @@ def well_known(data: Sequences) -> bool:
     return data.n_observed >= WELL_KNOWN * data.n_symbols
 
 
-def random_starts(
-    n_states: int, frequencies: Floats, number: int, rng: np.random.Generator
-) -> list[tuple[str, Chain]]:
+def random_starts(n_states: int, frequencies: Floats, number: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
     """Named random models."""
     return [(f"random {i + 1}", random_chain(n_states, frequencies, rng)) for i in range(number)]
 

@@ -62,9 +62,7 @@ class ChainSteps:
         return replace(self, prior=replace(self.prior, emissions=strength))
 
     def expect(self, params: Chain) -> ChainSums:
-        return chain_sums(
-            self.data.chains, params.start, params.transitions, params.emissions, threads=self.threads
-        )
+        return chain_sums(self.data.chains, params.start, params.transitions, params.emissions, threads=self.threads)
 
     def objective(self, params: Chain, sums: ChainSums) -> float:
         value = float(sums.log_likelihood.sum())
