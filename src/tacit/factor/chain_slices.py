@@ -5,9 +5,9 @@ Paper     Huang, Kakade, Kong & Valiant 2018, Corollary 1.5 (bigrams for B, a fe
 Needs     transitions and emissions of full rank; a number of bigrams some multiple of the symbols
 Promises  exact moments give back the model; with N bigrams the span is known once N/M is of order one (Theorem 2.1),
           and what trigrams decide has K³ numbers, whatever the number of symbols
-Differs   slices of trigrams are taken over groups of alike symbols instead of single ones, several random mixtures of
-          them are diagonalised, and the one that explains all slices best is kept; memberships are least squares on the
-          simplex, so that noise cannot make a probability negative
+Differs   slices of trigrams are weighted by features of the middle symbol instead of taken symbol by symbol, several
+          random mixtures of them are diagonalised, and the one that explains all slices best is kept; memberships are
+          least squares on the simplex, so that noise cannot make a probability negative
 
 Symbols   paper  here            shape        meaning
           D      emissions.T     (M, K)       P(symbol | state)
@@ -15,7 +15,7 @@ Symbols   paper  here            shape        meaning
           —      before, after   (M, K)       features of the symbol before and after: one, and the leading vectors of B
           —      into, out_of    (M, K−1)     mean features of what comes before and after a symbol
           —      pair            (K, K)       E[before(x₁) after(x₃)ᵀ] = Σ_k π_k ω_k ζ_kᵀ
-          —      slices          (G, K, K)    the same over trigrams whose middle symbol is in group g
+          —      slices          (G, K, K)    the same weighted by feature g of the middle symbol
           ω, ζ   omega, zeta     (K, K)       features before and after, given the state in the middle
 """
 
@@ -35,15 +35,12 @@ from tacit.factor.vertices import find_vertices
 
 Floats = NDArray[np.float64]
 
-GROUPS = 8
-"""Groups of symbols per state whose slices are taken: more than states, few enough that each holds many trigrams."""
-SMALL_ALPHABET = 100
-"""Up to so many symbols each is a group of its own."""
 MIXTURES = 32
 """Random mixtures of slices that are diagonalised."""
 ROUGHLY = 1e-3
 """Relative error of the decomposition: far below what noise does to its vectors."""
-MOST_TRIGRAMS = 500_000
+AT_ONCE = 1 << 15
+MOST_TRIGRAMS = 200_000
 """Trigrams looked at: what they decide has K³ numbers, so a part of a long sequence is enough."""
 
 
@@ -76,9 +73,7 @@ def neighbours_of(data: Sequences, n_states: int, pairs: sp.csr_array | None = N
 
 def chain_by_slices(data: Sequences, around: Neighbours, rng: np.random.Generator) -> Chain | None:
     """The model whose trigrams fit best; None where there are too few trigrams to tell."""
-    K = around.before.shape[1]
-    groups = _groups(around, GROUPS * K)
-    pair, slices = _moments(data, around, groups)
+    pair, slices = _moments(data, around)
     corners = diagonalise(pair, slices, rng)
     if corners is None:
         return None
@@ -97,7 +92,7 @@ def diagonalise(pair: Floats, slices: Floats, rng: np.random.Generator) -> tuple
     """ω and ζ (state, feature), the first feature one, from E[before afterᵀ] and its slices; None where singular."""
     if not np.isfinite(pair).all() or np.linalg.cond(pair) > 1e10:
         return None
-    turned = slices @ np.linalg.inv(pair)  # Ω diag(P(group | state)) Ω⁻¹ for every group
+    turned = slices @ np.linalg.inv(pair)  # Ω diag(E[feature | state]) Ω⁻¹ for every feature of x₂
     mixtures = np.tensordot(rng.standard_normal((MIXTURES, len(slices))), turned, axes=1)
     values, vectors = np.linalg.eig(mixtures)
     whole = np.abs(values.imag).max(axis=1) <= 1e-9 * np.maximum(np.abs(values).max(axis=1), 1e-300)
@@ -109,7 +104,6 @@ def diagonalise(pair: Floats, slices: Floats, rng: np.random.Generator) -> tuple
     inside = np.linalg.inv(omegas)[:, None] @ turned @ omegas[:, None]  # diagonal, if Ω is the right one
     diagonal = np.einsum("rgkk->rgk", inside)
     left_over = np.square(inside).sum(axis=(1, 2, 3)) - np.square(diagonal).sum(axis=(1, 2))
-    left_over += np.square(np.minimum(diagonal, 0.0)).sum(axis=(1, 2))
     best = omegas[int(left_over.argmin())]
     zeta = np.linalg.inv(best) @ pair  # rows π_k (1, ζ_k)
     if np.abs(zeta[:, 0]).min() < 1e-9:
@@ -117,36 +111,19 @@ def diagonalise(pair: Floats, slices: Floats, rng: np.random.Generator) -> tuple
     return best.T, zeta / zeta[:, :1]
 
 
-def _groups(around: Neighbours, number: int) -> NDArray[np.int64]:
-    """A group of alike symbols for every symbol; symbols that never occur are in group 0."""
-    points, mass = np.hstack([around.out_of, around.into]), around.frequencies
-    used = np.flatnonzero(mass > 0)
-    if len(mass) <= max(number, SMALL_ALPHABET):
-        return np.arange(len(mass))
-    groups = np.zeros(len(mass), np.int64)
-    from sklearn.cluster import KMeans  # scikit-learn takes its time to import
-
-    number = min(number, len(np.unique(np.round(points[used], 9), axis=0)))
-    found = KMeans(number, n_init=1, max_iter=10, random_state=0).fit(points[used], sample_weight=mass[used])
-    groups[used] = found.labels_
-    return groups
-
-
-def _moments(data: Sequences, around: Neighbours, groups: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """E[before(x₁) after(x₃)ᵀ] over all trigrams, and its parts by the group of x₂."""
+def _moments(data: Sequences, around: Neighbours) -> tuple[Floats, Floats]:
+    """E[before(x₁) after(x₃)ᵀ] over trigrams, and the same weighted by each feature of x₂."""
     at = data.within(2)
     at = at[(data.codes[at] >= 0) & (data.codes[at + 1] >= 0) & (data.codes[at + 2] >= 0)][:MOST_TRIGRAMS]
-    first, middle, last = (data.codes[at + step] for step in range(3))
-    K, n_groups = around.before.shape[1], int(groups.max()) + 1
-    # one sparse product: rows (group, feature of x₁), columns x₃
-    slices = np.empty((n_groups, K, K))
-    of_group = groups[middle]
-    for k in range(K):
-        weights = around.before[first, k]
-        held = sp.csr_array((weights, (of_group, last)), shape=(n_groups, data.n_symbols))
-        slices[:, k] = held @ around.after
+    weights = np.hstack([around.before, around.after[:, 1:]])
+    slices = np.zeros((weights.shape[1], around.before.shape[1], around.after.shape[1]))
+    for begin in range(0, len(at), AT_ONCE):
+        first, middle, last = (data.codes[at[begin : begin + AT_ONCE] + step] for step in range(3))
+        one, three = around.before[first], around.after[last]
+        for feature, weight in enumerate(weights[middle].T):
+            slices[feature] += (one * weight[:, None]).T @ three
     slices /= max(len(at), 1)
-    return slices.sum(axis=0), slices
+    return slices[0], slices[1:]  # the first feature is one
 
 
 def _in_the_plane(points: Floats, mass: Floats) -> tuple[Floats, Floats]:
