@@ -34,21 +34,22 @@ SHORTEST_PIECE = 20
 LEFT_OUT = 0.2
 """Share of the steps that the race does not see."""
 MOST_RACED = 60_000
-"""Steps that starts race on: enough to tell them apart."""
+"""Steps that starts race on, at least."""
 ROUNDS = (6, 10, 20)
 """Passes after which the better half of the starts stays."""
 RACE_TOL = 1e-5
+WORTH = 0.005
+"""Nats an observation that states must gain over none where observations are few, and sequences left out too."""
 FAR = 0.01
 """Nats an observation by which a choice is so much worse than the best that those beyond it need no look."""
 FEW_RANDOM, MORE_RANDOM = 4, 10
 """Random starts when no number is given: a few at first; if one of them wins, moments are no guide and more are drawn.
-Likewise from the beginning where symbols were seen `WELL_KNOWN` times each: there only luck is wanting, not data. Up to
-`KNOWN` times each, data is wanting, and more starts would not help; below `SCARCE` times the moments' model is the only
-start, and only strong smoothing is tried."""
+Likewise from the beginning where symbols were seen `WELL_KNOWN` times each: there only luck is wanting, not data. Below
+`KNOWN` times each, a random start that climbs higher fits chance, and the moments' models are alone."""
 MORE_ROUNDS = (12, 12, 24)
 SCARCE, KNOWN, WELL_KNOWN = 5, 25, 1000
-SHORT = 8
-"""Passes of a short climb."""
+SHORT, LONG = 8, 60
+"""Passes of a short climb, and of a long one."""
 FIRST_SMOOTHING = 1.0
 STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0, 32768.0)
 """Pseudo-observations a state that are tried; then a few around the best."""
@@ -140,7 +141,7 @@ def spectral_starts(data: Sequences, n_states: int, rng: np.random.Generator) ->
     except NotIdentifiableError:
         return []
     found = [("slices", chain_by_slices(data, around, rng))]
-    if found[0][1] is None or not scarce(data):
+    if found[0][1] is None or not few(data):
         found.append(("vertices", chain_by_vertices(around)))
     return [(name, chain) for name, chain in found if chain is not None and _sound(chain)]
 
@@ -156,7 +157,7 @@ def starts_of(
     if n_states == 1:
         return [("one state", one_state(data))]
     found = [] if init == "random" or data.n_symbols < 2 else spectral_starts(data, n_states, rng)
-    if found and (init == "spectral" or (scarce(data) and n_init is None)):
+    if found and init == "spectral":
         return found[:1]
     frequencies = chain_prior(data, 0.0).frequencies
     many = min(2 * n_states, MORE_RANDOM) if well_known(data) else min(n_states, FEW_RANDOM)
@@ -165,8 +166,18 @@ def starts_of(
 
 
 def scarce(data: Sequences) -> bool:
-    """Whether there are hardly more observations than symbols."""
+    """Whether there are hardly more observations than symbols, so that next to nothing can be known."""
     return data.n_observed < SCARCE * data.n_symbols
+
+
+def few(data: Sequences) -> bool:
+    """Whether there are few observations a symbol."""
+    return data.n_observed < KNOWN * data.n_symbols
+
+
+def most_raced(data: Sequences) -> int:
+    """Steps that starts race on: enough to tell them apart, and not so few that symbols become rare."""
+    return max(MOST_RACED, KNOWN * data.n_symbols)
 
 
 def well_known(data: Sequences) -> bool:
@@ -180,17 +191,14 @@ def random_starts(n_states: int, frequencies: Floats, number: int, rng: np.rando
 
 
 def choose_smoothing(
-    steps: ChainSteps, start: Chain, held: Sequences, strengths: Sequence[float]
+    steps: ChainSteps, start: Chain, held: Sequences, strengths: Sequence[float], passes: int = SHORT
 ) -> tuple[ChainPrior, Refined[Chain, ChainSums], float]:
-    """The prior under which sequences left out are most probable after a short climb, that climb, and how probable.
-
-    The last candidate is the symbols' frequencies in every state: the unigram model, which no choice should lose to.
-    """
+    """The prior under which sequences left out are most probable after a short climb, that climb, and how probable."""
     best: tuple[ChainPrior, Refined[Chain, ChainSums], float] | None = None
     worse = 0
     for strength in strengths:
         prior = replace(steps.prior, emissions=float(strength), moves=MOVES)
-        tried = em(replace(steps, prior=prior), start, max_iter=SHORT, tol=RACE_TOL, accelerate=True)
+        tried = em(replace(steps, prior=prior), start, max_iter=passes, tol=RACE_TOL, accelerate=True)
         found = log_likelihood(tried.params, held, steps.threads)
         if best is None or found > best[2]:
             best, worse = (prior, tried, found), 0
@@ -199,17 +207,18 @@ def choose_smoothing(
         if worse == 2 or best[2] - found > FAR * held.n_observed:
             break
     assert best is not None
-    if best_unigram(steps, held, strengths) > best[2]:
-        prior = replace(steps.prior, shape=steps.prior.frequencies, emissions=NO_STATES, moves=MOVES)
-        tried = em(replace(steps, prior=prior), start, max_iter=1, tol=RACE_TOL)
-        best = (prior, tried, log_likelihood(tried.params, held))
     return best
 
 
-def best_unigram(steps: ChainSteps, held: Sequences, strengths: Sequence[float]) -> float:
+def no_states(prior: ChainPrior) -> ChainPrior:
+    """The symbols' frequencies in every state: the unigram model, which no choice should lose to."""
+    return replace(prior, shape=prior.frequencies, emissions=NO_STATES, moves=MOVES)
+
+
+def best_unigram(learn: Sequences, held: Sequences, prior: ChainPrior) -> float:
     """Log-likelihood of what was left out when symbols are drawn independently, under the best smoothing."""
-    counts, seen = steps.data.counts(), held.counts()
-    smoothed = counts + np.array([*strengths, 1.0])[:, None] * steps.prior.shape
+    counts, seen = learn.counts(), held.counts()
+    smoothed = counts + np.array(STRENGTHS)[:, None] * prior.shape
     shown = np.log(np.maximum(normalised(smoothed, smoothed), TINY))
     return float((shown @ seen).max())
 
@@ -235,34 +244,86 @@ def fit_chain(
 ) -> FittedChain:
     """The best model of `n_states` states that was found."""
     auto = smoothing == "auto"
+    if auto and n_init is None and init != "random" and n_states > 1 and max_iter > 0 and few(data):
+        by_moments = _near_moments(data, n_states, init, max_iter, tol, seed, threads, callback)
+        if by_moments is not None:
+            return by_moments
     prior = chain_prior(data, FIRST_SMOOTHING if auto else float(smoothing))
     starts = starts_of(data, n_states, init, n_init, np.random.default_rng([seed, n_states]))
     (name, chain), held_out = starts[0], None
     scores: dict[str, float] = {}
     if max_iter > 0 and n_states > 1:
         split = cut(data, seed)
-        steps = ChainSteps(thinned(split.learn, MOST_RACED, seed), prior, threads)
-        held = thinned(split.held, MOST_RACED, seed)
+        learn, held = (thinned(part, most_raced(data), seed) for part in (split.learn, split.held))
+        steps = ChainSteps(learn, prior, threads)
         if auto:  # a first choice from the first start, so that the race is run under it
-            prior = choose_smoothing(steps, chain, held, STRENGTHS[:2:-1] if scarce(data) else STRENGTHS)[0]
+            prior = choose_smoothing(steps, chain, held, STRENGTHS)[0]
             steps = replace(steps, prior=prior)
         if len(starts) > 1:
             rounds = MORE_ROUNDS if well_known(data) else ROUNDS
             name, chain, scores = _race(steps, starts, rounds, max_iter, tol)
-            wanting = n_states > 2 and data.n_observed >= KNOWN * data.n_symbols and not well_known(data)
-            if n_init is None and name.startswith("random") and wanting:
+            if n_init is None and name.startswith("random") and n_states > 2 and not well_known(data):
                 rng = np.random.default_rng([seed, n_states, 1])
                 more = random_starts(n_states, prior.frequencies, MORE_RANDOM, rng)
                 starts = [("first " + name, chain), *more]
                 name, chain, later = _race(steps, starts, MORE_ROUNDS, max_iter, tol)
                 scores |= later
         if auto:
-            near = [prior.emissions * factor for factor in ((1.0,) if scarce(data) else (0.3, 1.0, 3.0))]
+            near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
             prior, tried, total = choose_smoothing(steps, chain, held, near)
-            chain, held_out = tried.params, total / max(held.n_observed, 1)
+            flat = best_unigram(learn, held, prior)
+            prior = no_states(prior) if flat > total else prior
+            chain, held_out = tried.params, max(total, flat) / max(held.n_observed, 1)
     steps = ChainSteps(data, prior, threads)
     refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
     return FittedChain(refined, prior, name, scores, held_out)
+
+
+def _near_moments(
+    data: Sequences, n_states: int, init: Init, max_iter: int, tol: float, seed: int, threads: int,
+    callback: Callable[[Step], None] | None,
+) -> FittedChain | None:  # fmt: skip
+    """The fit where observations are few: pseudo-counts like the moments' emissions may keep it near them.
+
+    With few observations a symbol the moments' model is often nearer the truth than the likelihood's optimum, and the
+    more so the longer the climb. Sequences left out choose between both kinds of pseudo-counts, their strength, and
+    the same symbols in every state, which wins when states gain less than `WORTH`.
+    """
+    split = cut(data, seed)
+    learn, held = (thinned(part, most_raced(data), seed) for part in (split.learn, split.held))
+    prior = chain_prior(data, FIRST_SMOOTHING)
+    tried: dict[str, tuple[float, ChainPrior, Chain, bool]] = {}
+    for name, chain in spectral_starts(learn, n_states, np.random.default_rng([seed, n_states])):
+        kinds = [(True, near_chain(prior, chain)), (False, prior)]
+        for near, shaped in kinds[:1] if scarce(data) else kinds:
+            strengths = STRENGTHS[: 3 if scarce(data) else 2 : -1]
+            found = choose_smoothing(ChainSteps(learn, shaped, threads), chain, held, strengths)
+            if name not in tried or found[2] > tried[name][0]:
+                tried[name] = (found[2], found[0], found[1].params, near)
+        if init == "spectral":
+            break
+    whole = dict(spectral_starts(data, n_states, np.random.default_rng([seed, n_states])))
+    names = [name for name in tried if name in whole]
+    if not names:
+        return None
+    name = max(names, key=lambda one: tried[one][0])
+    total, best, chain, near = tried[name]
+    flat = best_unigram(learn, held, prior)
+    if total > flat and not scarce(data):  # the climb on all of the data is long: what was gained must outlast it
+        around = [best.emissions * factor for factor in (1.0, 0.3, 3.0)]
+        best, _, total = choose_smoothing(ChainSteps(learn, best, threads), chain, held, around, passes=LONG)
+    chosen = replace(near_chain(prior, whole[name]) if near else prior, emissions=best.emissions)
+    worth = WORTH * (4 if scarce(data) else 1)
+    chosen = no_states(prior) if total < flat + worth * held.n_observed else chosen
+    steps = ChainSteps(data, chosen, threads)
+    refined = em(steps, whole[name], max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    cells = max(held.n_observed, 1)
+    return FittedChain(refined, chosen, name, {one: tried[one][0] / cells for one in names}, max(total, flat) / cells)
+
+
+def near_chain(prior: ChainPrior, chain: Chain) -> ChainPrior:
+    """Pseudo-counts spread like a model's emissions, a tenth of them like every symbol's."""
+    return replace(prior, shape=0.9 * chain.emissions + 0.1 * prior.shape, moves=MOVES)
 
 
 def _race(

@@ -32,7 +32,7 @@ class ChainPrior:
     """Pseudo-counts: per state `emissions` spread by `shape`, per row of transitions and for the start `moves`."""
 
     frequencies: Floats  # (M,) ρ
-    shape: Floats  # (M,)
+    shape: Floats  # (M,), or (K, M) where states have their own
     emissions: float
     moves: float
 
@@ -69,7 +69,7 @@ class ChainSteps:
         prior, K = self.prior, params.n_states
         if prior.emissions:
             shown = np.log(np.maximum(params.emissions, TINY))
-            value += prior.emissions * float(shown.sum(axis=0) @ prior.shape)
+            value += prior.emissions * float((shown * prior.shape).sum())
         if prior.moves:
             for rows in (params.start, params.transitions):
                 value += prior.moves / K * float(np.log(np.maximum(rows, TINY)).sum())

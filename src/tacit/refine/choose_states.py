@@ -16,7 +16,7 @@ import numpy as np
 from tacit.data.sequences import Sequences
 from tacit.engine.chain import Chain, Floats, normalised
 from tacit.kernels.hmm import chain_log_likelihood
-from tacit.refine.chain_fit import MOST_RACED, NO_STATES, RACE_TOL, choose_smoothing, cut, one_state, starts_of, thinned
+from tacit.refine.chain_fit import NO_STATES, RACE_TOL, choose_smoothing, cut, most_raced, one_state, starts_of, thinned
 from tacit.refine.chains import ChainSteps, chain_prior
 from tacit.refine.starts import Entrant, halve
 
@@ -52,7 +52,7 @@ class StatesPath:
 def choose_states(data: Sequences, *, most: int = MOST_TRIED, seed: int = 0, threads: int = 1) -> StatesPath:
     """Walk 1, 2, … states and choose."""
     split = cut(data, seed, share=0.25)
-    learn, held = thinned(split.learn, MOST_RACED, seed), thinned(split.held, MOST_RACED, seed)
+    learn, held = (thinned(part, most_raced(data), seed) for part in (split.learn, split.held))
     steps = ChainSteps(learn, chain_prior(data, 1.0), threads)  # symbols of what is left out are known
     chain, told = one_state(data), []
     told.append(_by_piece(chain, held))
@@ -85,8 +85,8 @@ def last_state_gain(data: Sequences, n_states: int, *, seed: int = 0, threads: i
     prior = chain_prior(data, 1.0)
     gains, cells = [], 0
     for learn, held in ((halves.learn, halves.held), (halves.held, halves.learn)):
-        steps = ChainSteps(thinned(learn, MOST_RACED, seed), prior, threads)
-        held = thinned(held, MOST_RACED, seed)
+        steps = ChainSteps(thinned(learn, most_raced(data), seed), prior, threads)
+        held = thinned(held, most_raced(data), seed)
         fewer, more = _rivals(steps, held, n_states, seed)
         gains.append(_by_piece(more, held) - _by_piece(fewer, held))
         cells += held.n_observed

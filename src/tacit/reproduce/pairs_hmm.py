@@ -27,10 +27,10 @@ from tacit.simulate import draw_sequences
 CONTRAST = 0.9
 SIZES, PER_SYMBOL = (500, 2_000, 10_000, 50_000), (5, 10, 20, 50, 100)
 QUICK_SIZES, QUICK_PER_SYMBOL = (200, 800), (10, 40)
-REPEATS = 5
+REPEATS = 3
 TRIGRAMS = 5_000
 """Trigrams of the row that may use only a few: a number that does not grow with the symbols."""
-MOST_CLIMBED = 600_000
+MOST_CLIMBED = 250_000
 """Observations up to which Baum–Welch is run beside the moments."""
 COROLLARY = "Corollary 1.5, all trigrams"
 FEW = f"Corollary 1.5, {TRIGRAMS:,} trigrams"
@@ -88,7 +88,9 @@ def judge(kind: str, M: int, ratio: int, seed: int) -> dict[str, dict[str, float
     }
     if data.n_steps <= MOST_CLIMBED:
         methods[OURS] = lambda: CategoricalHMM(2).fit(data).chain_
-        methods[RANDOM] = lambda: fit_chain(data, 2, init="random", n_init=1, smoothing=1.0, seed=seed).refined.params
+        methods[RANDOM] = lambda: (
+            fit_chain(data, 2, init="random", n_init=1, smoothing=1.0, max_iter=200, seed=seed).refined.params
+        )
     found = {}
     for name, make in methods.items():
         begin = time.perf_counter()
