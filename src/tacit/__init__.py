@@ -24,7 +24,7 @@ _MODELS = (
     "PairMatrix",
     "load",
 )
-_WHERE = dict.fromkeys(_MODELS, "tacit.models")
+_WHERE = {**dict.fromkeys(_MODELS, "tacit.models"), "scan": "tacit.io.scan"}
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
 
 __all__ = [
@@ -40,9 +40,11 @@ __all__ = [
     "PairMatrix",
     "__version__",
     "load",
+    "scan",
 ]
 
 if TYPE_CHECKING:
+    from tacit.io.scan import scan
     from tacit.models import (
         Admixture,
         BernoulliMixture,

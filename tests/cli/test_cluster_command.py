@@ -215,3 +215,18 @@ def test_bad_tables_get_one_sentence(sentence, tmp_path, capsys):
     assert sentence in said.replace("'2'", "2")
     assert len(said.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_files_that_are_streamed_give_what_memory_gives(tmp_path):
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 2, 500)
+    rows = np.where(rng.random((500, 8)) < 0.85, hidden[:, None], 1 - hidden[:, None])
+    lines = [",".join("abcdefgh"), *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "whole.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "1.csv").write_text("\n".join(lines[:200]) + "\n")
+    (tmp_path / "parts" / "2.csv").write_text("\n".join([lines[0], *lines[200:]]) + "\n")
+    assert main(["cluster", str(tmp_path / "whole.csv"), "--quiet", "--out", str(tmp_path / "memory")]) == 0
+    assert main(["cluster", str(tmp_path / "parts"), "--quiet", "--out", str(tmp_path / "stream")]) == 0
+    for name in ("clusters.csv", "frequencies.csv", "purity.csv", "path.csv"):
+        assert (tmp_path / "stream" / name).read_text() == (tmp_path / "memory" / name).read_text()

@@ -168,3 +168,26 @@ def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path,
     gaps = pc.read_csv(survey, convert_options=pc.ConvertOptions(strings_can_be_null=True)).to_pydict()
     assert all(gaps[name][row - 1] is None for row, name in zip(cells["row"], cells["column"], strict=True))
     assert len(cells["row"]) == sum(cell is None for name, column in gaps.items() for cell in column)
+
+
+def test_files_that_are_streamed_give_what_memory_gives(tmp_path):
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 2, 600)
+    lines = ["person,a,b,c,d"]
+    for at, one in enumerate(hidden):
+        words = np.where(rng.random(4) < 0.8, one, 1 - one)
+        lines.append(",".join([f"p{at}", *("" if rng.random() < 0.05 else str(word) for word in words)]))
+    (tmp_path / "whole.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "one.csv").write_text("\n".join(lines[:250]) + "\n")
+    (tmp_path / "two.csv").write_text("\n".join([lines[0], *lines[250:]]) + "\n")
+    common = ["--id", "person", "--components", "2", "--quiet"]
+    assert main(["table", str(tmp_path / "whole.csv"), *common, "--out", str(tmp_path / "memory")]) == 0
+    parts = [str(tmp_path / "one.csv"), str(tmp_path / "two.csv")]
+    cache = ["--cache", str(tmp_path / "cache")]
+    assert main(["table", *parts, *common, *cache, "--out", str(tmp_path / "stream")]) == 0
+    for name in ("classes.csv", "profiles.csv"):
+        assert (tmp_path / "stream" / name).read_text() == (tmp_path / "memory" / name).read_text()
+    assert list((tmp_path / "cache").iterdir())
+    for refused in (["--compare", "3"], ["--engine", "abacus"]):
+        assert main(["table", *parts, *refused, "--out", str(tmp_path / "refused")]) == 2
+    assert main(["table", *parts, "--id", "persn", "--out", str(tmp_path / "refused")]) == 3

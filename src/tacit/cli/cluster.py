@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, engine_options, is_long, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.models.bernoulli_mixture import BernoulliMixture
@@ -19,19 +19,18 @@ SHOWN = 8
 
 
 @click.command()
-@click.argument("table_file", metavar="TABLE")
+@click.argument("files", metavar="TABLE…", nargs=-1, required=True)
 @click.option("--components", type=int, help="Number of clusters; found from the data by default.")
 @click.option("--select", type=click.Choice(CRITERIA), default="auto", show_default=True, help="How to find it.")
 @click.option("--binarize", type=float, metavar="T", help="Cut numbers: above T is yes.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
-@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
-@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@engine_options
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @output_options("tacit-cluster")
 def cluster(
-    table_file: str, components: int | None, select: str, binarize: float | None, id_: str | None,
-    weights: str | None, engine: str, threads: int | None, strict: bool,
+    files: tuple[str, ...], components: int | None, select: str, binarize: float | None, id_: str | None,
+    weights: str | None, engine: str, memory: int | None, cache: str | None, threads: int | None, strict: bool,
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Clusters of rows of 0/1, true/false or yes/no, gaps allowed; how many there are is found.
@@ -43,28 +42,39 @@ def cluster(
     tacit cluster symptoms.csv --id patient --out clusters
     tacit cluster counts.csv --binarize 0 --select statistical
     """
+    from tacit.cli.long_rows import answers, fit_files
     from tacit.cli.rows import read_rows, weight_column
     from tacit.models.base import model_state
     from tacit.models.bernoulli_mixture import BernoulliMixture
 
     talk = Talk(quiet)
-    with talk.doing("reading"):
-        rows = read_rows(table_file, id_, leave_out=[weights] if weights else [])
-        weight = weight_column(rows.all, weights) if weights else None
+    long = is_long(files, engine, memory)
+    if long and weights:
+        raise click.UsageError("--weights needs the rows in memory; give --engine memory")
+    rows = None
+    if not long:
+        with talk.doing("reading"):
+            rows = read_rows(files[0], id_, leave_out=[weights] if weights else [])
+            weight = weight_column(rows.all, weights) if weights else None
     model = BernoulliMixture(
         components,
         select=select,  # type: ignore[arg-type]
         binarize=binarize,
         random_state=seed,
         n_jobs=threads,
-        engine=engine,
+        engine=engine if engine != "auto" or not long else "stream",
     )
-    with talk.doing("walking through numbers of clusters"), talk.heeding_warnings():
-        model.fit(rows.data, sample_weight=weight)
-        beliefs = model.predict_proba(rows.data)
-    results = Results(out, format_)
-    found = {"cluster": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
-    results.table("clusters", {rows.id_name: rows.ids, **found}, main=True)
+    if rows is None:
+        whole = fit_files(files, id_, cache, model, talk)
+        results = Results(out, format_)
+        found = answers(whole, id_, lambda data: _found(model.predict_proba(data)), talk, "writing clusters")
+        results.batches("clusters", found, main=True)
+    else:
+        with talk.doing("walking through numbers of clusters"), talk.heeding_warnings():
+            model.fit(rows.data, sample_weight=weight)
+            beliefs = model.predict_proba(rows.data)
+        results = Results(out, format_)
+        results.table("clusters", {rows.id_name: rows.ids, **_found(beliefs)}, main=True)
     for stem, frame in (("frequencies", model.intervals()), ("purity", model.purity_), ("path", model.path_)):
         results.table(stem, dict(zip(frame.column_names, frame.columns, strict=True)))
     if model.copies_.num_rows:
@@ -72,10 +82,14 @@ def cluster(
     results.model("BernoulliMixture", *model_state(model))
     command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"n_columns": len(model._names), "weights": model.weights_.tolist(), "chosen": dict(model._numbers.chosen)}
-    summary = summarise(command, model, model.report_, rows.data.num_rows, model.n_components_) | more
+    summary = summarise(command, model, model.report_, len(model.labels_), model.n_components_) | more
     results.summary(summary, json_)
     tell(model, summary, talk, results)
     return 1 if strict and model.report_.verdict != "trusted" else 0
+
+
+def _found(beliefs: Any) -> dict[str, Any]:
+    return {"cluster": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
 
 
 def tell(model: BernoulliMixture, summary: dict[str, Any], talk: Talk, results: Results) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+TEXT_IN_MEMORY = 3
+"""Bytes that a byte of a file takes while it is read whole."""
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -70,6 +75,37 @@ class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             self.fail(f"{value!r} is not a size; write it like 500MB or 4GB", param, ctx)
 
 
+def engine_options(command: F) -> F:
+    """--engine, --memory, --cache, --threads: where and how the passes of a long fit run."""
+    for option in reversed(
+        [
+            click.option("--engine", default="auto", show_default=True, metavar="auto|memory|stream|dask[=ADDRESS]",
+                         help="Where passes over the rows run; auto streams what would fill half of the memory."),
+            click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default."),
+            click.option("--cache", metavar="DIR", help="Keep the coded rows here: the next run need not read again."),
+            click.option("--threads", type=int, help="Threads; all cores by default. No result depends on it."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def is_long(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
+    """Whether files are to be read part by part: asked for, more than one, or too large for half of the memory."""
+    from tacit.engine.free_memory import free_memory
+
+    if engine.partition("=")[0] not in ("auto", "memory", "stream", "dask"):
+        raise click.UsageError(f"--engine {engine} is not there; give auto, memory, stream, dask or dask=ADDRESS")
+    if engine != "auto":
+        return engine != "memory"
+    if any("://" in path for path in paths):
+        return True
+    plain = [path for path in paths if os.path.isfile(path)]
+    if len(paths) > 1 or (paths[0] != "-" and not plain and (os.path.isdir(paths[0]) or glob.has_magic(paths[0]))):
+        return True
+    return sum(TEXT_IN_MEMORY * os.path.getsize(path) for path in plain) > (memory or free_memory()) / 2
+
+
 class Talk:
     """Everything said to a person: on stderr, nothing when quiet."""
 
@@ -109,6 +145,21 @@ class Talk:
             yield
 
     @contextmanager
+    def counting(self, what: str) -> Iterator[Callable[[int], None]]:
+        """A spinner that tells how many rows are behind and how fast they go by."""
+        if self.quiet or not self.console.is_terminal:
+            yield lambda rows: None
+            return
+        begin = time.monotonic()
+        with self.console.status(what) as status:
+
+            def tell(rows: int) -> None:
+                rate = rows / max(time.monotonic() - begin, 1e-9)
+                status.update(f"{what}: {rows:,} rows, {rate:,.0f} a second")
+
+            yield tell
+
+    @contextmanager
     def heeding_warnings(self) -> Iterator[None]:
         """Warnings become one line of talk each instead of a line of source code."""
         with warnings.catch_warnings(record=True) as caught:
@@ -140,6 +191,18 @@ class Results:
             return
         path = self.folder / f"{stem}.{self.format}"
         write_columns(table, path, format=self.format)
+        self.written.append(str(path))
+
+    def batches(self, stem: str, tables: Iterator[Any], *, main: bool = False) -> None:
+        """A result table that comes in batches."""
+        from tacit.io.write import write_batches
+
+        if self.folder is None:
+            if main:
+                write_batches(tables, "-", format=self.format)
+            return
+        path = self.folder / f"{stem}.{self.format}"
+        write_batches(tables, path, format=self.format)
         self.written.append(str(path))
 
     def model(self, name: str, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:

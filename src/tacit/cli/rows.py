@@ -27,13 +27,20 @@ class Rows:
 
 def read_rows(path: str, id_: str | None, leave_out: Sequence[str] = ()) -> Rows:
     """A table file without its id column and without those left out."""
-    whole = read_columns(path)
+    return named_rows(read_columns(path), id_, leave_out)
+
+
+def named_rows(whole: Any, id_: str | None, leave_out: Sequence[str] = (), first: int = 1) -> Rows:
+    """Columns without their id column and without those left out; rows without ids are counted from `first`."""
     names = whole.column_names
     for name, role in [(id_, "row ids"), *((name, "weights") for name in leave_out)]:
         if name is not None:
             find_column(names, role, (), name)
     data = whole.select([name for name in names if name != id_ and name not in leave_out])
-    ids = np.arange(1, whole.num_rows + 1) if id_ is None else whole[id_].combine_chunks()
+    given = None if id_ is None else whole[id_].combine_chunks()
+    if given is not None and isinstance(given.type, pa.DictionaryType):
+        given = given.cast(given.type.value_type)
+    ids = np.arange(first, first + whole.num_rows) if given is None else given
     taken = id_ is None or id_ in ("class", "cluster", "switch", "on", "value", "probability")
     return Rows(whole, data, "row" if taken else str(id_), ids)
 

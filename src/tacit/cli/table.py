@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, engine_options, is_long, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.models.latent_class import LatentClass
@@ -18,7 +18,7 @@ SHOWN = 8
 
 
 @click.command()
-@click.argument("table_file", metavar="TABLE")
+@click.argument("files", metavar="TABLE…", nargs=-1, required=True)
 @click.option("--components", type=int, help="Number of classes; chosen from the data by default.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @click.option("--bins", type=int, help="Cut numeric columns with many values into so many intervals.")
@@ -28,14 +28,15 @@ SHOWN = 8
 @click.option("--smoothing", type=float, help="Pseudo-rows per class; 0: maximum likelihood.")
 @click.option("--compare", "most", type=int, metavar="F", help="Also fit 1 … F classes: comparison.csv.")
 @click.option("--bootstrap", "draws", type=int, metavar="N", help="Intervals from N resampled tables: intervals.csv.")
-@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
-@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@engine_options
+@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @output_options("tacit-table")
 def table(
-    table_file: str, components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
-    select: str, smoothing: float | None, most: int | None, draws: int | None, engine: str, threads: int | None,
-    strict: bool,
+    files: tuple[str, ...], components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
+    select: str, smoothing: float | None, most: int | None, draws: int | None, engine: str, memory: int | None,
+    cache: str | None, checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Hidden classes and the joint distribution of a table of categories, gaps allowed.
@@ -43,15 +44,25 @@ def table(
     \b
     tacit table survey.csv --out classes
     tacit table survey.csv --components 4 --id person --bins 8
+    tacit table 'history/*.parquet' --engine stream --cache coded
     """
+    from tacit.cli.long_rows import answers, fit_files
     from tacit.cli.rows import read_rows, weight_column
     from tacit.models.base import model_state
     from tacit.models.latent_class import LatentClass
 
     talk = Talk(quiet)
-    with talk.doing("reading"):
-        rows = read_rows(table_file, id_, leave_out=[weights] if weights else [])
-        weight = weight_column(rows.all, weights) if weights else None
+    if resume and not checkpoint:
+        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
+    keeping = {"checkpoint": checkpoint, "resume": resume}
+    long = is_long(files, engine, memory)
+    if long and (weights or most or draws):
+        raise click.UsageError("--weights, --compare and --bootstrap need the rows in memory; give --engine memory")
+    rows = None
+    if not long:
+        with talk.doing("reading"):
+            rows = read_rows(files[0], id_, leave_out=[weights] if weights else [])
+            weight = weight_column(rows.all, weights) if weights else None
     model = LatentClass(
         components,
         init=init,
@@ -60,16 +71,23 @@ def table(
         bins=bins,
         random_state=seed,
         n_jobs=threads,
-        engine=engine,
+        engine=engine if engine != "auto" or not long else "stream",
     )
-    with talk.doing("fitting"), talk.heeding_warnings():
-        model.fit(rows.data, sample_weight=weight)
-        beliefs = model.predict_proba(rows.data)
-    results = Results(out, format_)
-    found = {"class": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
-    results.table("classes", {rows.id_name: rows.ids, **found}, main=True)
+    if rows is None:
+        whole = fit_files(files, id_, cache, model, talk, **keeping)
+        n_rows = int(model._table.total_weight)
+        results = Results(out, format_)
+        found = answers(whole, id_, lambda data: _found(model.predict_proba(data)), talk, "writing classes")
+        results.batches("classes", found, main=True)
+    else:
+        n_rows = rows.data.num_rows
+        with talk.doing("fitting"), talk.heeding_warnings():
+            model.fit(rows.data, sample_weight=weight, **keeping)  # type: ignore[arg-type]
+            beliefs = model.predict_proba(rows.data)
+        results = Results(out, format_)
+        results.table("classes", {rows.id_name: rows.ids, **_found(beliefs)}, main=True)
     results.table("profiles", profile_columns(model))
-    if most:
+    if most and rows is not None:
         with talk.doing(f"comparing 1 to {most} classes"):
             comparison = model.compare(rows.data, range(1, most + 1), sample_weight=weight)
         results.table("comparison", dict(zip(comparison.column_names, comparison.columns, strict=True)))
@@ -80,10 +98,14 @@ def table(
     results.model("LatentClass", *model_state(model))
     command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"n_columns": len(model.categories_), "weights": model.weights_.tolist()}
-    summary = summarise(command, model, model.report_, rows.data.num_rows, model.n_components_) | more
+    summary = summarise(command, model, model.report_, n_rows, model.n_components_) | more
     results.summary(summary, json_)
     tell(model, summary, talk, results)
     return 1 if strict and model.report_.verdict != "trusted" else 0
+
+
+def _found(beliefs: Any) -> dict[str, Any]:
+    return {"class": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
 
 
 def profile_columns(model: LatentClass) -> dict[str, Any]:

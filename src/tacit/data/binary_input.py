@@ -7,6 +7,7 @@ always 0 or always 1 is kept: it belongs to every cluster alike. Category 1 is w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,17 @@ def read_binary(
     return code_table(data, code, sample_weight, group)
 
 
+@dataclass(frozen=True)
+class LearnYesNo:
+    """The same from a column's distinct values, for rows that are coded apart from them."""
+
+    binarize: float | None = None
+
+    def __call__(self, words: Any, name: str | int, counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], Column]:
+        codes = _yes_no(words, name, self.binarize, None)
+        return codes, Column(name, np.arange(2 if (codes >= 0).any() else 0))
+
+
 def _counted_rows(sample_weight: Any, n_rows: int) -> NDArray[np.intp]:
     """Where the rows that count stand in the user's table: rows without weight are gone when cells are read."""
     if sample_weight is None:
@@ -53,17 +65,17 @@ def _counted_rows(sample_weight: Any, n_rows: int) -> NDArray[np.intp]:
     return np.flatnonzero(np.asarray(sample_weight, np.float64).reshape(-1) > 0)
 
 
-def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Codes 0, 1 and -1 for a gap; anything else is refused with its row."""
+def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[np.intp] | None) -> NDArray[np.int32]:
+    """Codes 0, 1 and -1 for a gap; anything else is refused, with its row where rows are known."""
     array = to_arrow(values, f"{name!r}")
     if isinstance(array.type, pa.DictionaryType):
         array = array.cast(array.type.value_type)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
-        row = int(rows[pc.index(pc.is_inf(array), True).as_py()])
+        place = _place(rows, int(pc.index(pc.is_inf(array), True).as_py()))
         raise DataError(
-            f"column {name!r} holds an infinite number in row {row + 1}; leave the cell empty or give a finite number"
+            f"column {name!r} holds an infinite number{place}; leave the cell empty or give a finite number"
         )
     if binarize is not None:
         return _cut(array, name, binarize)
@@ -74,10 +86,14 @@ def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[
         first = int((found > 1).argmax())
         value = words[codes[first]].item() if isinstance(words[codes[first]], np.generic) else words[codes[first]]
         raise DataError(
-            f"column {name!r} holds {value!r} in row {rows[first] + 1}, and clusters are made of 0/1, true/false "
+            f"column {name!r} holds {value!r}{_place(rows, first)}, and clusters are made of 0/1, true/false "
             "or yes/no; give binarize= (--binarize) to cut numbers at a threshold, or use LatentClass for categories"
         )
     return found
+
+
+def _place(rows: NDArray[np.intp] | None, at: int) -> str:
+    return "" if rows is None else f" in row {rows[at] + 1}"
 
 
 def _cut(array: Any, name: str | int, threshold: float) -> NDArray[np.int32]:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.sampling import Words, numbered_apart, row_contents, row_hashes, scramble
-from tacit.data.table import Floats, Table
-from tacit.kernels import BLOCK_ROWS
+from tacit.data.stored_table import AnyTable, StoredTable
+from tacit.data.table import Codes, Floats, Table
 
 EXPANDED = 5_000_000
 """Single rows held at once: three numbers each."""
@@ -49,24 +49,39 @@ def single_rows(table: Table, most: int, seed: int) -> Copies:
     return Copies(pattern[order], each[pattern[order]], hashes[order])
 
 
-def sample_rows(table: Table, most: int, seed: int) -> Table:
+def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
     """At most `most` of the user's rows in the order of their hashes: what a start may draw from by position.
 
     Of a grouped table rows are drawn, not patterns, or heavy ones would be missed; a long table block by block.
     """
+    if isinstance(table, StoredTable):
+        return _least_hashes(table, most, seed)
     if table.n_rows <= most:
         return table.take(np.argsort(row_hashes(table, seed), kind="stable"))
     if table.row_weight is None:
-        blocks = [
-            row_hashes(replace(table, codes=table.codes[begin : begin + BLOCK_ROWS]), seed)
-            for begin in range(0, table.n_rows, BLOCK_ROWS)
-        ]
-        return table.take(np.argsort(np.concatenate(blocks), kind="stable")[:most])
+        return _least_hashes(table, most, seed)
     copies = single_rows(table, most, seed)
     patterns, first_seen, at = np.unique(copies.pattern, return_index=True, return_inverse=True)
     order = np.argsort(first_seen, kind="stable")
     weight = np.bincount(at, copies.weight)[order].astype(np.float64)
     return replace(table.take(patterns[order]), row_weight=weight)
+
+
+def _least_hashes(table: AnyTable, most: int, seed: int) -> Table:
+    """The rows with the smallest hashes of a long table, block by block."""
+    hashes = np.empty(0, np.uint64)
+    codes: list[Codes] = []
+    for block in table.blocks():
+        new = row_hashes(block, seed)
+        if len(hashes) >= most:  # a row above all that are kept can be left at once
+            low = new < hashes[-1]
+            new, block = new[low], block.take(low)
+        hashes, codes = np.concatenate([hashes, new]), [*codes, block.codes]
+        if len(hashes) >= most:
+            order = np.argsort(hashes, kind="stable")[:most]
+            hashes, codes = hashes[order], [np.concatenate(codes)[order]]
+    order = np.argsort(hashes, kind="stable")[:most]
+    return Table(np.ascontiguousarray(np.concatenate(codes)[order]), table.columns)
 
 
 def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64], Floats]:

@@ -26,9 +26,14 @@ STATE_COST = 6
 
 @dataclass(frozen=True)
 class Packing:
-    """Codes (rows, groups), the first state of every group, and which cells a state stands for (states, C)."""
+    """How neighbouring columns share a code: which, how many states each has, and what the states stand for.
 
-    codes: Codes
+    `first` (groups + 1,) is the first state of every group, `spread` (states, C) the cells that a state stands for.
+    """
+
+    sizes: NDArray[np.intp]
+    states: NDArray[np.intp]  # sizes, and one more where a column has gaps
+    groups: tuple[slice, ...]
     first: NDArray[np.int32]
     spread: sp.csr_array
 
@@ -36,6 +41,30 @@ class Packing:
     def gathered(self) -> sp.csr_array:
         """The transpose of `spread`, row by row."""
         return self.spread.T.tocsr()
+
+    @property
+    def dtype(self) -> Any:
+        return np.uint8 if int(np.diff(self.first).max()) <= 256 else np.uint16
+
+    def pack(self, codes: Codes) -> Codes:
+        """Codes of columns (rows, N) → codes of groups."""
+        packed = np.empty((len(codes), len(self.groups)), self.dtype)
+        for g, group in enumerate(self.groups):
+            mixed = np.zeros(len(codes), np.uint16)
+            for n in range(group.start, group.stop):
+                mixed = mixed * np.uint16(self.states[n]) + np.minimum(codes[:, n], np.uint16(self.sizes[n]))
+            packed[:, g] = mixed
+        return packed
+
+    def unpack(self, packed: Codes, dtype: Any) -> Codes:
+        """Codes of groups → codes of columns, the largest value for a gap."""
+        out = np.empty((len(packed), len(self.sizes)), dtype)
+        for g, group in enumerate(self.groups):
+            left = packed[:, g]
+            for n in reversed(range(group.start, group.stop)):
+                left, code = np.divmod(left, left.dtype.type(self.states[n])) if n > group.start else (left, left)
+                out[:, n] = np.where(code < self.sizes[n], code, np.iinfo(dtype).max)
+        return out
 
 
 def plan_groups(n_rows: int, states: NDArray[np.intp]) -> list[slice]:
@@ -62,31 +91,29 @@ def _runs(states: NDArray[np.intp], most: int) -> list[slice]:
     return [*groups, slice(begin, len(states))]
 
 
-def pack_columns(codes: Codes, first: NDArray[np.int32]) -> Packing | None:
-    """Packed codes of dense rows, or None when packing saves nothing."""
+def has_gaps(codes: Codes, sizes: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which columns of dense codes have a gap."""
+    return np.array([bool((codes[:, n] >= size).any()) for n, size in enumerate(sizes)], bool)
+
+
+def plan_packing(n_rows: int, first: NDArray[np.int32], gaps: NDArray[np.bool_]) -> Packing | None:
+    """How to pack columns of so many rows, or None when packing saves nothing."""
     sizes = np.diff(first).astype(np.intp)
-    gaps = np.array([bool((codes[:, n] >= size).any()) for n, size in enumerate(sizes)], bool)
     states = sizes + gaps  # a gap is one state more, and stands for no cell
-    groups = plan_groups(len(codes), states)
+    groups = plan_groups(n_rows, states)
     if len(groups) == len(sizes):
         return None
     totals = [int(states[group].prod()) for group in groups]
-    dtype: Any = np.uint8 if max(totals) <= 256 else np.uint16
-    packed = np.empty((len(codes), len(groups)), dtype)
     at, cell = [], []
     begin = 0
-    for g, (group, total) in enumerate(zip(groups, totals, strict=True)):
-        mixed = np.zeros(len(codes), np.uint16)
+    for group, total in zip(groups, totals, strict=True):
         left = np.arange(total)
-        for n in range(group.start, group.stop):
-            mixed = mixed * np.uint16(states[n]) + np.minimum(codes[:, n], np.uint16(sizes[n]))
         for n in reversed(range(group.start, group.stop)):
             left, code = np.divmod(left, states[n])
             seen = np.flatnonzero(code < sizes[n])
             at.append(begin + seen)
             cell.append(first[n] + code[seen])
-        packed[:, g] = mixed
         begin += total
     rows, columns = np.concatenate(at), np.concatenate(cell)
     spread = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(begin, int(first[-1])))
-    return Packing(packed, np.concatenate([[0], np.cumsum(totals)]).astype(np.int32), spread)
+    return Packing(sizes, states, tuple(groups), np.concatenate([[0], np.cumsum(totals)]).astype(np.int32), spread)

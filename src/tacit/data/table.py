@@ -7,6 +7,7 @@ each pattern once with its weight, and `pattern_of` leads from rows to patterns.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,14 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.names import Names, match
-from tacit.data.packing import Packing, pack_columns
-from tacit.kernels import DenseCodes
+from tacit.data.packing import Packing, has_gaps, plan_packing
+from tacit.kernels import BLOCK_ROWS, DenseCodes
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]  # uint8, or uint16 when a column has more than 254 categories
 
 GROUP_AT = 0.5
 """Equal rows of a large table are grouped when the patterns are at most this share of the rows."""
+MOST_PATTERNS = 1_000_000
+"""More patterns are never grouped: they must fit memory however long the table is."""
+COUNTED = 1 << 21
+"""Distinct rows that are counted one by one; of a longer table a share of them is, by their fingerprints."""
 ALWAYS_GROUP = 100_000
 """Up to so many rows equal rows are always grouped: then a row of weight w is w equal rows, to the bit."""
 
@@ -102,12 +107,25 @@ class Table:
     @cached_property
     def packing(self) -> Packing | None:
         """Neighbouring columns in one code, when that makes a pass cheaper."""
-        return pack_columns(self.codes, self.first)
+        return plan_packing(self.n_rows, self.first, has_gaps(self.codes, np.diff(self.first)))
+
+    @cached_property
+    def _packed(self) -> Codes:
+        return self.codes if self.packing is None else self.packing.pack(self.codes)
 
     def cells(self, begin: int, end: int) -> DenseCodes:
-        packing = self.packing
-        codes, first = (self.codes, self.first) if packing is None else (packing.codes, packing.first)
-        return DenseCodes(np.ascontiguousarray(codes[begin:end]), first)
+        first = self.first if self.packing is None else self.packing.first
+        return DenseCodes(np.ascontiguousarray(self._packed[begin:end]), first)
+
+    def codes_of(self, begin: int, end: int) -> Codes:
+        """Codes of some rows."""
+        return self.codes[begin:end]
+
+    def blocks(self) -> Iterator[Table]:
+        """The rows in order, `BLOCK_ROWS` at a time."""
+        for begin in range(0, self.n_rows, BLOCK_ROWS):
+            weight = None if self.row_weight is None else self.row_weight[begin : begin + BLOCK_ROWS]
+            yield replace(self, codes=self.codes[begin : begin + BLOCK_ROWS], row_weight=weight, pattern_of=None)
 
     def spread(self, log_table: Floats) -> Floats:
         """The log-table that `cells` point into."""
@@ -121,11 +139,11 @@ class Table:
         return None if self.row_weight is None else np.ascontiguousarray(self.row_weight[begin:end])
 
     def singles(self) -> Floats:
-        """How often each cell occurs, with weights (C,)."""
-        at = self.first[:-1] + np.where(self.present, self.codes, 0)
-        weight = np.ones(self.n_rows) if self.row_weight is None else self.row_weight
-        spread = np.broadcast_to(weight[:, None], at.shape)[self.present]
-        return np.asarray(np.bincount(at[self.present], spread, minlength=int(self.first[-1])), np.float64)
+        """How often each cell occurs, with weights (C,): one column at a time, so that memory stays flat."""
+        missing = np.iinfo(self.codes.dtype).max
+        sizes = np.diff(self.first)
+        counts = [np.bincount(self.codes[:, n], self.row_weight, missing + 1)[:size] for n, size in enumerate(sizes)]
+        return np.concatenate(counts).astype(np.float64)
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Some of the patterns, with their weights; the way back to the user's rows is lost."""
@@ -137,10 +155,20 @@ class Table:
         return per_pattern if self.pattern_of is None else per_pattern[self.pattern_of]
 
 
+def packed_alike(table: Table) -> Table:
+    """The same rows packed by a plan that neither their number nor their gaps decide.
+
+    A row's log-likelihood then has the same bits alone, in a batch, and in a file of any length.
+    """
+    alike = replace(table)
+    alike.__dict__["packing"] = plan_packing(BLOCK_ROWS, table.first, np.ones(table.n_columns, bool))
+    return alike
+
+
 def group_rows(table: Table) -> Table:
     """The same table with equal rows held once, when that is worth it."""
     codes = np.ascontiguousarray(table.codes)
-    if len(codes) > ALWAYS_GROUP and _count_patterns(codes) > GROUP_AT * len(codes):
+    if not worth_grouping(len(codes), [codes]):
         return table
     keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1) if codes.size else codes[:, 0]
     patterns, first_seen, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
@@ -148,12 +176,32 @@ def group_rows(table: Table) -> Table:
     return replace(table, codes=codes[first_seen], row_weight=weight, pattern_of=pattern_of.astype(np.int64))
 
 
-def _count_patterns(codes: Codes) -> int:
-    """Distinct rows, by a 64-bit fingerprint: sorting numbers is a tenth of the cost of sorting rows."""
+def worth_grouping(n_rows: int, blocks: Iterable[Codes]) -> bool:
+    """Whether equal rows are grouped: a matter of the number of rows and of patterns alone, on every engine."""
+    if n_rows <= ALWAYS_GROUP:
+        return True
+    patterns = _count_patterns(n_rows, blocks)
+    return patterns <= MOST_PATTERNS and patterns <= GROUP_AT * n_rows
+
+
+def _count_patterns(n_rows: int, blocks: Iterable[Codes]) -> int:
+    """Distinct rows, by 64-bit fingerprints: of all rows, or of the share that a long table's memory allows."""
+    halvings = max(int(np.ceil(np.log2(n_rows / COUNTED))), 0)
+    seen = np.empty(0, np.uint64)
+    waiting: list[NDArray[np.uint64]] = []
+    for codes in blocks:
+        prints = _fingerprints(codes)
+        waiting.append(prints if not halvings else prints[prints >> np.uint64(64 - halvings) == 0])
+        if sum(map(len, waiting)) > COUNTED:
+            seen, waiting = np.unique(np.concatenate([seen, *waiting])), []
+    return len(np.unique(np.concatenate([seen, *waiting]))) << halvings
+
+
+def _fingerprints(codes: Codes) -> NDArray[np.uint64]:
     prints = np.zeros(len(codes), np.uint64)
     for n in range(codes.shape[1]):
         prints ^= codes[:, n]
         prints *= np.uint64(0x100000001B3)  # FNV-1a, column by column; wraps around
         prints ^= prints >> np.uint64(29)
-    prints.sort()
-    return int((prints[1:] != prints[:-1]).sum()) + 1
+    prints *= np.uint64(0x9E3779B97F4A7C15)  # so that the highest bits depend on all of them
+    return prints ^ (prints >> np.uint64(32))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,19 @@ from tacit.data.numbers import worth_of
 from tacit.data.table import Codes, Column, Floats, Table, group_rows
 from tacit.errors import DataError, DataWarning
 
+
+@dataclass(frozen=True)
+class LearnWords:
+    """How a table's columns are learned from their words when they are coded apart from them."""
+
+    bins: int | None = None
+
+    def __call__(self, words: Any, name: str | int, counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], Column]:
+        return learn_column(words, name, self.bins, counts)
+
+
+LearnColumn = Callable[[Any, str | int, NDArray[np.int64]], tuple[NDArray[np.int32], Column]]
+"""Codes and words of a column from its distinct values and how many rows each stands for."""
 CodeColumns = Callable[[list[str | int], list[Any]], Iterable[tuple[NDArray[np.int32], Column]]]
 """Codes (-1: missing) and words of all columns, one after another, from their names and arrays."""
 
@@ -48,14 +62,14 @@ def read_table(
     def code(names: list[str | int], arrays: list[Any]) -> Iterable[tuple[NDArray[np.int32], Column]]:
         if columns is not None:
             return _apply(names, arrays, columns)
-        return (_learn(array, name, bins) for name, array in zip(names, arrays, strict=True))
+        return (learn_column(array, name, bins) for name, array in zip(names, arrays, strict=True))
 
     return code_table(data, code, sample_weight, group)
 
 
 def code_table(data: Any, code: CodeColumns, sample_weight: Any, group: bool) -> Table:
     """A table from whatever holds one, its columns coded by `code`; columns without a value are set aside."""
-    names, arrays = _columns_of(data)
+    names, arrays = columns_of(data)
     weight = _check_weight(sample_weight, len(arrays[0]))
     if weight is not None and not weight.all():  # a row without weight is an absent row: not even its words count
         arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
@@ -64,7 +78,7 @@ def code_table(data: Any, code: CodeColumns, sample_weight: Any, group: bool) ->
     kept = [(codes, words) for codes, words in coded if words.size]
     if not kept:
         raise DataError(f"none of the {len(names)} columns holds a value; every cell is missing")
-    _tell_empty([words.name for _, words in coded if not words.size])
+    tell_empty([words.name for _, words in coded if not words.size])
     table = Table(_side_by_side([codes for codes, _ in kept]), tuple(words for _, words in kept), weight)
     return group_rows(table) if group else table
 
@@ -86,7 +100,7 @@ def _side_by_side(columns: list[Codes]) -> Codes:
     return out
 
 
-def _columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
+def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
     frame = as_frame(data)
     if frame is not None:
         names: list[str | int] = list(frame.columns)
@@ -103,7 +117,10 @@ def _columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
     return names, arrays
 
 
-def _learn(array: Any, name: str | int, bins: int | None) -> tuple[NDArray[np.int32], Column]:
+def learn_column(
+    array: Any, name: str | int, bins: int | None, counts: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int32], Column]:
+    """Codes (-1: missing) and words of a column; `counts` says how many rows each of the values stands for."""
     array = _spelled_numbers(to_arrow(array, f"{name!r}"))
     if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
         raise DataError(f"column {name!r} holds an infinite number; leave the cell empty or give a finite number")
@@ -114,7 +131,8 @@ def _learn(array: Any, name: str | int, bins: int | None) -> tuple[NDArray[np.in
                 f"column {name!r} holds {len(words):,} distinct numbers, at most {MOST_NUMBERS} can be categories; "
                 "give bins=10 (--bins 10) to cut such columns into intervals, or leave the column out"
             )
-        return _learn_bins(words.astype(np.float64), codes, name, bins)
+        rows = np.bincount(codes[codes >= 0], None if counts is None else counts[codes >= 0], minlength=len(words))
+        return _learn_bins(words.astype(np.float64), codes, rows.astype(np.int64), name, bins)
     if len(words) > MOST_CATEGORIES:
         raise DataError(
             f"column {name!r} holds {len(words):,} distinct values, at most {MOST_CATEGORIES:,} can be categories; "
@@ -124,18 +142,26 @@ def _learn(array: Any, name: str | int, bins: int | None) -> tuple[NDArray[np.in
 
 
 def _learn_bins(
-    words: Floats, codes: NDArray[np.int32], name: str | int, bins: int
+    words: Floats, codes: NDArray[np.int32], rows: NDArray[np.int64], name: str | int, bins: int
 ) -> tuple[NDArray[np.int32], Column]:
+    """Intervals of a column with the distinct numbers `words`, each in so many `rows`."""
     if bins < 2:
         raise DataError(f"bins={bins} cuts column {name!r} into nothing; give 2 or more")
-    values = words[codes[codes >= 0]]
-    edges = np.unique(np.quantile(values, np.arange(1, bins) / bins))
+    edges = np.unique(_quantiles(words, rows, np.arange(1, bins) / bins))
     edges = edges[edges > words.min()]  # below the least value there is nothing to count
-    found = _cut(words, codes, edges)
-    interval = found[found >= 0]
-    count = np.bincount(interval, minlength=len(edges) + 1)
-    centres = np.bincount(interval, values, minlength=len(edges) + 1) / np.maximum(count, 1)
-    return found, Column(name, _interval_names(edges), edges, centres)
+    interval = _cut(words, np.arange(len(words), dtype=np.int32), edges)
+    count = np.bincount(interval, rows, minlength=len(edges) + 1)
+    centres = np.bincount(interval, words * rows, minlength=len(edges) + 1) / np.maximum(count, 1)
+    return np.append(interval, np.int32(-1))[codes], Column(name, _interval_names(edges), edges, centres)
+
+
+def _quantiles(words: Floats, rows: NDArray[np.int64], shares: Floats) -> Floats:
+    """Quantiles (linear between neighbours) of distinct, sorted numbers that stand in so many rows each."""
+    behind = np.cumsum(rows)
+    place = shares * (behind[-1] - 1)
+    low = np.floor(place)
+    below, above = (words[np.searchsorted(behind, np.minimum(at, behind[-1] - 1), "right")] for at in (low, low + 1))
+    return np.asarray(below + (above - below) * (place - low))
 
 
 def _spelled_numbers(array: Any) -> Any:
@@ -232,7 +258,7 @@ def _check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
     return weight
 
 
-def _tell_empty(names: list[str | int]) -> None:
+def tell_empty(names: list[str | int]) -> None:
     if names:
         warnings.warn(
             f"columns without a single value are set aside: {len(names)}, for example {names[0]!r}",

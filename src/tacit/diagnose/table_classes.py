@@ -18,7 +18,6 @@ from tacit.diagnose.table_theorems import divergences
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import match_classes
-from tacit.factor.row_starts import cell_counts
 from tacit.factor.table_pool import draw_sample
 from tacit.refine.em import em
 from tacit.refine.table_prior import SMOOTHING, table_steps
@@ -103,7 +102,7 @@ def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:
     best = max(merged, key=lambda m: engine.sums(m).log_likelihood)
     steps = table_steps(table, F - 1, SMOOTHING, 1)
     settled = em(steps, best, max_iter=passes, tol=1e-7, accelerate=True)
-    by_chance = gain_by_chance(cell_counts(table), table.first, F)
+    by_chance = gain_by_chance(table.singles(), table.first, F)
     return Gain(full - settled.log_likelihood, by_chance, table.total_weight)
 
 

@@ -28,7 +28,6 @@ from tacit.diagnose.table_pairs import (
 )
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.mixture import Floats, Mixture
-from tacit.factor.row_starts import cell_counts
 from tacit.factor.spa import factor_spa
 from tacit.factor.table_pool import MOST_CELLS as SPA_CELLS
 from tacit.factor.table_pool import pair_frequencies
@@ -82,7 +81,7 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
     shown = table.present.sum(axis=1) >= min(3, table.n_columns)  # fewer cells tell nothing of the class's joint
     telling = float(shown.sum() if table.row_weight is None else shown @ table.row_weight)
     rows = mixture.weights * telling
-    counts = cell_counts(table)
+    counts = table.singles()
     seen = np.add.reduceat(counts, table.first[:-1])
     needs = rows_needed(counts, seen, table.first)
     needed = float(needs.max(initial=LEAST_ROWS))

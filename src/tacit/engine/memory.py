@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,12 +66,8 @@ class MemoryEngine:
     def sums(self, params: Mixture) -> Sums:
         """Blocks are added in order into their part, parts in order: the same bits on every engine."""
         log_weights, log_table = params.log_weights(), self.rows_.spread(params.log_table())
-        log_likelihood, totals, table = self._part(0, log_weights, log_table)
-        for begin in range(PART_ROWS, self.n_rows, PART_ROWS):
-            part = self._part(begin, log_weights, log_table)
-            log_likelihood += part[0]
-            totals += part[1]
-            table += part[2]
+        begins = range(0, max(self.n_rows, 1), PART_ROWS)
+        log_likelihood, totals, table = add_parts(self._part(begin, log_weights, log_table) for begin in begins)
         return Sums(log_likelihood, totals, self.rows_.gather(table))
 
     def _part(self, begin: int, log_weights: Floats, log_table: Floats) -> tuple[float, Floats, Floats]:
@@ -85,6 +81,17 @@ class MemoryEngine:
         for begin in range(0, self.n_rows, PART_ROWS):
             cells = self.rows_.cells(begin, min(begin + PART_ROWS, self.n_rows))
             sink(begin, *kernels.mixture_rows(cells, log_weights, log_table, threads=self.threads))
+
+
+def add_parts(parts: Iterable[tuple[float, Floats, Floats]]) -> tuple[float, Floats, Floats]:
+    """Sums of parts, added in their order."""
+    ordered = iter(parts)
+    log_likelihood, totals, table = next(ordered)
+    for part in ordered:
+        log_likelihood += part[0]
+        totals = totals + part[1]
+        table = table + part[2]
+    return log_likelihood, totals, table
 
 
 def posterior_of(engine: MemoryEngine, params: Mixture) -> tuple[Floats, Floats]:

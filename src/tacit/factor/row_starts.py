@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from tacit.data.stored_table import AnyTable
 from tacit.data.table import Table
 from tacit.engine.mixture import Floats, Mixture, normalise_tables
 
@@ -136,17 +137,9 @@ def row_weights(table: Table, begin: int, end: int) -> Floats:
     return np.ones(min(end, table.n_rows) - begin) if table.row_weight is None else table.row_weight[begin:end]
 
 
-def cell_counts(table: Table) -> Floats:
-    """How often each cell occurs, with weights (C,): one column at a time, so that memory stays flat."""
-    missing = np.iinfo(table.codes.dtype).max
-    sizes = np.diff(table.first)
-    counts = [np.bincount(table.codes[:, n], table.row_weight, missing + 1)[:size] for n, size in enumerate(sizes)]
-    return np.concatenate(counts).astype(np.float64)
-
-
-def marginal_table(table: Table) -> Floats:
+def marginal_table(table: AnyTable) -> Floats:
     """Each category's share of its column's observed cells (C,)."""
-    return shares_of(cell_counts(table), table.first)
+    return shares_of(table.singles(), table.first)
 
 
 def shares_of(counts: Floats, first: NDArray[np.int32]) -> Floats:

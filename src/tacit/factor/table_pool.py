@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.copies import sample_rows
+from tacit.data.stored_table import AnyTable
 from tacit.data.table import Column, Table
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.row_starts import (
@@ -78,7 +79,7 @@ class Sample:
         return Mixture(mixture.weights, self.as_given(mixture.table), first)
 
 
-def draw_sample(table: Table, most: int, seed: int) -> Sample:
+def draw_sample(table: AnyTable, most: int, seed: int) -> Sample:
     """At most `most` of the user's rows, in an order and with columns that do not depend on the file's."""
     drawn = sample_rows(table, most, seed)
     ordered, cells = in_name_order(drawn)

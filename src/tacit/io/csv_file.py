@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -33,9 +33,31 @@ def read_csv(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> An
     table = _parse(source, names[-1], chosen)
     if table.num_rows == 0:
         raise _only_header(source)
-    _check_last_quote(source, table, names[-1])
+    _check_last_quote(source, table.column(names[-1])[table.num_rows - 1].as_py(), table.num_rows)
     columns = [integers_if_canonical(table.column(name)) for name in chosen]
     return pa.table(columns, names=chosen)
+
+
+def stream_csv(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Iterator[Any]:
+    """The same file batch by batch, in flat memory: the chosen columns as dictionaries of strings."""
+    names = _header(source)
+    _check_separator(source, names)
+    chosen = choose(names)
+    quotes = source.packed or source.remote or _has_quote(source)
+    n_rows, cell = 0, None
+    try:
+        with source.open() as stream:
+            reader = pa_csv.open_csv(stream, **_options(source, names[-1], chosen, quotes, BLOCKS[1], coded=True))
+            for batch in reader:
+                if batch.num_rows:
+                    n_rows += batch.num_rows
+                    cell = batch.column(batch.schema.get_field_index(names[-1]))[batch.num_rows - 1].as_py()
+                    yield batch.select(chosen)
+    except BROKEN as error:
+        raise _explained(source, error) from None
+    if not n_rows:
+        raise _only_header(source)
+    _check_last_quote(source, cell, n_rows)
 
 
 def _header(source: Source) -> list[str]:
@@ -73,34 +95,53 @@ def _parse(source: Source, last: str, chosen: list[str]) -> Any:
         try:
             return _read(source, last, chosen, quotes, block, threads=False)
         except BROKEN as error:
-            text = str(error)
-            if "straddl" in text:
+            if "straddl" in str(error) and block < BLOCKS[-1]:
                 continue
-            if "Empty CSV" in text:
-                raise _only_header(source) from None
-            ragged = _RAGGED.search(text)
-            if ragged:  # a row cut short by a cut file is the file's fault
-                raise source.damage() or _ragged(source, ragged) from None
-            raise (bad_utf8(source) if "UTF8" in text else None) or source.broken(error) from None
-    raise FileFormatError(f"{source.name} holds a row longer than 1 GB; look for a quote left open")
+            raise _explained(source, error) from None
+    raise AssertionError("the last block either reads or raises")
+
+
+def _explained(source: Source, error: Exception) -> Exception:
+    """What is wrong with a file that pyarrow could not parse, and where."""
+    text = str(error)
+    if "straddl" in text:
+        return FileFormatError(f"{source.name} holds a row longer than it may be; look for a quote left open")
+    if "Empty CSV" in text:
+        return _only_header(source)
+    ragged = _RAGGED.search(text)
+    if ragged:  # a row cut short by a cut file is the file's fault
+        return source.damage() or _ragged(source, ragged)
+    return (bad_utf8(source) if "UTF8" in text else None) or source.broken(error)
 
 
 def _read(source: Source, last: str, chosen: list[str], quotes: bool, block: int, *, threads: bool) -> Any:
-    types = dict.fromkeys(chosen, pa.string())
-    types.setdefault(last, pa.binary())  # wanted for its last cell only
     with source.open() as stream:
-        return pa_csv.read_csv(
-            stream,
-            read_options=pa_csv.ReadOptions(block_size=block, use_threads=threads),
-            parse_options=pa_csv.ParseOptions(delimiter=DELIMITERS[source.kind], newlines_in_values=quotes),
-            convert_options=pa_csv.ConvertOptions(
-                column_types=types,
-                include_columns=list(types),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,
-            ),
-        )
+        return pa_csv.read_csv(stream, **_options(source, last, chosen, quotes, block, threads=threads))
+
+
+def _options(
+    source: Source,
+    last: str,
+    chosen: list[str],
+    quotes: bool,
+    block: int,
+    *,
+    threads: bool = False,
+    coded: bool = False,
+) -> dict[str, Any]:
+    types = dict.fromkeys(chosen, pa.dictionary(pa.int32(), pa.string()) if coded else pa.string())
+    types.setdefault(last, pa.binary())  # wanted for its last cell only
+    return {
+        "read_options": pa_csv.ReadOptions(block_size=block, use_threads=threads),
+        "parse_options": pa_csv.ParseOptions(delimiter=DELIMITERS[source.kind], newlines_in_values=quotes),
+        "convert_options": pa_csv.ConvertOptions(
+            column_types=types,
+            include_columns=list(types),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        ),
+    }
 
 
 def _has_quote(source: Source) -> bool:
@@ -122,18 +163,16 @@ def _check_separator(source: Source, names: list[str]) -> None:
             )
 
 
-def _check_last_quote(source: Source, table: Any, last: str) -> None:
+def _check_last_quote(source: Source, cell: str | bytes | None, n_rows: int) -> None:
     """pyarrow takes the end of the file for a closing quote, so a quote left open would eat rows unseen."""
-    cell = table.column(last)[table.num_rows - 1].as_py()
-    line_break = b"\n" if isinstance(cell, bytes) else "\n"
-    if cell is None or line_break not in cell:
+    if cell is None or (b"\n" not in cell if isinstance(cell, bytes) else "\n" not in cell):
         return
     quote_open = False
     for tail in deque((line for line in source.lines() if line.strip()), maxlen=1):
         quote_open = not tail.rstrip(b"\r\n").endswith(b'"')
     if quote_open:
         raise FileFormatError(
-            f"{source.name}, {_place(source, table.num_rows + 1)}: the quote that opens in the last field "
+            f"{source.name}, {_place(source, n_rows + 1)}: the quote that opens in the last field "
             "is never closed; close it or remove it"
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +36,58 @@ def read_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str]]
     return table.select(choose(table.schema.names))
 
 
+def stream_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Iterator[Any]:
+    """The same batch by batch; columns have the types of the first batch that shows them."""
+    schema: Any = None
+    chosen: list[str] = []
+    for piece in _pieces(source):
+        try:
+            table = _parse_piece(piece, schema)
+            if schema is None or any(pa.types.is_timestamp(field.type) for field in table.schema):
+                text = [pa.field(f.name, pa.string()) if pa.types.is_timestamp(f.type) else f for f in table.schema]
+                table = _parse_piece(piece, pa.schema(text))
+        except BROKEN as error:
+            raise bad_utf8(source) or _find_line(source) or source.broken(error) from None
+        chosen = chosen or choose(table.schema.names)
+        seen = pa.schema([field for field in table.schema if not pa.types.is_null(field.type)])
+        schema = seen if schema is None else pa.unify_schemas([schema, seen])
+        lacking = [name for name in chosen if name not in table.schema.names]
+        for name in lacking:
+            table = table.append_column(name, pa.nulls(len(table)))
+        yield from table.select(chosen).to_batches()
+
+
+def _pieces(source: Source) -> Iterator[bytes]:
+    """Whole lines, checked, some megabytes at a time."""
+    lines: list[bytes] = []
+    size = 0
+    for line in _checked_lines(source):
+        lines.append(line)
+        size += len(line)
+        if size > BLOCKS[0] * 8:
+            yield b"\n".join(lines)
+            lines, size = [], 0
+    if lines:
+        yield b"\n".join(lines)
+
+
+def _parse_piece(piece: bytes, schema: Any) -> Any:
+    table = pa_json.read_json(
+        pa.BufferReader(piece),
+        read_options=pa_json.ReadOptions(block_size=len(piece) + 1),
+        parse_options=pa_json.ParseOptions(explicit_schema=schema),
+    )
+    table.validate(full=True)
+    return table
+
+
 def _check_lines(source: Source) -> None:
+    for _ in _checked_lines(source):
+        pass
+
+
+def _checked_lines(source: Source) -> Iterator[bytes]:
+    """Every line that is not blank, without its end; one that is no object is refused."""
     rows = 0
     try:
         for number, line in enumerate(source.lines(), 1):
@@ -57,6 +108,7 @@ def _check_lines(source: Source) -> None:
                     f"{source.name}, line {number}: found {brackets:,} lists and objects in one line; "
                     "give each key a plain value"
                 )
+            yield line
     except BROKEN as error:
         raise source.broken(error) from None
     if not rows:

@@ -34,6 +34,14 @@ def read_columns(path: str | os.PathLike[str], *, columns: Sequence[str] | None 
     says, or is broken at a named line) or DataError (nothing in it, column names repeated or absent).
     """
     source = find_source(path)
+    choose = chooser(source, columns)
+    if source.kind == "parquet":
+        return _read_parquet(source, choose)
+    return read_json_lines(source, choose) if source.kind == "jsonl" else read_csv(source, choose)
+
+
+def chooser(source: Source, columns: Sequence[str] | None) -> Choose:
+    """Which of a file's columns to read, in order; repeated and unknown names are refused."""
 
     def choose(names: Sequence[str]) -> list[str]:
         _refuse_repeated(source, names)
@@ -41,9 +49,7 @@ def read_columns(path: str | os.PathLike[str], *, columns: Sequence[str] | None 
             return list(names)
         return [_known(source, names, name) for name in dict.fromkeys(columns)]
 
-    if source.kind == "parquet":
-        return _read_parquet(source, choose)
-    return read_json_lines(source, choose) if source.kind == "jsonl" else read_csv(source, choose)
+    return choose
 
 
 def _read_parquet(source: Source, choose: Choose) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from tacit.errors import FileFormatError
+from tacit.io.remote import facts_of, is_remote, open_remote
 
 STDIN = "-"
 BROKEN = (pa.ArrowException, OSError, UnicodeDecodeError)
@@ -25,6 +26,8 @@ BLOCKS = (1 << 20, 1 << 25, 1 << 30)
 
 _KINDS = {"csv": "csv", "tsv": "tsv", "parquet": "parquet", "jsonl": "jsonl"}
 _PACKED = {"csv", "tsv", "jsonl"}
+READABLE = (".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet")
+"""Ends of the names of files that can be read."""
 _KNOWN = ".csv, .tsv, .jsonl (each also with .gz) and .parquet"
 _DISGUISES = (
     (b"\xff\xfe", "is UTF-16 text; save it as UTF-8"),
@@ -45,9 +48,17 @@ class Source:
     data: bytes | None = None
     packed: bool = False
 
+    @property
+    def remote(self) -> bool:
+        """On a store, where every reading costs."""
+        return self.path is not None and is_remote(self.path)
+
     def open(self) -> Any:
         """A fresh binary stream from the first byte, unpacked."""
-        plain = pa.OSFile(self.path) if self.data is None else pa.BufferReader(self.data)
+        if self.data is not None:
+            plain = pa.BufferReader(self.data)
+        else:
+            plain = open_remote(str(self.path)) if self.remote else pa.OSFile(self.path)
         return pa.CompressedInputStream(plain, "gzip") if self.packed else plain
 
     def buffered(self) -> io.BufferedReader:
@@ -85,13 +96,14 @@ def find_source(path: str | os.PathLike[str]) -> Source:
     name = os.fspath(path)
     if name == STDIN:
         return _undisguised(Source("standard input", "csv", data=sys.stdin.buffer.read()))
-    stem, packed = (name[:-3], True) if name.lower().endswith(".gz") else (name, False)
+    plain = name.partition("?")[0] if is_remote(name) else name
+    stem, packed = (plain[:-3], True) if plain.lower().endswith(".gz") else (plain, False)
     extension = os.path.splitext(stem)[1].lower().removeprefix(".")
     probe(name)
     if extension not in _KINDS or (packed and extension not in _PACKED):
         raise FileFormatError(f"{name} has a name that tells no format; Tacit reads {_KNOWN}")
     source = Source(name, _KINDS[extension], path=name, packed=packed)
-    if not os.path.isfile(name):  # a pipe can be read only once
+    if not is_remote(name) and not os.path.isfile(name):  # a pipe can be read only once
         with open(name, "rb") as stream:
             source = Source(name, source.kind, data=stream.read(), packed=packed)
     return _undisguised(source)
@@ -99,6 +111,9 @@ def find_source(path: str | os.PathLike[str]) -> Source:
 
 def probe(name: str) -> None:
     """Raise the OSError that says in a sentence why a file cannot be opened."""
+    if is_remote(name):
+        facts_of(name)
+        return
     if os.path.isdir(name):
         raise IsADirectoryError(f"{name} is a folder; name a file in it")
     if os.path.exists(name) and not os.path.isfile(name):  # opening a pipe would take its writer away

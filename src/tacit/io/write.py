@@ -52,6 +52,31 @@ def write_columns(table: pa.Table, path: str | os.PathLike[str], *, format: File
         _write(table, sink, format)
 
 
+def write_batches(tables: Iterator[pa.Table], path: str | os.PathLike[str], *, format: FileFormat) -> None:
+    """The same table by table, in flat memory; all have the same columns. The file is whole or not there."""
+    if os.fspath(path) == STDOUT:
+        _write_all(tables, sys.stdout.buffer, format)
+        sys.stdout.buffer.flush()
+        return
+    packing = "gzip" if format != "parquet" and os.fspath(path).lower().endswith(".gz") else None
+    with atomic_path(path) as part, pa.output_stream(str(part), compression=packing) as sink:
+        _write_all(tables, sink, format)
+
+
+def _write_all(tables: Iterator[pa.Table], sink: Any, format: FileFormat) -> None:
+    if format == "parquet":
+        import pyarrow.parquet as pq  # a CSV file should not wait for it
+
+        first = next(tables)
+        with pq.ParquetWriter(sink, first.schema) as writer:
+            writer.write_table(first)
+            for table in tables:
+                writer.write_table(table.cast(first.schema))
+        return
+    for at, table in enumerate(tables):
+        _write(table, sink, format, header=at == 0)
+
+
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path in the same folder that takes the place of `path` when the block ends well.
@@ -100,7 +125,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _write(table: Any, sink: Any, format: FileFormat) -> None:
+def _write(table: Any, sink: Any, format: FileFormat, *, header: bool = True) -> None:
     if format == "parquet":
         import pyarrow.parquet as pq  # a CSV file should not wait for it
 
@@ -111,7 +136,7 @@ def _write(table: Any, sink: Any, format: FileFormat) -> None:
     if format == "jsonl":
         _write_json_lines(table, sink)
     else:
-        _write_csv(table, sink)
+        _write_csv(table, sink, header)
 
 
 def _plain(column: Any, name: str) -> Any:
@@ -124,10 +149,11 @@ def _plain(column: Any, name: str) -> Any:
     return column
 
 
-def _write_csv(table: Any, sink: Any) -> None:
-    header = io.StringIO()
-    csv.writer(header, lineterminator="\n").writerow(table.column_names)
-    sink.write(header.getvalue().encode())
+def _write_csv(table: Any, sink: Any, header: bool) -> None:
+    if header:
+        names = io.StringIO()
+        csv.writer(names, lineterminator="\n").writerow(table.column_names)
+        sink.write(names.getvalue().encode())
     if table.num_columns == 1 and table.column(0).null_count:
         # An empty line would be read as no row at all; a quoted empty field is a row.
         table = pa.table([table.column(0).cast(pa.string()).fill_null("")], names=table.column_names)

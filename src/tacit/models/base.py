@@ -24,6 +24,8 @@ class LatentModel(BaseEstimator, ABC):
     """Base of the estimators. A subclass names the arrays and metadata that make it up (`_state`, `_restore`)."""
 
     _model_name: ClassVar[str]
+    _engines: ClassVar[tuple[str, ...]] = ("auto", "memory")
+    """Where its passes can run."""
     _for_report: ClassVar[tuple[str, ...]] = ()
     """What `fit` keeps to make the report with, the data first: the report travels in pickles, these do not."""
 
@@ -77,8 +79,9 @@ class LatentModel(BaseEstimator, ABC):
         """Parameters that every estimator reads alike; each has one sentence for what it cannot be."""
         settings = self.get_params(deep=False)
         engine = settings.get("engine", "auto")
-        if engine not in ("auto", "memory"):
-            raise DataError(f"engine={engine!r} is not there; this version runs 'memory' ('auto' chooses it)")
+        if str(engine).partition("=")[0] not in self._engines:
+            known = ", ".join(repr(name) for name in self._engines)
+            raise DataError(f"engine={engine!r} is not there for {self._model_name}; give one of {known}")
         tol = settings.get("tol", 0.0)
         if not isinstance(tol, int | float | np.number) or not 0 <= tol < np.inf:
             raise DataError(f"tol={tol!r} is no gain to stop at; give nats per observed cell, 0 or more")
@@ -90,7 +93,7 @@ class LatentModel(BaseEstimator, ABC):
                 raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
 
     def _warn_limit(self, limit: int) -> None:
-        if not self.converged_ and limit > 0:
+        if not self.converged_ and limit > 0 and getattr(self, "tol", None) != 0:
             warnings.warn(
                 f"EM stopped at max_iter={limit} before its gain fell below tol={getattr(self, 'tol', None)}; "
                 "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",

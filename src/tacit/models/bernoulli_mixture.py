@@ -13,18 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.base import ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.binary_input import read_binary
-from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.binary_input import LearnYesNo, read_binary
+from tacit.data.copies import sample_rows
+from tacit.data.frames import backend_of, build_frame
+from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
+from tacit.data.table_input import LearnColumn
 from tacit.diagnose.bootstrap import ratio_test, wilson
 from tacit.diagnose.clusters import examine_clusters
 from tacit.diagnose.frequency_intervals import frequency_intervals
 from tacit.diagnose.purity import PurityTable, purity_certificates
 from tacit.diagnose.report import FitReport
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.memory import MemoryEngine, posterior_of
+from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
 from tacit.models.clock import StageClock, make_report
@@ -37,6 +40,8 @@ from tacit.refine.near_copies import NearCopy, Screened, screened_path, without_
 from tacit.refine.table_prior import table_steps
 
 Select = Literal["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
+PATH_ROWS = 100_000
+"""Rows on which the number of clusters is found; of a longer table those with the smallest hashes."""
 TEST_LEVEL = 0.05
 """Level of the bootstrapped likelihood-ratio test under ``select="blrt"``."""
 
@@ -128,16 +133,19 @@ class BernoulliMixture(ClusterMixin, TableModel):
         clock = StageClock()
         with one_blas_thread():
             with clock.stage("data"):
-                table = self._read(X, sample_weight)
+                table = self._read_rows(X, sample_weight)
                 self._check_number(table)
+                shown = self._shown(table)
             with clock.stage("path"):
-                found = self._walk(table)
-                self._numbers, number = found.path.numbers, self._choose(table, found)
+                found = self._walk(shown)
+                self._numbers, number = found.path.numbers, self._choose(shown, found)
             with clock.stage("refine"):
-                self._settle(table, found, number)
+                self._settle(table, shown, found, number)
                 if sample_weight is not None and len(self.labels_) < np.asarray(sample_weight).size:
                     self.labels_ = self.predict(X)  # rows without weight shape nothing, but they too have a cluster
         self._clock, self._notes = clock, self._tell(found, number)
+        if shown is not table:
+            self._notes.append(f"number of clusters and tests looked at {PATH_ROWS:,} of {table.n_rows:,} rows")
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
         self._warn_limit(self.max_iter)
         if self.n_components is not None and number < self.n_components:
@@ -154,6 +162,13 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 stacklevel=2,
             )
         return self
+
+    def _shown(self, table: AnyTable) -> Table:
+        """The rows that the path and the tests look at: all, or of a long table some by their hashes, each for many."""
+        if isinstance(table, Table) and (table.row_weight is not None or table.n_rows <= PATH_ROWS):
+            return table
+        some = sample_rows(table, PATH_ROWS, self._seed())
+        return replace(some, row_weight=np.full(some.n_rows, table.n_rows / some.n_rows))
 
     def _walk(self, table: Table) -> Screened:
         """The path of fits, near-copies set aside; with a given number of clusters it ends there."""
@@ -185,28 +200,48 @@ class BernoulliMixture(ClusterMixin, TableModel):
             )
         return found.path.numbers.chosen["practical" if self.select == "auto" else self.select]
 
-    def _settle(self, table: Table, found: Screened, number: int) -> None:
+    def _settle(self, table: AnyTable, shown: Table, found: Screened, number: int) -> None:
         """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
-        rows = without_columns(table, ~found.kept)
-        steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs)
+        rows = table.without(~found.kept) if isinstance(table, StoredTable) else without_columns(table, ~found.kept)
+        steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine)
         start = found.path.at(number).mixture
         refined = em(steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True, callback=self._progress("EM"))
         self._keep(rows, refined)
+        self._table = without_columns(shown, ~found.kept)
         self._aside, self._copies, self._purity = ~found.kept, found.copies, None
         self._names = tuple(column.name for column in table.columns)
-        posterior, _ = posterior_of(MemoryEngine(rows, self.n_jobs), self._mixture)
-        self.labels_ = table.expand(posterior.argmax(axis=1).astype(np.float64)).astype(np.intp)
+        self._put_rows(table, rows)
         self.frequencies_ = np.empty((number, table.n_columns))
         self.frequencies_[:, found.kept] = self._mixture.table[1::2].T
-        weight = posterior if table.row_weight is None else posterior * table.row_weight[:, None]
-        self._aside_rows = np.zeros((number, int(self._aside.sum())))
-        for at, n in enumerate(np.flatnonzero(self._aside)):
-            shown = table.codes[:, n] < 2
-            self._aside_rows[:, at] = weight[shown].sum(axis=0)
-            ones = weight[table.codes[:, n] == 1].sum(axis=0)
-            self.frequencies_[:, n] = (ones + 0.5) / (self._aside_rows[:, at] + 1)
+        self.frequencies_[:, self._aside] = (self._aside_ones + 0.5) / (self._aside_rows + 1)
         for name in ("purity_", "path_", "copies_", "_certificates"):
             self.__dict__.pop(name, None)
+
+    def _put_rows(self, table: AnyTable, rows: AnyTable) -> None:
+        """Every row into its likeliest cluster, and what clusters show of the columns that were set aside."""
+        aside = np.flatnonzero(self._aside)
+        labels = np.empty(table.n_rows, np.int32)
+        self._aside_rows, self._aside_ones = (np.zeros((self.n_components_, len(aside))) for _ in range(2))
+
+        def put(begin: int, posterior: Floats, _: Floats) -> None:
+            end = begin + len(posterior)
+            labels[begin:end] = posterior.argmax(axis=1)
+            if not len(aside):
+                return
+            codes = table.codes_of(begin, end)
+            weight = table.weights(begin, end)
+            shares = posterior if weight is None else posterior * weight[:, None]
+            for at, n in enumerate(aside):
+                self._aside_rows[:, at] += shares[codes[:, n] < 2].sum(axis=0)
+                self._aside_ones[:, at] += shares[codes[:, n] == 1].sum(axis=0)
+
+        MemoryEngine(rows, self.n_jobs).rows(self._mixture, put)
+        if self._stored is not None and len(labels) < self._stored.n_rows:  # patterns of a file: its rows one by one
+            stored = self._stored.without(self._aside) if len(aside) else self._stored
+            labels = np.empty(stored.n_rows, np.int32)
+            aside = aside[:0]
+            MemoryEngine(stored, self.n_jobs).rows(self._mixture, put)
+        self.labels_ = (labels if table.pattern_of is None else labels[table.pattern_of]).astype(np.intp, copy=False)
 
     def _tell(self, found: Screened, number: int) -> list[str]:
         chosen = found.path.numbers.chosen
@@ -284,19 +319,19 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     # -------------------------------------------------------------- input
 
+    def _learner(self) -> LearnColumn:
+        return LearnYesNo(self.binarize)
+
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
         if reset:
             self._backend = backend_of(X)
-        if as_frame(X) is not None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        X = self._validated(X, reset=reset)
         if reset:
             return read_binary(X, binarize=self.binarize, sample_weight=sample_weight)
         known = self._columns
         return read_binary(X, binarize=self.binarize, sample_weight=sample_weight, columns=known, group=False)
 
-    def _check_number(self, table: Table) -> None:
+    def _check_number(self, table: AnyTable) -> None:
         rows = max(table.n_samples, int(table.total_weight))
         for name in ("n_components", "max_components"):
             number = getattr(self, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -9,11 +10,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.copies import sample_rows
+from tacit.data.frames import backend_of, build_frame
+from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table, group_rows
-from tacit.data.table_input import read_table
+from tacit.data.table_input import LearnColumn, LearnWords, read_table
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.tables import examine_table
 from tacit.engine.blas import one_blas_thread
@@ -21,7 +24,7 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, normalise_tables
 from tacit.errors import DataError
 from tacit.factor.ctd import factor_ctd
-from tacit.factor.row_starts import cell_counts, marginal_table, soften
+from tacit.factor.row_starts import marginal_table, soften
 from tacit.factor.table_pool import (
     Sample,
     draw_sample,
@@ -30,6 +33,7 @@ from tacit.factor.table_pool import (
     random_start,
     searched_spa,
 )
+from tacit.models.checkpoint import Checkpoint
 from tacit.models.clock import StageClock, make_report
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_evidence import TableEvidence
@@ -44,6 +48,8 @@ SAMPLE_ROWS = 20_000
 """Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
 SETTLED = 0.1
 """Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many."""
+EXAMINED_ROWS = 1_000_000
+"""Rows that the verdict looks at; of a longer table those with the smallest hashes."""
 PARTIAL_PASSES = 3
 """Passes over new rows: they see what they changed."""
 
@@ -121,18 +127,34 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the joint distribution of a table's columns."""
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn the joint distribution of a table's columns.
+
+        A long fit keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there
+        and ends with the same bits as without the stop. The file is removed when the fit has ended.
+        """
         self._check_settings()
         clock = StageClock()
         with one_blas_thread():
             with clock.stage("data"):
-                table = self._read(X, sample_weight)
+                table = self._read_rows(X, sample_weight)
                 self._check_number(table)
             notes: list[str] = []
             n_components = self.n_components
             self.selection_ = None
-            if isinstance(self.init, LatentClass):
+            kept = None if checkpoint is None else Checkpoint(checkpoint, table, self._settings(), resume=resume)
+            if kept is not None and kept.saved is not None:
+                decided = kept.saved.decided
+                n_components, self.selection_, notes = decided["number"], decided["selection"], list(decided["notes"])
+            elif isinstance(self.init, LatentClass):
                 n_components = self._number_of(self.init)
             if n_components is None:
                 with clock.stage("select"):
@@ -140,22 +162,37 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                     n_components, self.selection_ = chosen.n_components, chosen.curve
                     notes.append(chosen.note)
             with clock.stage("refine"):
-                name, refined = self._fit_at(table, int(n_components))
+                decided = {"number": int(n_components), "selection": self.selection_, "notes": notes}
+                name, refined = self._fit_at(table, int(n_components), kept=kept, decided=decided)
                 notes.append(f"started from {name}")
+        if kept is not None:
+            kept.done()
         self._keep(table, refined)
         self._notes, self._clock = notes, clock
         self._warn_limit(self.max_iter)
         return self
 
-    def _fit_at(self, table: Table, n_components: int, looseness: float = 1.0) -> tuple[str, Refined[Mixture, Sums]]:
+    def _fit_at(
+        self,
+        table: AnyTable,
+        n_components: int,
+        looseness: float = 1.0,
+        kept: Checkpoint | None = None,
+        decided: dict[str, Any] | None = None,
+    ) -> tuple[str, Refined[Mixture, Sums]]:
         """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
         smoothing = self._pseudo_rows()
-        enough = SETTLED / max(float(cell_counts(table).sum()), 1.0)
+        enough = SETTLED / max(float(table.singles().sum()), 1.0)
         climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * min(self.tol, enough)}
         climb["callback"] = self._progress("EM")
         if isinstance(self.init, LatentClass):
-            steps = table_steps(table, n_components, smoothing, self.n_jobs)
+            steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
             return "a fitted model", em(steps, self.init._under(table), accelerate=True, **climb)
+        if kept is not None and kept.saved is not None:
+            steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
+            begun, name = kept.saved.begun, kept.saved.decided["start"]
+            go_on = kept.keeping(kept.saved.decided)
+            return name, em(steps, begun.params, accelerate=True, begun=begun, keep=go_on, **climb)
         sample = draw_sample(table, SAMPLE_ROWS, self._seed())
         starts = self._starts(table, sample, n_components)
         if sample.whole or len(starts) > 1:
@@ -167,9 +204,16 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 return name, replace(found, params=given, sums=sums)
         else:
             name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
-        return name, em(table_steps(table, n_components, smoothing, self.n_jobs), given, accelerate=True, **climb)
+        steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
+        keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
+        return name, em(steps, given, accelerate=True, keep=keep, **climb)
 
-    def _starts(self, table: Table, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
+    def _settings(self) -> dict[str, Any]:
+        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        free = ("n_jobs", "verbose", "engine")
+        return {name: str(value) for name, value in self.get_params(deep=False).items() if name not in free}
+
+    def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
         if n_components == 1 or self.init == "random":
             return [("random", random_start(sample.table, n_components, rng))]
@@ -182,6 +226,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         if self.init == "ctd":
             if table.n_columns < 3:
                 raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
+            if isinstance(table, StoredTable):
+                raise DataError("init='ctd' needs the rows in memory; give init='auto', or engine='memory'")
             return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
         raise DataError(
             f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
@@ -194,7 +240,10 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """Verdict, reasons and numbers; made when asked for."""
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = examine_table(self._table, self._mixture, converged=self.converged_)
+            rows = self._table
+            if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
+                rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
+            examination = examine_table(rows, self._mixture, converged=self.converged_)
         if self.selection_ is not None:
             examination.quantities["selection"] = self.selection_
         return make_report(examination, self._notes, self._clock)
@@ -258,7 +307,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         self.log_likelihood_ = self._sums.log_likelihood
         return self
 
-    def _under(self, table: Table) -> Mixture:
+    def _under(self, table: AnyTable) -> Mixture:
         """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
         marginals, known = marginal_table(table), {column.name: n for n, column in enumerate(self._columns)}
         rows = np.repeat(marginals[:, None], self.n_components_, axis=1)
@@ -276,13 +325,13 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     # -------------------------------------------------------------- input
 
+    def _learner(self) -> LearnColumn:
+        return LearnWords(self.bins)
+
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
         if reset:
             self._backend = backend_of(X)
-        if as_frame(X) is not None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        X = self._validated(X, reset=reset)
         if reset:
             return read_table(X, bins=self.bins, sample_weight=sample_weight)
         return read_table(X, columns=self._columns, sample_weight=sample_weight, group=False)
@@ -296,7 +345,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             )
         return init.n_components_
 
-    def _check_number(self, table: Table) -> None:
+    def _check_number(self, table: AnyTable) -> None:
         if self.n_components is None:
             return
         if self.n_components < 1:
@@ -307,3 +356,4 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 f"n_components={self.n_components} classes were asked of {rows} rows; ask for {rows} at most, "
                 "far fewer to learn anything"
             )
+

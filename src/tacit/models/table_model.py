@@ -8,13 +8,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit.data.frames import build_frame
-from tacit.data.table import Column, Table
+from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.stored_table import AnyTable, StoredTable, code_frame, code_scan
+from tacit.data.table import Column, Table, packed_alike
+from tacit.data.table_input import LearnColumn
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
+from tacit.errors import DataError
 from tacit.factor.row_starts import marginal_table
+from tacit.io.scan import Scan
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.joint import JointPMF
@@ -26,13 +30,17 @@ from tacit.refine.table_prior import SMOOTHING
 class TableModel(LatentModel):
     """Base of the estimators whose parameters are one `Mixture`. A subclass reads its input and fits."""
 
-    _for_report = ("_table", "_clock")
+    _for_report = ("_table", "_stored", "_clock")
 
+    _engines = ("auto", "memory", "stream", "dask")
+
+    engine: str
     smoothing: float | Literal["auto"]
     random_state: Any
     n_jobs: int | None
     selection_: dict[str, Any] | None
     _backend: str
+    _table: Any  # what EM walked: a `Table`, or a `StoredTable`
     _clock: StageClock
     _notes: list[str]
 
@@ -40,7 +48,36 @@ class TableModel(LatentModel):
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
         """The coded table; with ``reset=False`` under the columns of the fit."""
 
-    def _keep(self, table: Table, refined: Refined[Mixture, Sums]) -> None:
+    @abstractmethod
+    def _learner(self) -> LearnColumn:
+        """How a column is learned from its words, for rows that are coded apart from them."""
+
+    def _read_rows(self, X: Any, sample_weight: Any) -> AnyTable:
+        """What EM walks: a table in memory, or its codes in a file (`tacit.scan`, or engine="stream")."""
+        self._stored: StoredTable | None = None
+        if not isinstance(X, Scan) and self.engine in ("auto", "memory"):
+            return self._read(X, sample_weight)
+        if sample_weight is not None:
+            raise DataError("row weights are not read from files that are streamed; fit in memory, or repeat the rows")
+        if isinstance(X, Scan):
+            self._backend, stored = "pyarrow", code_scan(X, self._learner())
+            self.feature_names_in_, self.n_features_in_ = np.array(stored.names, object), len(stored.names)
+        else:
+            self._backend = backend_of(X)
+            X = self._validated(X, reset=True)
+            stored = code_frame(X, self._learner())
+        rows, self._stored = stored.fitted_on, stored
+        if self.engine == "memory" and isinstance(rows, StoredTable):
+            return Table(np.concatenate([part.codes for part in rows.blocks()]), rows.columns)
+        return rows
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        if as_frame(X) is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+
+    def _keep(self, table: AnyTable, refined: Refined[Mixture, Sums]) -> None:
         """Hold the fit, heaviest class first; what was made from an earlier one is forgotten."""
         self.__dict__.pop("report_", None)
         order = np.argsort(-refined.params.weights, kind="stable")
@@ -103,7 +140,7 @@ class TableModel(LatentModel):
 
     def _posterior(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
-        table = self._read(X, None, reset=False)
+        table = packed_alike(self._read(X, None, reset=False))
         return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
 
     def _pseudo_rows(self) -> float:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.labels import Labels
-from tacit.data.table import Table
+from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.errors import DataError
 from tacit.kernels import DenseCodes, pair_counts
 
@@ -105,10 +105,12 @@ def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCount
     return PairCounts((cells.T @ cells).tocsr(), labels.first)
 
 
-def count_table_pairs(table: Table, *, threads: int = 1) -> PairCounts:
+def count_table_pairs(table: AnyTable, *, threads: int = 1) -> PairCounts:
     """All pairs of a dense table in one pass; rows with weights count as often as their weight says."""
-    if table.row_weight is None:
-        upper = pair_counts(DenseCodes(np.ascontiguousarray(table.codes), table.first), threads=threads)
+    if isinstance(table, StoredTable) or table.row_weight is None:
+        upper = np.zeros((int(table.first[-1]),) * 2, np.int64)
+        for block in table.blocks() if isinstance(table, StoredTable) else [table]:
+            upper += pair_counts(DenseCodes(np.ascontiguousarray(block.codes), table.first), threads=threads)
         return PairCounts(sp.csr_array(np.triu(upper) + np.triu(upper, 1).T), table.first)
     rows, columns = np.nonzero(table.present)
     at = table.first[:-1][columns] + table.codes[rows, columns]

@@ -23,7 +23,7 @@ from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, normalise_tables
 from tacit.errors import DataError
-from tacit.factor.row_starts import cell_counts, spectral_clusters, spread_rows
+from tacit.factor.row_starts import spectral_clusters, spread_rows
 from tacit.factor.table_pool import MOST_CELLS, Sample, draw_sample
 from tacit.refine.choose_clusters import PathNumbers, number_clusters, statistical_charge
 from tacit.refine.class_splits import entropy_of, plain_steps, split_classes, with_split, with_twin
@@ -158,7 +158,7 @@ def check_binary(table: Table) -> None:
 
 def varying_columns(table: Table) -> int:
     """Columns in which both categories occur: only these can tell clusters apart."""
-    return int((cell_counts(table).reshape(-1, 2) > 0).all(axis=1).sum())
+    return int((table.singles().reshape(-1, 2) > 0).all(axis=1).sum())
 
 
 def most_clusters(table: Table, most: int | None) -> int:

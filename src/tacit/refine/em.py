@@ -53,6 +53,15 @@ class Refined(Generic[P, S]):
     path: list[float] = field(repr=False)  # objective after every iteration, the start first
 
 
+@dataclass(frozen=True)
+class Begun(Generic[P]):
+    """Where a climb stands after an iteration: all that is needed to go on with the same bits."""
+
+    params: P
+    n_iter: int
+    path: list[float]
+
+
 def em(
     steps: Steps[P, S],
     start: P,
@@ -62,6 +71,8 @@ def em(
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
     known: S | None = None,
+    begun: Begun[P] | None = None,
+    keep: Callable[[Begun[P]], None] | None = None,
 ) -> Refined[P, S]:
     """Climb from `start` until an iteration gains less than `tol` nats per observed cell.
 
@@ -69,10 +80,16 @@ def em(
     the gain fell below `tol`, or no gain was left at all. With `accelerate` two steps are followed by a leap along
     their direction (SQUAREM), taken back when the objective would not rise by it; `n_iter` counts passes over the
     data, leaps included. `known` are the statistics of the start where an earlier climb ended, which saves their pass.
+    `keep` hears after every iteration where the climb stands; `begun`, such a place, goes on from there instead of
+    `start`.
     """
+    if begun is not None:
+        start, known = begun.params, None
     params, sums = start, steps.expect(start) if known is None else known
     objective = steps.objective(params, sums)
     path, converged, n_iter = [objective], False, 0
+    if begun is not None:
+        path, n_iter = list(begun.path), begun.n_iter
     cells = max(steps.n_cells, 1)
     while n_iter < max_iter and not converged:
         new_params = steps.maximise(sums)
@@ -96,4 +113,6 @@ def em(
             if leap_objective > objective:
                 params, sums, objective = leap, leap_sums, leap_objective
                 path.append(objective)
+        if keep is not None and not converged:
+            keep(Begun(params, n_iter, list(path)))
     return Refined(params, sums, objective, steps.log_likelihood(sums), n_iter, converged, path)

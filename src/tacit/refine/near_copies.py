@@ -239,6 +239,8 @@ def partial_correlation(r: Floats, n_rows: Floats) -> Floats:
 
 def without_columns(table: Table, gone: NDArray[np.bool_]) -> Table:
     """The table without some of its columns; rows stay as they are grouped."""
+    if not gone.any():
+        return table
     columns = tuple(column for column, away in zip(table.columns, gone, strict=True) if not away)
     return replace(table, codes=np.ascontiguousarray(table.codes[:, ~gone]), columns=columns)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.data.copies import single_rows
+from tacit.data.copies import sample_rows, single_rows
 from tacit.data.sampling import scramble
+from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
@@ -26,7 +27,7 @@ MOST_ROWS = 20_000
 LOOSENESS = 10.0
 """How much earlier the compared fits stop: differences between numbers of classes dwarf the last steps of EM."""
 
-FitAt = Callable[[Table, int, float], tuple[str, Refined[Mixture, Sums]]]
+FitAt = Callable[[AnyTable, int, float], tuple[str, Refined[Mixture, Sums]]]
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,10 @@ class Chosen:
     note: str
 
 
-def choose_components(table: Table, fit_at: FitAt, criterion: str, seed: int) -> Chosen:
+def choose_components(table: AnyTable, fit_at: FitAt, criterion: str, seed: int) -> Chosen:
     """Walk the candidates while the criterion improves; hidden cells on a sample of rows, BIC on all of them."""
-    shown, hidden = table, None
+    shown: AnyTable = table
+    hidden: Table | None = None
     if criterion == "heldout":
         shown, hidden = hide_cells(table, HIDDEN, seed)
     tried: list[int] = []
@@ -67,19 +69,21 @@ def choose_components(table: Table, fit_at: FitAt, criterion: str, seed: int) ->
     return Chosen(best, {"criterion": name, "n_components": tried, "value": values}, note)
 
 
-def bic(table: Table, n_components: int, log_likelihood: float) -> float:
+def bic(table: AnyTable, n_components: int, log_likelihood: float) -> float:
     """−BIC/2: larger is better."""
     cells = int(np.diff(table.first).sum()) - table.n_columns
     free = n_components * (1 + cells) - 1
     return log_likelihood - 0.5 * float(np.log(max(table.total_weight, 2.0))) * free
 
 
-def hide_cells(table: Table, share: float, seed: int) -> tuple[Table, Table]:
+def hide_cells(table: AnyTable, share: float, seed: int) -> tuple[Table, Table]:
     """At most `MOST_ROWS` rows with some observed cells hidden, and the same rows with only those.
 
     Cells are hidden row by row, not pattern by pattern: a pattern whose cell is hidden in all of its copies at once
     would hide what columns have in common. Which ones is a matter of hashes of rows and names, not of positions.
     """
+    if isinstance(table, StoredTable) or (table.row_weight is None and table.n_rows > MOST_ROWS):
+        table = sample_rows(table, MOST_ROWS, seed)
     rows = single_rows(table, MOST_ROWS, seed)
     codes = table.codes[rows.pattern]
     names = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
@@ -94,7 +98,7 @@ def hide_cells(table: Table, share: float, seed: int) -> tuple[Table, Table]:
     return kept, replace(kept, codes=only)
 
 
-def cell_log_likelihood(shown: Table, hidden: Table, mixture: Mixture) -> float:
+def cell_log_likelihood(shown: AnyTable, hidden: Table, mixture: Mixture) -> float:
     """Mean log-probability of the hidden cells given the shown cells of their rows."""
     posterior, _ = posterior_of(MemoryEngine(shown, None), mixture)
     total, weight = 0.0, 0.0

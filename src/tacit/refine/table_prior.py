@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.table import Table
-from tacit.engine.memory import MemoryEngine
+from tacit.data.stored_table import AnyTable
+from tacit.engine.choose import engine_for
 from tacit.engine.mixture import Floats
-from tacit.factor.row_starts import cell_counts, shares_of
+from tacit.factor.row_starts import shares_of
 from tacit.refine.tables import Prior, TableSteps
 
 SMOOTHING = 1.0
@@ -33,10 +33,12 @@ def shaped_prior(marginals: Floats, n_components: int, smoothing: float) -> Prio
     return Prior(shape, np.full(n_components, smoothing))
 
 
-def table_steps(table: Table, n_components: int, smoothing: float, n_jobs: int | None) -> TableSteps:
+def table_steps(
+    table: AnyTable, n_components: int, smoothing: float, n_jobs: int | None, engine: str = "auto"
+) -> TableSteps:
     """EM steps over a table."""
-    counts = cell_counts(table)
+    counts = table.singles()
     prior = table_prior(counts, table.first, n_components, smoothing)
     if table.n_rows * table.n_columns * n_components <= SMALL_PASS and n_jobs is None:
         n_jobs = 1
-    return TableSteps(MemoryEngine(table, n_jobs), prior, table.first, max(round(float(counts.sum())), 1))
+    return TableSteps(engine_for(table, engine, n_jobs), prior, table.first, max(round(float(counts.sum())), 1))

@@ -1,0 +1,112 @@
+"""The engine for what one machine cannot hold: parts of a coded file on the workers of a dask cluster.
+
+Workers load their spans of parts from the shared file by themselves and keep them; a pass sends the parameters (some
+kilobytes) to every span and gets one sum per part back, never per span, so that parts are added in the order of all
+engines: the same bits on any number of workers. A span that a dead worker held is loaded again by another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from tacit import __version__, kernels
+from tacit.data.stored_table import StoredTable
+from tacit.engine.memory import PART_ROWS, MemoryEngine, Sums, add_parts, resolve_jobs
+from tacit.engine.mixture import Floats, Mixture
+from tacit.errors import DataError
+
+SPANS_PER_WORKER = 2
+"""Calls a worker gets in a pass: enough to share the work when one is slow, few enough to cost nothing."""
+
+Part = tuple[float, Floats, Floats]
+
+
+class ClusterEngine(MemoryEngine):
+    """Passes over a coded file on the workers of a cluster; rows are written from here."""
+
+    def __init__(self, table: StoredTable, address: str | None, n_jobs: int | None = None) -> None:
+        super().__init__(table, n_jobs)
+        self.client = connect(address)
+        begins = range(0, table.n_rows, PART_ROWS)
+        workers = max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
+        per_span = -(-len(begins) // (SPANS_PER_WORKER * workers))
+        spans = [list(begins[at : at + per_span]) for at in range(0, len(begins), per_span)]
+        self.loaded = self.client.map(_load, spans, table=replace(table, lease=None), pure=False)
+
+    def sums(self, params: Mixture) -> Sums:
+        log_weights, log_table = params.log_weights(), self.rows_.spread(params.log_table())
+        asked = self.client.map(
+            _span_sums, self.loaded, log_weights=log_weights, log_table=log_table, pure=False, retries=3
+        )
+        parts: Iterator[Part] = (part for span in self.client.gather(asked) for part in span)
+        log_likelihood, totals, table = add_parts(parts)
+        return Sums(log_likelihood, totals, self.rows_.gather(table))
+
+
+def connect(address: str | None) -> Any:
+    """A client of the cluster at an address or in a scheduler file; None starts one on this machine, once."""
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        raise DataError("engine='dask' needs dask.distributed; install it with pip install 'tacit[cluster]'") from None
+    client = _client(address)
+    if client.status != "running":
+        _client.cache_clear()
+        client = _client(address)
+    return client
+
+
+@cache
+def _client(address: str | None) -> Any:
+    from distributed import Client, LocalCluster
+
+    if address is None:
+        cores = resolve_jobs(None)
+        cluster = LocalCluster(n_workers=cores, threads_per_worker=1, dashboard_address=None)  # type: ignore[no-untyped-call]
+        client = Client(cluster)  # type: ignore[no-untyped-call]
+    else:
+        try:
+            where = {"scheduler_file": address} if os.path.isfile(address) else {"address": address}
+            client = Client(**where, timeout="10s")  # type: ignore[no-untyped-call]
+        except (OSError, TimeoutError, ValueError) as error:
+            raise DataError(f"no dask scheduler answers at {address} ({error}); check the address") from None
+    _check_workers(client)
+    return client
+
+
+def _check_workers(client: Any) -> None:
+    """Every worker must have this version: other code would give other bits."""
+    try:
+        versions = client.run(_version)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"[:200]
+        raise DataError(f"a worker cannot run tacit ({reason}); install tacit {__version__} on every worker") from None
+    for worker, version in versions.items():
+        if version != __version__:
+            raise DataError(f"the worker {worker} has tacit {version}, this is {__version__}; install the same there")
+
+
+def _version() -> str:
+    from tacit import __version__
+    from tacit.kernels import _library
+
+    _library()
+    return __version__
+
+
+def _load(begins: list[int], table: StoredTable) -> list[kernels.DenseCodes]:
+    """On a worker: the codes of some parts, copied out of the file."""
+    parts = []
+    for begin in begins:
+        cells = table.cells(begin, min(begin + PART_ROWS, table.n_rows))
+        parts.append(kernels.DenseCodes(cells.codes.copy(), cells.first))
+    return parts
+
+
+def _span_sums(parts: list[kernels.DenseCodes], log_weights: Floats, log_table: Floats) -> list[Part]:
+    """On a worker: one sum per part."""
+    return [kernels.mixture_sums(cells, log_weights, log_table, threads=1) for cells in parts]

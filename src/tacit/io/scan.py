@@ -1,0 +1,166 @@
+"""Many files as one table, read batch by batch: what is larger than memory.
+
+`scan` names files, globs and folders of one format family with the same columns; nothing is read until a model or a
+command asks. Batches come in the order of the sorted names, rows in the order of the files.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tacit.errors import DataError
+from tacit.io.csv_file import stream_csv
+from tacit.io.json_lines import stream_json_lines
+from tacit.io.read import Choose, chooser
+from tacit.io.remote import facts_of, is_remote, list_remote
+from tacit.io.source import BROKEN, READABLE, Source, find_source
+
+BATCH_ROWS = 65_536
+"""Rows of a Parquet batch."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Files to be read as one table, which of their columns, and where their coded rows are kept (None: nowhere)."""
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    cache: str | None = None
+    told: Callable[[int], None] | None = None
+
+    def batches(self) -> Iterator[Any]:
+        """Record batches of all files, in order; `told` hears how many rows are behind."""
+        names: list[str] | None = None
+        behind = 0
+        for path in self.paths:
+            source = find_source(path)
+            for batch in _batches(source, chooser(source, self.columns)):
+                if names is None:
+                    names = batch.schema.names
+                elif set(batch.schema.names) != set(names):
+                    raise _other_columns(path, self.paths[0], batch.schema.names, names)
+                yield batch.select(names)
+                behind += batch.num_rows
+                if self.told is not None:
+                    self.told(behind)
+
+    def first_names(self) -> list[str]:
+        """Columns of the first file."""
+        return list(next(iter(self.batches())).schema.names)
+
+    def fingerprint(self) -> str:
+        """Changes when a file is another one: names, sizes, times of writing, and the columns asked for."""
+        known = hashlib.sha256(repr(self.columns).encode())
+        for path in self.paths:
+            known.update(f"\0{path if is_remote(path) else os.path.abspath(path)}\0{_facts(path)}".encode())
+        return known.hexdigest()
+
+
+def scan(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    columns: Sequence[str] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    told: Callable[[int], None] | None = None,
+) -> Scan:
+    """Name files to be read batch by batch, wherever a model takes a frame.
+
+    Parameters
+    ----------
+    paths : a file, a glob such as ``"data/*.parquet"``, a folder, or a list of these, here or at ``s3://bucket/…``
+        `.csv`, `.tsv`, `.jsonl` (each also with `.gz`) and `.parquet`; all with the same columns.
+    columns : the columns to read, all of them by default
+    cache : folder in which the coded rows stay, so that a second fit of unchanged files need not read them again;
+        without one they are removed when they are no longer used
+    told : is called with the number of rows read so far, for progress
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, tacit
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.csv").write_text("colour,size\\nred,big\\n")
+    >>> _ = (folder / "b.csv").write_text("colour,size\\nblue,small\\n")
+    >>> sum(batch.num_rows for batch in tacit.scan(folder).batches())
+    2
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    found: list[str] = []
+    for one in given:
+        found += _expand(os.fspath(one))
+    if not found:
+        raise DataError("no files were named; give at least one")
+    return Scan(
+        tuple(dict.fromkeys(found)),
+        None if columns is None else tuple(columns),
+        None if cache is None else os.fspath(cache),
+        told,
+    )
+
+
+def _facts(path: str) -> tuple[int, int]:
+    """Size and time of writing."""
+    if is_remote(path):
+        return facts_of(path)
+    facts = os.stat(path)
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _expand(name: str) -> list[str]:
+    if is_remote(name):
+        return list_remote(name, READABLE)
+    if os.path.isdir(name):
+        inside = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(READABLE))
+        if not inside:
+            raise DataError(f"the folder {name} holds no file that can be read ({', '.join(READABLE)})")
+        return inside
+    if not os.path.exists(name) and glob.has_magic(name):
+        matching = sorted(glob.glob(name, recursive=True))
+        if not matching:
+            raise FileNotFoundError(f"no file matches {name}; check the pattern")
+        return matching
+    find_source(name)  # says in a sentence why it cannot be read
+    return [name]
+
+
+def _batches(source: Source, choose: Choose) -> Iterator[Any]:
+    if source.kind == "parquet":
+        return _stream_parquet(source, choose)
+    return stream_json_lines(source, choose) if source.kind == "jsonl" else stream_csv(source, choose)
+
+
+def _stream_parquet(source: Source, choose: Choose) -> Iterator[Any]:
+    import pyarrow.parquet as pq  # a CSV file should not wait for it
+
+    try:
+        with source.open() as stream:
+            file = pq.ParquetFile(stream)
+            words = [
+                field.name
+                for field in file.schema_arrow
+                if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+            ]
+            file = pq.ParquetFile(stream, read_dictionary=words)
+            chosen = choose(file.schema_arrow.names)
+            if file.metadata.num_rows == 0:
+                raise DataError(f"{source.name} has columns and no rows; add at least one row")
+            for batch in file.iter_batches(BATCH_ROWS, columns=chosen):
+                batch.validate(full=True)  # a damaged file may decode into values that crash later
+                yield batch.select(chosen)
+    except BROKEN as error:
+        raise source.broken(error) from None
+
+
+def _other_columns(path: str, first: str, names: Sequence[str], wanted: Sequence[str]) -> DataError:
+    lacking = [name for name in wanted if name not in names]
+    more = [name for name in names if name not in wanted]
+    what = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {more[0]!r}"
+    return DataError(f"{path} {what}, unlike {first}; scan files with the same columns, or name them (columns=)")
+

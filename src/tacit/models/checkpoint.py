@@ -1,0 +1,89 @@
+"""A long fit of a table keeps its parameters in a file after every few passes, so that it can go on after a stop.
+
+The file is written as a model file is: whole or not at all. It says which data, settings and version it belongs to;
+a fit that goes on from another's parameters would end with other bits, so it is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit import __version__
+from tacit.data.stored_table import AnyTable
+from tacit.engine.mixture import Mixture
+from tacit.errors import DataError
+from tacit.io.model_file import read_model, write_model
+from tacit.refine.em import Begun
+
+NAME = "Checkpoint"
+EVERY = 5.0
+"""Seconds between two writes: a write costs milliseconds, a pass over a long table seconds."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Where a stopped fit stood, and what it had decided before."""
+
+    begun: Begun[Mixture]
+    decided: dict[str, Any]
+
+
+class Checkpoint:
+    """The file of one fit; `decided` are the choices made before the climb that it keeps."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], table: AnyTable, settings: dict[str, Any], *, resume: bool
+    ) -> None:
+        self.path = Path(path)
+        self.belongs = {"version": __version__, "settings": json.dumps(settings, sort_keys=True), "data": _key(table)}
+        self.first = table.first
+        self.saved = self._load() if resume and self.path.exists() else None
+        self._written = time.monotonic()
+
+    def keeping(self, decided: dict[str, Any]) -> Callable[[Begun[Mixture]], None]:
+        """What the climb calls after every iteration."""
+
+        def keep(at: Begun[Mixture]) -> None:
+            if time.monotonic() - self._written < EVERY:
+                return
+            arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
+            write_model(self.path, NAME, arrays, {"belongs": self.belongs, "n_iter": at.n_iter, "decided": decided})
+            self._written = time.monotonic()
+
+        return keep
+
+    def done(self) -> None:
+        """The fit has ended: nothing is left to go on from."""
+        self.path.unlink(missing_ok=True)
+
+    def _load(self) -> Saved:
+        file = read_model(self.path)
+        if file.name != NAME:
+            raise DataError(f"{self.path} holds a {file.name}, not a checkpoint; name another file")
+        theirs = file.metadata["belongs"]
+        for what in ("version", "settings", "data"):
+            if theirs.get(what) != self.belongs[what]:
+                raise DataError(
+                    f"{self.path} belongs to a fit of other {what}, and going on would mix the two; start again "
+                    "without resuming, or name another checkpoint"
+                )
+        params = Mixture(file.arrays["weights"], file.arrays["table"], self.first)
+        begun = Begun(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
+        return Saved(begun, file.metadata["decided"])
+
+
+def _key(table: AnyTable) -> str:
+    """Tells tables apart by their columns' words and how often each occurs."""
+    known = hashlib.sha256(np.asarray([table.n_rows, table.total_weight, *table.singles()], np.float64).tobytes())
+    for column in table.columns:
+        known.update(f"\0{column.name}\0{column.categories.tolist()}".encode())
+    return known.hexdigest()

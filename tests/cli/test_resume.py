@@ -1,0 +1,135 @@
+"""A fit that was killed goes on from its checkpoint and ends with the same bytes; nothing is ever half written."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tacit
+from tacit import LatentClass
+from tacit.errors import DataError
+from tacit.io.model_file import read_model
+from tacit.models import checkpoint as module
+
+KILLS = int(os.environ.get("TACIT_KILLS", "3"))
+"""Moments at which the fit is killed; the full run has 20."""
+RUN = "import tacit.models.checkpoint as c; c.EVERY = 0.0; from tacit.cli.main import run; run()"
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Rows that are nearly all different, and classes that overlap: EM needs many passes."""
+    rng = np.random.default_rng(0)
+    n_rows = 150_000
+    hidden = rng.integers(0, 4, n_rows)
+    columns = {
+        f"c{n}": np.where(rng.random(n_rows) < 0.3, (hidden + n) % 4, rng.integers(0, 4, n_rows)).astype(np.int8)
+        for n in range(14)
+    }
+    path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def command(rows, out, *more):
+    options = ["--components", "4", "--engine", "stream", "--cache", str(out.parent / "cache"), "--quiet"]
+    return [sys.executable, "-c", RUN, "table", str(rows), *options, "--out", str(out), *more]
+
+
+@pytest.mark.slow
+def test_killed_fits_go_on_to_the_same_bytes(rows, tmp_path):
+    begin = time.monotonic()
+    subprocess.run(command(rows, tmp_path / "whole"), check=True, timeout=300)
+    took = time.monotonic() - begin
+    whole = (tmp_path / "whole" / "model.tacit").read_bytes()
+    rng = np.random.default_rng(1)
+    went_on = 0
+    for at, moment in enumerate(rng.uniform(0.2, 1.0, KILLS) * took):
+        out, kept = tmp_path / f"out{at}", tmp_path / f"kept{at}.tacit"
+        process = subprocess.Popen(command(rows, out, "--checkpoint", str(kept)))
+        time.sleep(moment)
+        process.kill()
+        process.wait()
+        if kept.exists():
+            read_model(kept)  # whole, whenever the kill came
+            went_on += 1
+        subprocess.run(command(rows, out, "--checkpoint", str(kept), "--resume"), check=True, timeout=300)
+        assert (out / "model.tacit").read_bytes() == whole
+        assert not kept.exists()
+    assert went_on or KILLS < 10
+
+
+def test_going_on_is_going_through(monkeypatch, tmp_path):
+    """Stopped in the middle by an error of the callback; the rest of the climb is the climb."""
+    monkeypatch.setattr(module, "EVERY", 0.0)
+    monkeypatch.setattr("tacit.models.latent_class.SAMPLE_ROWS", 500)
+    rng = np.random.default_rng(2)
+    hidden = rng.integers(0, 3, 3_000)
+    X = np.where(rng.random((3_000, 9)) < 0.5, hidden[:, None], rng.integers(0, 3, (3_000, 9)))
+    whole = LatentClass(3).fit(X)
+    path = tmp_path / "kept.tacit"
+
+    class Stopping(LatentClass):
+        def _progress(self, stage):
+            def tell(step):
+                if step.n_iter >= 5 and path.exists():
+                    raise KeyboardInterrupt
+
+            return tell
+
+    with pytest.raises(KeyboardInterrupt):
+        Stopping(3).fit(X, checkpoint=path)
+    again = LatentClass(3).fit(X, checkpoint=path, resume=True)
+    assert again._mixture.table.tobytes() == whole._mixture.table.tobytes()
+    assert (again.objective_, again.n_iter_) == (whole.objective_, whole.n_iter_)
+    assert again.objective_path_.tolist() == whole.objective_path_.tolist()
+    assert not path.exists()
+
+
+def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "EVERY", 0.0)
+    monkeypatch.setattr("tacit.models.latent_class.SAMPLE_ROWS", 500)
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 3, (2_000, 8))
+    path = tmp_path / "kept.tacit"
+    monkeypatch.setattr(module.Checkpoint, "done", lambda self: None)
+    LatentClass(3, max_iter=20, tol=0).fit(X, checkpoint=path)
+    assert path.exists()
+    with pytest.raises(DataError, match="a fit of other settings"):
+        LatentClass(2, max_iter=20, tol=0).fit(X, checkpoint=path, resume=True)
+    with pytest.raises(DataError, match="a fit of other data"):
+        LatentClass(3, max_iter=20, tol=0).fit(X[1:], checkpoint=path, resume=True)
+    whole = LatentClass(3).fit(X)
+    whole.save(path)
+    with pytest.raises(DataError, match="holds a LatentClass, not a checkpoint"):
+        LatentClass(3).fit(X, checkpoint=path, resume=True)
+
+
+def test_a_full_disk_and_a_vanished_file_get_one_sentence_and_leave_nothing(rows, tmp_path):
+    def cramped():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, "table", str(rows), "--components", "2", "--engine", "stream",
+         "--out", str(tmp_path / "out")],
+        preexec_fn=cramped, capture_output=True, text=True, env=environment, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 4
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "File too large" in done.stderr
+    assert not list(tmp_path.iterdir())
+    gone = tmp_path / "gone.csv"
+    gone.write_text("a,b,c\n1,2,1\n2,1,2\n")
+    scan = tacit.scan(gone)
+    gone.unlink()
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        LatentClass(2).fit(scan)

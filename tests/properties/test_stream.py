@@ -1,0 +1,217 @@
+"""Rows read from files part by part: the same codes, the same samples and the same bits as in memory."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import tacit
+from tacit import BernoulliMixture, LatentClass
+from tacit.data import table as table_module
+from tacit.data.copies import sample_rows
+from tacit.data.stored_table import code_frame, code_scan
+from tacit.data.table_input import LearnWords, read_table
+from tacit.engine.memory import MemoryEngine
+from tacit.errors import DataError, FileFormatError
+from tacit.factor.table_pool import random_start
+from tacit.io.read import read_columns
+from tacit.io.write import write_columns
+from tacit.models.base import model_state
+
+
+def survey(n_rows: int, seed: int = 0, n_columns: int = 8) -> pa.Table:
+    """Rows of three classes: words, whole numbers, truth values, decimals, with gaps."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(0, 3, n_rows)
+    columns = {}
+    for n in range(n_columns):
+        codes = np.where(rng.random(n_rows) < 0.7, hidden, rng.integers(0, 3, n_rows))
+        words = np.array(["yes, often", "no", "päivää"], object)[codes] if n % 2 else codes * 7
+        columns[f"q{n}"] = pa.array(words.tolist(), mask=rng.random(n_rows) < 0.1)
+    columns["price"] = pa.array(np.round(rng.normal(hidden, 1.0), 2))
+    return pa.table(columns)
+
+
+@pytest.fixture
+def ungrouped(monkeypatch):
+    """Small tables are treated as long ones: equal rows stay apart, files are really streamed."""
+    monkeypatch.setattr(table_module, "ALWAYS_GROUP", 0)
+    monkeypatch.setattr(table_module, "GROUP_AT", 0.0)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The same rows in three files of each format."""
+    rows = survey(900)
+    for at in range(3):
+        part = rows.slice(300 * at, 300)
+        for name in ("csv", "jsonl", "parquet"):
+            write_columns(part, tmp_path / f"part{at}.{name}", format=name)
+        (tmp_path / f"part{at}.csv.gz").write_bytes(gzip.compress((tmp_path / f"part{at}.csv").read_bytes()))
+        pa_csv.write_csv(part, tmp_path / f"part{at}.tsv", pa_csv.WriteOptions(delimiter="\t"))
+    write_columns(rows, tmp_path / "whole.csv", format="csv")
+    return tmp_path
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "jsonl", "parquet"])
+def test_codes_and_words_are_those_of_memory(files, ending, ungrouped):
+    stored = code_scan(tacit.scan(files / f"part*.{ending}"), LearnWords(4))
+    table = read_table(read_columns(files / "whole.csv"), bins=4)
+    assert [column.name for column in stored.columns] == [column.name for column in table.columns]
+    for mine, theirs in zip(stored.columns, table.columns, strict=True):
+        assert mine.categories.tolist() == theirs.categories.tolist()
+    assert np.array_equal(np.concatenate([block.codes for block in stored.blocks()]), table.codes)
+    assert np.array_equal(stored.singles(), table.singles())
+    assert stored.n_cells == table.n_cells
+
+
+def test_sums_and_samples_are_those_of_memory(files, ungrouped):
+    stored = code_scan(tacit.scan(files / "whole.csv"), LearnWords(4))
+    table = read_table(read_columns(files / "whole.csv"), bins=4)
+    mixture = random_start(table, 3, np.random.default_rng(0))
+    mine, theirs = MemoryEngine(stored, 1).sums(mixture), MemoryEngine(table, 2).sums(mixture)
+    assert mine.log_likelihood == theirs.log_likelihood
+    assert np.array_equal(mine.table, theirs.table)
+    for most in (100, 899, 2_000):
+        assert np.array_equal(sample_rows(stored, most, 5).codes, sample_rows(table, most, 5).codes)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.parametrize("number", [3, None])
+def test_every_engine_gives_the_same_bits(files, grouped, number, request):
+    if not grouped:
+        request.getfixturevalue("ungrouped")
+    rows = read_columns(files / "whole.csv").drop_columns(["price"])
+    scan = tacit.scan(files / "part*.csv", columns=rows.column_names)
+    fits = [
+        LatentClass(number, n_jobs=2).fit(rows),
+        LatentClass(number, engine="stream", n_jobs=1).fit(rows),
+        LatentClass(number).fit(scan),
+    ]
+    arrays, metadata = model_state(fits[0])
+    for other in fits[1:]:
+        theirs, facts = model_state(other)
+        assert {name: value.tobytes() for name, value in theirs.items()} == {
+            name: value.tobytes() for name, value in arrays.items()
+        }
+        assert facts["verdict"] == metadata["verdict"]
+        assert other.categories_[1].tolist() == fits[0].categories_[1].tolist()
+
+
+def test_long_files_cross_blocks_and_parts(tmp_path, monkeypatch, ungrouped):
+    """Three parts of blocks, in files whose ends fall nowhere in particular, with a column of many words."""
+    rng = np.random.default_rng(1)
+    n_rows = 2 * 16 * 65_536 + 70_001
+    columns = {f"c{n}": rng.integers(0, 5, n_rows).astype(np.int8) for n in range(4)}
+    columns["wide"] = rng.integers(0, 300, n_rows).astype(np.int16)
+    rows = pa.table(columns)
+    pq.write_table(rows.slice(0, 1_000_003), tmp_path / "a.parquet")
+    pq.write_table(rows.slice(1_000_003), tmp_path / "b.parquet", row_group_size=123_457)
+    monkeypatch.setattr("tacit.data.table_input.MOST_NUMBERS", 1_000)
+    stored = code_scan(tacit.scan(tmp_path), LearnWords())
+    table = read_table(rows)
+    assert not stored.grouped
+    assert table.pattern_of is None
+    mixture = random_start(table, 2, np.random.default_rng(0))
+    mine, theirs = MemoryEngine(stored, 2).sums(mixture), MemoryEngine(table, 1).sums(mixture)
+    assert mine.log_likelihood == theirs.log_likelihood
+    assert np.array_equal(mine.table, theirs.table)
+
+
+def test_a_cache_is_used_again_and_damage_is_coded_anew(files, ungrouped, monkeypatch):
+    cache = files / "cache"
+    scan = tacit.scan(files / "part*.csv", cache=cache)
+    first = code_scan(scan, LearnWords(4))
+    (path,) = cache.iterdir()
+    written = path.stat().st_mtime_ns
+    again = code_scan(scan, LearnWords(4))
+    assert path.stat().st_mtime_ns == written
+    assert again.columns[0].categories.tolist() == first.columns[0].categories.tolist()
+    codes = [np.concatenate([block.codes for block in one.blocks()]) for one in (first, again)]
+    assert np.array_equal(*codes)
+    body = bytearray(path.read_bytes())
+    body[-1] ^= 1
+    path.write_bytes(body)
+    mended = code_scan(scan, LearnWords(4))
+    assert np.array_equal(np.concatenate([block.codes for block in mended.blocks()]), codes[0])
+    with open(files / "part0.csv", "a") as more:
+        more.write("\n".join((files / "part1.csv").read_text().splitlines()[1:3]) + "\n")
+    assert code_scan(scan, LearnWords(4)).n_rows == 902
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_without_a_cache_nothing_stays(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = set(tmp_path.iterdir())
+    stored = code_frame(survey(50).drop_columns(["price"]), LearnWords())
+    assert set(tmp_path.iterdir()) != before
+    del stored
+    gc.collect()
+    assert set(tmp_path.iterdir()) == before
+    with pytest.raises(DataError, match="distinct numbers"):
+        code_frame(survey(500), LearnWords())
+    gc.collect()
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_bad_files_get_one_sentence(files):
+    (files / "bad.csv").write_text("q0,q1\n1,2\n3\n")
+    with pytest.raises(FileFormatError, match=r"bad\.csv, line 3: found 1 field"):
+        LatentClass(2).fit(tacit.scan(files / "bad.csv"))
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        tacit.scan(files / "*.nothing")
+    (files / "other").mkdir()
+    (files / "other" / "a.csv").write_text("x,y\n1,2\n")
+    (files / "other" / "b.csv").write_text("x,z\n1,2\n")
+    with pytest.raises(DataError, match=r"b\.csv lacks the column 'y', unlike .*a\.csv"):
+        LatentClass(2).fit(tacit.scan(files / "other"))
+    (files / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no file that can be read"):
+        tacit.scan(files / "empty")
+    (files / "ids.csv").write_text("id,x\n" + "".join(f"n{at},{at % 2}\n" for at in range(20_000)))
+    with pytest.raises(DataError, match=r"column 'id' holds more than 10,000 distinct values; it looks like an id"):
+        LatentClass(2).fit(tacit.scan(files / "ids.csv"))
+    with pytest.raises(DataError, match="row weights are not read"):
+        LatentClass(2).fit(tacit.scan(files / "part0.csv"), sample_weight=np.ones(300))
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request, monkeypatch):
+    """With a column that copies another, so that one is set aside, and fewer rows looked at than there are."""
+    if not grouped:
+        request.getfixturevalue("ungrouped")
+        monkeypatch.setattr("tacit.models.bernoulli_mixture.PATH_ROWS", 1_000)
+    rng = np.random.default_rng(4)
+    hidden = rng.integers(0, 3, 2_000)
+    centres = rng.random((3, 12)) < 0.5
+    bits = np.where(rng.random((2_000, 12)) < 0.85, centres[hidden], ~centres[hidden])
+    bits = np.c_[bits, np.where(rng.random(2_000) < 0.99, bits[:, 0], ~bits[:, 0])]
+    words = np.array(["no", "yes"], object)[bits.astype(int)]
+    rows = pa.table({f"b{n}": pa.array(words[:, n], mask=rng.random(2_000) < 0.03) for n in range(13)})
+    write_columns(rows.slice(0, 1_100), tmp_path / "a.csv", format="csv")
+    write_columns(rows.slice(1_100), tmp_path / "b.csv", format="csv")
+    fits = [
+        BernoulliMixture(n_jobs=2).fit(rows),
+        BernoulliMixture(engine="stream", n_jobs=1).fit(rows),
+        BernoulliMixture().fit(tacit.scan(tmp_path)),
+        BernoulliMixture(engine="memory").fit(tacit.scan(tmp_path)),
+    ]
+    assert fits[0].copies_.num_rows >= 1
+    for other in fits[1:]:
+        for name in ("weights_", "frequencies_", "labels_"):
+            assert getattr(other, name).tobytes() == getattr(fits[0], name).tobytes(), name
+        assert other.report_.verdict == fits[0].report_.verdict
+        assert other.intervals().equals(fits[0].intervals())
+
+
+def test_what_is_no_yes_or_no_is_refused(tmp_path):
+    (tmp_path / "bad.csv").write_text("a,b\nyes,no\nmaybe,no\n")
+    with pytest.raises(DataError, match="column 'a' holds 'maybe', and clusters are made of"):
+        BernoulliMixture(2).fit(tacit.scan(tmp_path / "bad.csv"))
