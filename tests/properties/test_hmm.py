@@ -213,7 +213,7 @@ def test_one_state_is_the_unigram_model(lists):
 
 def test_limit_is_told(lists):
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
-        model = CategoricalHMM(3, max_iter=2, tol=0.0).fit(lists)
+        model = CategoricalHMM(3, max_iter=2, tol=1e-12).fit(lists)
     assert not model.converged_
     assert any("stopped before" in reason for reason in model.report_.reasons)
 

@@ -39,6 +39,7 @@ Fit = Callable[[Counts, int], Factored]
 
 WORLDS: tuple[World, ...] = ("example1", "example2", "zipf")
 SIZES = (500, 2_000, 10_000, 50_000)
+QUICK_SIZES = (200, 500)
 RATIOS = (2, 5, 10, 20, 50, 100, 400)
 MOST_PAIRS = 5_000_000
 """Larger samples than this are left out: at 50,000 words N/M ends at 100."""
@@ -94,7 +95,7 @@ METHODS: dict[str, Fit] = {
 
 
 def linear(run: Run) -> Outcome:
-    sizes, ratios = (SIZES[:2], RATIOS[1:4:2]) if run.quick else (SIZES, RATIOS)
+    sizes, ratios = (QUICK_SIZES, RATIOS[1:4:2]) if run.quick else (SIZES, RATIOS)
     cells = [
         (world, size, ratio) for world in WORLDS for size in sizes for ratio in ratios if size * ratio <= MOST_PAIRS
     ]

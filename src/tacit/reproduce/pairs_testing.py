@@ -26,20 +26,20 @@ SYMBOLS = 500
 LEVEL = 0.05
 RATIOS = (0.2, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 20.0)
 SEPARATIONS = (0.8, 0.5)
-REPEATS = 200
+REPEATS, QUICK_REPEATS = 200, 10
 TRANSITION = 0.25
 CHAIN, UNIFORM = "2-state chain, t = 1/4", "uniform symbols"
 
 
 def testing(run: Run) -> Outcome:
-    repeats, ratios = run.times(REPEATS, 20), (0.5, 2.0, 8.0) if run.quick else RATIOS
+    repeats, ratios = run.times(REPEATS, QUICK_REPEATS), (0.5, 8.0) if run.quick else RATIOS
     rows: list[Row] = []
     columns: dict[str, Any] = {name: [] for name in ("source", "ratio", "rejected", "bound", "predicted")}
 
     def add(source: str, ratio: float, bound: float | None, predicted: float | None) -> None:
         values = run.piece(
             f"testing {source} {ratio} {repeats}",
-            lambda: [_rejected(source, ratio, seed) for seed in run.seeds(REPEATS, 20)],
+            lambda: [_rejected(source, ratio, seed) for seed in run.seeds(REPEATS, QUICK_REPEATS)],
         )
         share = float(np.mean(values))
         told = [f"no test above {min(LEVEL + bound, 1):.2f}"] if bound is not None else []

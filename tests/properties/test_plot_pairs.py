@@ -1,0 +1,30 @@
+"""Items in the plane of their embeddings."""
+
+from __future__ import annotations
+
+import pytest
+
+from tacit import BernoulliMixture, PairMatrix
+from tacit.errors import DataError
+from tacit.plot.pairs import plot_items
+from tacit.simulate import pairs
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+
+
+def test_names_go_to_the_items_that_matter():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    world = pairs(40, 2000, "topics", n_components=3, random_state=0)
+    three, two = PairMatrix(3).fit(world.counts), PairMatrix().fit(world.counts)
+    ax = plot_items(three, names=5)
+    assert len(ax.texts) == 5
+    assert ax.get_ylabel() == "component 2"
+    alone = plot_items(two, ax=ax)
+    assert alone is ax
+    assert alone.get_ylabel() == "log₁₀ of the marginal"
+    with pytest.raises(DataError, match=r"components \(0, 5\) of a model with 2 embeddings"):
+        plot_items(three, components=(0, 5))
+    with pytest.raises(DataError, match="has no embeddings of items"):
+        plot_items(BernoulliMixture())
