@@ -53,6 +53,10 @@ def test_predict_gives_the_same_states(table, tmp_path, capsys):
     model = str(tmp_path / "fit" / "model.tacit")
     assert main(["predict", str(table), "--model", model, "--out", str(tmp_path / "new"), "--quiet"]) == 0
     assert (tmp_path / "new" / "states.csv").read_bytes() == (tmp_path / "fit" / "states.csv").read_bytes()
+    assert main(["sample", model, "-n", "5", "--out", "-", "--quiet"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0] == "position,symbol,state"
+    assert len(rows) == 6
     (tmp_path / "line.txt").write_text("w1 strange w2\n")
     assert main(["predict", str(tmp_path / "line.txt"), "--model", model, "--out", "-"]) == 0
     told = capsys.readouterr()
