@@ -215,12 +215,13 @@ def no_states(prior: ChainPrior) -> ChainPrior:
     return replace(prior, shape=prior.frequencies, emissions=NO_STATES, moves=MOVES)
 
 
-def best_unigram(learn: Sequences, held: Sequences, prior: ChainPrior) -> float:
-    """Log-likelihood of what was left out when symbols are drawn independently, under the best smoothing."""
-    counts, seen = learn.counts(), held.counts()
-    smoothed = counts + np.array(STRENGTHS)[:, None] * prior.shape
-    shown = np.log(np.maximum(normalised(smoothed, smoothed), TINY))
-    return float((shown @ seen).max())
+def unigram(learn: Sequences, held: Sequences, prior: ChainPrior) -> tuple[Chain, float]:
+    """Symbols drawn independently, under the smoothing that suits what was left out best, and its log-likelihood."""
+    smoothed = learn.counts() + np.geomspace(0.25, 2.0**18, 41)[:, None] * prior.shape
+    shown = normalised(smoothed, smoothed)
+    told = np.log(np.maximum(shown, TINY)) @ held.counts()
+    best = int(told.argmax())
+    return Chain(np.ones(1), np.ones((1, 1)), shown[[best]]), float(told[best])
 
 
 def log_likelihood(chain: Chain, data: Sequences, threads: int = 1) -> float:
@@ -271,7 +272,7 @@ def fit_chain(
         if auto:
             near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
             prior, tried, total = choose_smoothing(steps, chain, held, near)
-            flat = best_unigram(learn, held, prior)
+            flat = unigram(learn, held, prior)[1]
             prior = no_states(prior) if flat > total else prior
             chain, held_out = tried.params, max(total, flat) / max(held.n_observed, 1)
     steps = ChainSteps(data, prior, threads)
@@ -308,7 +309,7 @@ def _near_moments(
         return None
     name = max(names, key=lambda one: tried[one][0])
     total, best, chain, near = tried[name]
-    flat = best_unigram(learn, held, prior)
+    flat = unigram(learn, held, prior)[1]
     if total > flat and not scarce(data):  # the climb on all of the data is long: what was gained must outlast it
         around = [best.emissions * factor for factor in (1.0, 0.3, 3.0)]
         best, _, total = choose_smoothing(ChainSteps(learn, best, threads), chain, held, around, passes=LONG)

@@ -16,12 +16,14 @@ import numpy as np
 from tacit.data.sequences import Sequences
 from tacit.engine.chain import Chain, Floats, normalised
 from tacit.kernels.hmm import chain_log_likelihood
-from tacit.refine.chain_fit import NO_STATES, RACE_TOL, choose_smoothing, cut, most_raced, one_state, starts_of, thinned
+from tacit.refine.chain_fit import NO_STATES, RACE_TOL, choose_smoothing, cut, most_raced, starts_of, thinned, unigram
 from tacit.refine.chains import ChainSteps, chain_prior
 from tacit.refine.starts import Entrant, halve
 
 MOST_TRIED = 20
 SURE = 2.0
+FIRST_GAIN = 1e-3
+"""Nats an observation that any states must gain over none: less is a matter of how both are smoothed."""
 PATIENCE = 2
 """Larger numbers tried after the best: one start may be poor where the next is good."""
 RANDOM_STARTS = 3
@@ -54,7 +56,7 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, seed: int = 0, thr
     split = cut(data, seed, share=0.25)
     learn, held = (thinned(part, most_raced(data), seed) for part in (split.learn, split.held))
     steps = ChainSteps(learn, chain_prior(data, 1.0), threads)  # symbols of what is left out are known
-    chain, told = one_state(data), []
+    chain, told = unigram(learn, held, steps.prior)[0], []
     told.append(_by_piece(chain, held))
     chosen = 1
     strengths: Sequence[float] = FIRST_STRENGTHS
@@ -69,7 +71,7 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, seed: int = 0, thr
         gain = told[-1] - told[chosen - 1]
         error = float(np.sqrt(np.square(gain - gain.mean()).sum()))
         errors.append(error / cells)
-        if float(gain.sum()) > SURE * error:
+        if float(gain.sum()) > SURE * error + (FIRST_GAIN * cells if chosen == 1 else 0.0):
             chosen = K
         elif K - chosen >= PATIENCE:
             break
@@ -96,10 +98,10 @@ def last_state_gain(data: Sequences, n_states: int, *, seed: int = 0, threads: i
 
 def _rivals(steps: ChainSteps, held: Sequences, n_states: int, seed: int) -> tuple[Chain, Chain]:
     """Models with one state fewer, and with all; the smaller one also gets the best of what the larger one found."""
-    fewer, strengths = one_state(steps.data), FIRST_STRENGTHS
+    fewer, _ = unigram(steps.data, held, steps.prior)
+    strengths = FIRST_STRENGTHS
     if n_states == 2:
-        marginal = replace(fewer, emissions=steps.prior.frequencies[None])
-        return marginal, _fit(steps, held, 2, marginal, strengths, seed)[0]
+        return fewer, _fit(steps, held, 2, fewer, strengths, seed)[0]
     fewer, strength = _fit(steps, held, n_states - 1, fewer, strengths, seed)
     more, strength = _fit(steps, held, n_states, fewer, (strength / 4, strength, strength * 4), seed)
     alike = steps.with_strength(strength)
