@@ -28,7 +28,8 @@ def predict(
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
-    fractions.csv of a model of mixtures, ancestry.csv of a model of populations, states.csv of a hidden Markov model.
+    fractions.csv of a model of mixtures, ancestry.csv of a model of populations, states.csv of a hidden Markov model;
+    how likely pairs are.
 
     \b
     tacit predict new_votes.csv --model consensus/model.tacit
@@ -46,6 +47,7 @@ def predict(
         LatentClass,
         LatentClassClassifier,
         MixtureFractions,
+        PairMatrix,
         load,
     )
 
@@ -68,6 +70,10 @@ def predict(
         from tacit.cli.hmm import predict_states
 
         return predict_states(model, data_file, model_file, talk, Results(out, format_), json_)
+    if isinstance(model, PairMatrix):
+        from tacit.cli.pairs import predict_pairs
+
+        return predict_pairs(model, data_file, model_file, talk, Results(out, format_), json_)
     if not isinstance(model, DawidSkene):
         raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
     with talk.doing("reading"):

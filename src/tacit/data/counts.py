@@ -171,14 +171,24 @@ def _from_array(data: Any, what: str) -> Counts:
     return _from_matrix(values, None, None, what)
 
 
-def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, what: str) -> Counts:
-    names = list(frame.columns)
+def pair_columns(frame: Any, columns: Columns, what: str = "the pairs") -> tuple[Any, Any]:
+    """The two columns of names of a frame of pairs; a frame that has none is refused."""
+    roles = _roles(frame, columns)
+    names = [str(name) for name in frame.columns]
+    lacking = [role for role in ("row", "column") if roles[role] is None]
+    if lacking:
+        raise DataError(f"{what} has no column for the {lacking[0]} item among {names}; call them row and column")
+    left, right = (column(frame, frame.columns[names.index(str(roles[role]))]) for role in ("row", "column"))
+    return left, right
+
+
+def _roles(frame: Any, columns: Columns) -> dict[str, str | None]:
+    """Which column of a frame plays which role, None where no column does."""
     given = dict(columns or {})
     unknown = sorted(set(given) - set(ALIASES))
     if unknown:
         raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(ALIASES)}")
-    if not len(frame) or not names:
-        raise DataError(f"{what} are a frame of {len(frame)} rows and {len(names)} columns; give at least one pair")
+    names = list(frame.columns)
     words = [str(name) for name in names]
     roles = {role: find_column(words, role, ALIASES[role], given.get(role)) for role in ALIASES}
     unsaid = roles["row"] is None and roles["column"] is None
@@ -186,6 +196,14 @@ def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, wh
         # two columns of words are pairs whatever they are called; two columns of numbers are a matrix
         roles["row"], roles["column"] = words[0], words[1]
         roles["count"] = roles["count"] or (words[2] if len(words) == 3 else None)
+    return roles
+
+
+def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, what: str) -> Counts:
+    names = list(frame.columns)
+    if not len(frame) or not names:
+        raise DataError(f"{what} are a frame of {len(frame)} rows and {len(names)} columns; give at least one pair")
+    roles, words = _roles(frame, columns), [str(name) for name in names]
     if roles["row"] is not None and roles["column"] is not None:
         parts = [column(frame, names[words.index(str(roles[role]))]) for role in ("row", "column")]
         count = None if roles["count"] is None else column(frame, names[words.index(roles["count"])])
