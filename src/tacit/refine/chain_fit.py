@@ -303,23 +303,25 @@ def _near_moments(
                 tried[name] = (found[2], found[0], found[1].params, near)
         if init == "spectral":
             break
-    whole = dict(spectral_starts(data, n_states, np.random.default_rng([seed, n_states])))
-    names = [name for name in tried if name in whole]
-    if not names:
+    if not tried:
         return None
-    name = max(names, key=lambda one: tried[one][0])
+    name = max(tried, key=lambda one: tried[one][0])
     total, best, chain, near = tried[name]
     flat = unigram(learn, held, prior)[1]
     if total > flat and not scarce(data):  # the climb on all of the data is long: what was gained must outlast it
         around = [best.emissions * factor for factor in (1.0, 0.3, 3.0)]
         best, _, total = choose_smoothing(ChainSteps(learn, best, threads), chain, held, around, passes=LONG)
-    chosen = replace(near_chain(prior, whole[name]) if near else prior, emissions=best.emissions)
-    worth = WORTH * (4 if scarce(data) else 1)
-    chosen = no_states(prior) if total < flat + worth * held.n_observed else chosen
+    if total < flat + WORTH * (4 if scarce(data) else 1) * held.n_observed:
+        chosen = no_states(prior)
+    else:
+        whole = dict(spectral_starts(data, n_states, np.random.default_rng([seed, n_states])))
+        chain = whole.get(name, chain)
+        chosen = replace(near_chain(prior, chain) if near else prior, emissions=best.emissions)
     steps = ChainSteps(data, chosen, threads)
-    refined = em(steps, whole[name], max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
     cells = max(held.n_observed, 1)
-    return FittedChain(refined, chosen, name, {one: tried[one][0] / cells for one in names}, max(total, flat) / cells)
+    scores = {one: found[0] / cells for one, found in tried.items()}
+    return FittedChain(refined, chosen, name, scores, max(total, flat) / cells)
 
 
 def near_chain(prior: ChainPrior, chain: Chain) -> ChainPrior:
