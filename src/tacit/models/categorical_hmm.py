@@ -24,7 +24,7 @@ from tacit.kernels.hmm import MOST_STATES, best_paths, chain_log_likelihood, cha
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
 from tacit.models.hmm_file import hmm_state, restore_hmm
-from tacit.refine.chain_fit import FittedChain, Init, fit_chain
+from tacit.refine.chain_fit import NO_STATES, FittedChain, Init, fit_chain
 from tacit.refine.chains import ChainPrior, permuted
 from tacit.refine.choose_states import StatesPath, choose_states
 
@@ -185,7 +185,9 @@ class CategoricalHMM(LatentModel):
         self.selection_ = None if self._path is None else self._path.as_dict()
         if len(found.scores) > 1:
             self._notes.append(f"the best of {len(found.scores)} starts was {found.start_name}")
-        if self.smoothing == "auto" and found.held_out is not None:
+        if self.smoothing_ >= NO_STATES:
+            self._notes.append("sequences left out are as probable without states, so all states show the same symbols")
+        elif self.smoothing == "auto" and found.held_out is not None:
             self._notes.append(
                 f"{self.smoothing_:g} pseudo-observations a state make the sequences left out most probable "
                 f"({found.held_out:.4f} nats an observation)"
