@@ -21,7 +21,9 @@ from tacit.refine.chains import ChainSteps, chain_prior
 from tacit.refine.starts import Entrant, halve
 
 MOST_TRIED = 20
-SURE = 2.0
+SURE = 1.5
+MORE_DATA = 4
+"""Steps looked at, in multiples of what a race of starts looks at: small gains need more data."""
 FIRST_GAIN = 1e-3
 """Nats an observation that any states must gain over none: less is a matter of how both are smoothed."""
 PATIENCE = 2
@@ -54,7 +56,7 @@ class StatesPath:
 def choose_states(data: Sequences, *, most: int = MOST_TRIED, seed: int = 0, threads: int = 1) -> StatesPath:
     """Walk 1, 2, … states and choose."""
     split = cut(data, seed, share=0.25)
-    learn, held = (thinned(part, most_raced(data), seed) for part in (split.learn, split.held))
+    learn, held = (thinned(part, MORE_DATA * most_raced(data), seed) for part in (split.learn, split.held))
     steps = ChainSteps(learn, chain_prior(data, 1.0), threads)  # symbols of what is left out are known
     chain, told = unigram(learn, held, steps.prior)[0], []
     told.append(_by_piece(chain, held))
