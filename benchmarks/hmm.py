@@ -103,7 +103,12 @@ def compare(case: Case, starts: int = STARTS) -> None:
         took.append(time.process_time() - begin)
     our_seconds = float(np.median(took))
     (used, theirs), seconds = hmmlearn_fit(train, k, starts)
-    held = theirs.score(np.searchsorted(used, test.codes)[:, None], np.diff(test.offsets)) / test.n_observed
+    new = np.searchsorted(used, test.codes)[:, None], np.diff(test.offsets)
+    try:
+        held = theirs.score(*new) / test.n_observed
+    except ValueError:  # its scaled recursion underflows where a new sequence is all but impossible
+        theirs.implementation = "log"
+        held = theirs.score(*new) / test.n_observed
     mine = ours.score(test) / test.n_observed
     flat = log_likelihood(one_state(train), test) / test.n_observed
     told = "" if truth is None else f"{truth:.4f}"
