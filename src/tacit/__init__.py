@@ -22,6 +22,7 @@ _MODELS = (
     "LatentClassImputer",
     "MixtureFractions",
     "PairMatrix",
+    "TopicModel",
     "load",
 )
 _WHERE = {**dict.fromkeys(_MODELS, "tacit.models"), "scan": "tacit.io.scan"}
@@ -38,6 +39,7 @@ __all__ = [
     "LatentClassImputer",
     "MixtureFractions",
     "PairMatrix",
+    "TopicModel",
     "__version__",
     "load",
     "scan",
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         LatentClassImputer,
         MixtureFractions,
         PairMatrix,
+        TopicModel,
         load,
     )
 

@@ -29,8 +29,9 @@ from tacit.models import (
     LatentClassImputer,
     MixtureFractions,
     PairMatrix,
+    TopicModel,
 )
-from tacit.simulate import binary_factors, crowd, pairs
+from tacit.simulate import binary_factors, crowd, pairs, topic_documents
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -96,6 +97,13 @@ def word_pairs():
     counts = pairs(60, 1500, "zipf", random_state=5).counts.tocoo()
     words = np.array([f"word{n:02d}" for n in range(60)], object)
     return pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
+def texts():
+    """Documents of three topics as a long frame, one of them without a known word's count."""
+    counts = topic_documents(150, 60, 3, length=30, random_state=5).counts.tocoo()
+    columns = {"document": counts.row, "word": [f"w{n}" for n in counts.col], "count": counts.data.astype(float)}
+    frame = pd.DataFrame(columns)
+    frame.loc[7, "count"] = np.nan
+    return frame
 
 
 CASES = {
@@ -109,6 +117,7 @@ CASES = {
     "LatentClassImputer": (LatentClassImputer(3), answers),
     "MixtureFractions": (MixtureFractions(3, n_init=3), mixtures),
     "PairMatrix": (PairMatrix(), word_pairs),
+    "TopicModel": (TopicModel(3, tol=1e-7), texts),
 }
 
 
@@ -120,6 +129,7 @@ CASES = {
         LatentClass(),
         LatentClassClassifier(),
         LatentClassImputer(),
+        TopicModel(),
     ]
 )
 def test_scikit_learn_contract(estimator, check):

@@ -17,7 +17,7 @@ from tacit.factor.pair_matrix import decompose, rank_two
 from tacit.factor.pair_phases import pair_phases
 from tacit.factor.scaled_svd import scaled_svd
 from tacit.factor.vertices import PairModel, pair_model
-from tacit.kernels.pair_rows import PairRows, Side, pair_levels, pair_ratios
+from tacit.kernels.pair_rows import PairRows, Side, pair_levels, pair_product, pair_ratios
 from tacit.refine.em import em
 from tacit.refine.mixing import MixingSteps, climb, even_law, poisson_rates
 from tacit.refine.pair_em import PairSteps, random_pair_model
@@ -40,6 +40,13 @@ def test_ratios_equal_their_twin_on_any_number_of_threads(rank):
         np.testing.assert_allclose(got, want, rtol=1e-12)
     again = pair_ratios(rows, left, right, floor=1e-9, threads=3)
     assert all(np.array_equal(one, two) for one, two in zip(once, again, strict=True))
+
+
+def test_products_are_those_of_the_matrix_on_any_number_of_threads():
+    C, x = some_counts(3, (700, 25)), np.random.default_rng(0).normal(size=25)
+    rows = PairRows.of(sp.csr_array(C))
+    np.testing.assert_allclose(pair_product(rows, x), C @ x, rtol=1e-12, atol=1e-12)
+    assert np.array_equal(pair_product(rows, x), pair_product(rows, x, threads=3))
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -23,6 +23,7 @@ COMMANDS = {
     "factors": "Hidden on/off switches behind rows of numbers",
     "admixture": "Ancestry proportions from genotypes",
     "fractions": "In which fractions samples are mixed of parts, such as cell types",
+    "topics": "Topics of documents, and their shares in every document",
     "hmm": "Hidden states behind sequences of symbols",
     "impute": "Fill the gaps of a table with a saved model",
     "query": "Ask a saved model for probabilities, expectations, information",

@@ -28,8 +28,8 @@ def predict(
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
-    fractions.csv of a model of mixtures, ancestry.csv of a model of populations, states.csv of a hidden Markov model;
-    how likely pairs are.
+    fractions.csv of a model of mixtures, ancestry.csv of a model of populations, states.csv of a hidden Markov model,
+    documents.csv of topics; how likely pairs are.
 
     \b
     tacit predict new_votes.csv --model consensus/model.tacit
@@ -48,6 +48,7 @@ def predict(
         LatentClassClassifier,
         MixtureFractions,
         PairMatrix,
+        TopicModel,
         load,
     )
 
@@ -74,6 +75,10 @@ def predict(
         from tacit.cli.pairs import predict_pairs
 
         return predict_pairs(model, data_file, model_file, talk, Results(out, format_), json_)
+    if isinstance(model, TopicModel):
+        from tacit.cli.topics import predict_topics
+
+        return predict_topics(model, data_file, model_file, talk, Results(out, format_), json_)
     if not isinstance(model, DawidSkene):
         raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
     with talk.doing("reading"):

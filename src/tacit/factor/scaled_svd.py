@@ -26,6 +26,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import NotIdentifiableError
+from tacit.kernels.pair_rows import PairRows, pair_product
 
 Floats = NDArray[np.float64]
 
@@ -72,11 +73,14 @@ def scaled_svd(
     symmetric: bool | None = None,
     centred: bool = False,
     tol: float = PRECISE,
+    passes: tuple[PairRows, PairRows] | None = None,
+    threads: int = 1,
 ) -> ScaledSVD:
     """The `rank` leading singular vectors of the scaled frequencies; eigenvectors by magnitude when symmetric.
 
     `centred` takes ρ_r ρ_cᵀ off first, so that what comes back is structure alone. With ``symmetric=True`` counts of
     ordered pairs (i, j) of a symmetric B serve as (C + Cᵀ)/2 without that matrix being made; None asks the matrix.
+    `passes` are the rows and columns as the kernels read them, where they are at hand (`Counts.rows`, `.columns`).
     ``regularise=0`` is Appendix E's √marginal scaling, ``regularise=inf`` its plain truncated SVD.
     """
     if symmetric is None:
@@ -94,15 +98,55 @@ def scaled_svd(
         )
     # 1/root of a scale that is zero (regularise=0 and no counts) is zero: the item is left out.
     left_root, right_root = (_inverse_root(scale) for scale in (row_scale, column_scale))
-    scaled = _rescaled(matrix, left_root / total, right_root)
-    offs = (left_root * rows, right_root * cols) if centred else None
+    if passes is None:
+        own = PairRows.of(matrix)
+        passes = own, PairRows.of(sp.csr_array(matrix.T))
+    product = _Product(*passes, left_root / total, right_root, (rows, cols) if centred else None, total, threads)
     with one_blas_thread():
         if symmetric:
-            values, left = _eigenpairs(scaled, offs, rank, tol)
+            values, left = _eigenpairs(product, rank, tol)
             right = left
         else:
-            values, left, right = _singular(scaled, offs, rank, tol)
+            values, left, right = _singular(product, rank, tol)
     return ScaledSVD(values, left, right, rows, cols, row_scale, column_scale, centred, bool(symmetric))
+
+
+@dataclass(frozen=True)
+class _Product:
+    """E x and Eᵀ x for E = diag(left) C diag(right), less left ρ total · (right ρ')ᵀ where centred; E is never made."""
+
+    own: PairRows
+    turned: PairRows
+    left: Floats
+    right: Floats
+    marginals: tuple[Floats, Floats] | None
+    total: float
+    threads: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.own.n_rows, self.own.n_columns
+
+    def forth(self, vector: Floats) -> Floats:
+        scaled = self.right * vector.reshape(-1)
+        out = pair_product(self.own, scaled, threads=self.threads)
+        if self.marginals is not None:
+            out -= (self.total * (self.marginals[1] @ scaled)) * self.marginals[0]
+        return np.asarray(self.left * out)
+
+    def back(self, vector: Floats) -> Floats:
+        scaled = self.left * vector.reshape(-1)
+        out = pair_product(self.turned, scaled, threads=self.threads)
+        if self.marginals is not None:
+            out -= (self.total * (self.marginals[0] @ scaled)) * self.marginals[1]
+        return np.asarray(self.right * out)
+
+    def dense(self) -> Floats:
+        parts = (self.own.counts, self.own.columns, self.own.starts)
+        counts: Floats = sp.csr_array(parts, shape=self.shape).toarray()
+        if self.marginals is not None:
+            counts -= self.total * np.outer(*self.marginals)
+        return np.asarray(self.left[:, None] * counts * self.right)
 
 
 def _regularised(marginal: Floats, amount: float) -> Floats:
@@ -111,56 +155,27 @@ def _regularised(marginal: Floats, amount: float) -> Floats:
     return np.full_like(marginal, mean) if np.isinf(amount) else marginal + amount * mean
 
 
-def _rescaled(matrix: sp.csr_array, left: Floats, right: Floats) -> sp.csr_array:
-    """diag(left) · matrix · diag(right) on the same indices: one array of values is all the memory it takes."""
-    data = np.repeat(left, np.diff(matrix.indptr))
-    data *= matrix.data
-    data *= right[matrix.indices]
-    return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _eigenpairs(
-    scaled: sp.csr_array, offs: tuple[Floats, Floats] | None, rank: int, tol: float
-) -> tuple[Floats, Floats]:
-    size = scaled.shape[0]
-    turned = scaled.T
+def _eigenpairs(product: _Product, rank: int, tol: float) -> tuple[Floats, Floats]:
+    size = product.shape[0]
     if size < DENSE_BELOW or rank >= size - 1:
-        full = scaled.toarray()
-        full = (full + full.T) / 2 - (np.outer(*offs) if offs else 0.0)
-        values, vectors = np.linalg.eigh(full)
+        full = product.dense()
+        values, vectors = np.linalg.eigh((full + full.T) / 2)
     else:
-
-        def product(vector: Floats) -> Floats:
-            out = scaled @ vector
-            out += turned @ vector
-            out /= 2
-            return out - offs[0] * (offs[1] @ vector) if offs else out
-
-        operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+        operator = LinearOperator(
+            (size, size), matvec=lambda v: (product.forth(v) + product.back(v)) / 2, dtype=np.float64
+        )
         values, vectors = eigsh(operator, k=rank, which="LM", v0=start_vector(size), tol=tol)
     order = np.argsort(-np.abs(values), kind="stable")[:rank]
     return values[order], _signed(vectors[:, order])[0]
 
 
-def _singular(
-    scaled: sp.csr_array, offs: tuple[Floats, Floats] | None, rank: int, tol: float
-) -> tuple[Floats, Floats, Floats]:
-    if min(scaled.shape) < DENSE_BELOW or rank >= min(scaled.shape) - 1:
-        full = scaled.toarray() - (np.outer(*offs) if offs else 0.0)
-        left, values, right_t = np.linalg.svd(full, full_matrices=False)
+def _singular(product: _Product, rank: int, tol: float) -> tuple[Floats, Floats, Floats]:
+    shape = product.shape
+    if min(shape) < DENSE_BELOW or rank >= min(shape) - 1:
+        left, values, right_t = np.linalg.svd(product.dense(), full_matrices=False)
     else:
-        turned = scaled.T
-
-        def product(vector: Floats) -> Floats:
-            out = scaled @ vector.reshape(-1)
-            return out - offs[0] * (offs[1] @ vector.reshape(-1)) if offs else out
-
-        def back(vector: Floats) -> Floats:
-            out = turned @ vector.reshape(-1)
-            return out - offs[1] * (offs[0] @ vector.reshape(-1)) if offs else out
-
-        operator = LinearOperator(scaled.shape, matvec=product, rmatvec=back, dtype=np.float64)
-        left, values, right_t = svds(operator, k=rank, v0=start_vector(min(scaled.shape)), tol=tol)
+        operator = LinearOperator(shape, matvec=product.forth, rmatvec=product.back, dtype=np.float64)
+        left, values, right_t = svds(operator, k=rank, v0=start_vector(min(shape)), tol=tol)
     order = np.argsort(-values, kind="stable")[:rank]
     signed_left, signs = _signed(left[:, order])
     return values[order], signed_left, np.ascontiguousarray(right_t[order].T * signs)

@@ -44,6 +44,14 @@ class PairRows:
         return [_pointer(self.starts), _pointer(self.columns), _pointer(self.counts), ctypes.c_int64(self.n_rows)]
 
 
+def pair_product(rows: PairRows, vector: Floats, *, threads: int = 1) -> Floats:
+    """C x, (rows,)."""
+    _check(vector, np.float64, (rows.n_columns,), "vector")
+    out = np.empty(rows.n_rows)
+    _run("pair_product", [*rows.head(), _pointer(vector), ctypes.c_int(max(threads, 1)), _pointer(out)])
+    return out
+
+
 def pair_ratios(
     rows: PairRows, left: Floats, right: Floats, *, floor: float, threads: int = 1
 ) -> tuple[Floats, Floats]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tacit.models.latent_class_imputer import LatentClassImputer
     from tacit.models.mixture_fractions import MixtureFractions
     from tacit.models.pair_matrix import PairMatrix
+    from tacit.models.topic_model import TopicModel
 
 REGISTRY = {
     "Admixture": "tacit.models.admixture",
@@ -34,6 +35,7 @@ REGISTRY = {
     "LatentClassImputer": "tacit.models.latent_class_imputer",
     "MixtureFractions": "tacit.models.mixture_fractions",
     "PairMatrix": "tacit.models.pair_matrix",
+    "TopicModel": "tacit.models.topic_model",
 }
 """Estimators and their modules, imported when asked for: scikit-learn takes its time."""
 
@@ -49,6 +51,7 @@ __all__ = [
     "LatentClassImputer",
     "MixtureFractions",
     "PairMatrix",
+    "TopicModel",
     "load",
 ]
 

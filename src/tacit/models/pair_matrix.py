@@ -229,8 +229,9 @@ class PairMatrix(LatentModel):
         regularise = {"auto": 1.0, "svd": np.inf, "scaled-svd": 0.0}[self.method]
         with clock.stage("svd"):
             decomposed = scaled_svd(
-                counts.matrix, number - 1, regularise=regularise, symmetric=self.symmetric_, centred=True
-            )
+                counts.matrix, number - 1, regularise=regularise, symmetric=self.symmetric_, centred=True,
+                passes=(counts.rows, counts.columns), threads=resolve_jobs(self.n_jobs),
+            )  # fmt: skip
         self.singular_values_ = np.abs(decomposed.values)
         if self.method == "auto" and number == 2:
             return self._by_shrinkage(counts, decomposed, clock)

@@ -34,8 +34,9 @@ from tacit.refine.mixing import MixingSteps, MixingSums, climb, even_law, poisso
 
 Floats = NDArray[np.float64]
 
-ROUNDS = 3
-"""Times every item is weighed anew by its partners' means; a fourth moves B by less than .01 on simulated models."""
+ROUNDS, PAIRS_FOR_FEWER = 3, 50.0
+"""Times every item is weighed anew by its partners' means: a fourth moves B by less than .01 on simulated models, and
+from so many pairs an item on the third by less than .003."""
 POINTS, COARSE, LEVELS = 41, 21, 33
 """Grid points of x in the last round and before it, and levels at which partners are tallied (linear in between)."""
 EDGE = 0.02
@@ -85,6 +86,11 @@ class _Problem:
     max_iter: int
     tol: float
 
+    @property
+    def rounds_needed(self) -> int:
+        enough = self.counts.n_pairs >= PAIRS_FOR_FEWER * np.sqrt(self.counts.shape[0] * self.counts.shape[1])
+        return ROUNDS - 1 if enough else ROUNDS
+
     def symmetric(self) -> Shrunk:
         """One side: a pair (i, j) tells of i and of j."""
         value = float(self.decomposed.values[0])
@@ -96,14 +102,14 @@ class _Problem:
         marginal = rates / rates.sum()
         low, high = interval(raw, self.decomposed.row_marginal, even=sign < 0)
         side = _start(raw, self.decomposed.row_marginal, seen, low, high)
-        refined = None
-        for turn in range(ROUNDS):
+        refined, rounds = None, self.rounds_needed
+        for turn in range(rounds):
             tally, moments = self._tally(self.rows, side, side, sign)
             if not both_ways:
                 tally += self._tally(self.turned, side, side, sign)[0]
             scale = anchor_scale(moments / self.counts.total, side, marginal, sign)
             partner = Side(scale * side.mean, side.var, scale * low, scale * high)
-            last = turn == ROUNDS - 1
+            last = turn == rounds - 1
             lift, var, refined = self._weigh(tally, seen, partner, float(marginal @ partner.mean), sign, side, last)
             # the two halves of the step pull in turn: the mean of both is where they meet
             lift = lift if turn == 0 else (lift + side.mean) / 2
@@ -121,12 +127,13 @@ class _Problem:
         intervals = _two_intervals(raws, masses)
         sides = [_start(raws[s], masses[s], seen[s], *intervals[s]) for s in (0, 1)]
         refined = None
-        for turn in range(ROUNDS):
+        rounds = self.rounds_needed
+        for turn in range(rounds):
             for s in (1, 0):
                 own, partner = sides[s], sides[1 - s]
                 tally, _moments = self._tally(tallied[s], own, partner, 1.0)
                 mean = float(marginals[1 - s] @ partner.mean)
-                lift, var, refined = self._weigh(tally, seen[s], partner, mean, 1.0, own, turn == ROUNDS - 1)
+                lift, var, refined = self._weigh(tally, seen[s], partner, mean, 1.0, own, turn == rounds - 1)
                 sides[s] = replace(own, mean=lift, var=var)
         assert refined is not None
         return Shrunk(marginals[0], marginals[1], sides[0].mean, sides[1].mean, 1.0, refined)

@@ -45,7 +45,7 @@ MOST_PAIRS = 5_000_000
 """Larger samples than this are left out: at 50,000 words N/M ends at 100."""
 REPEATS = 3
 EM_PASSES = 100
-EM_MOST_PAIRS = 1_000_000
+EM_MOST_PAIRS = 250_000
 """EM from a random start is run up to so many pairs."""
 ALL_ROWS, HEAVY_ROWS, SOME_ROWS = 4_000, 300, 700
 MEASURES = ("ℓ₁ error of B", "ℓ₁ error of ρ", "ℓ₁ error of Δ")

@@ -16,6 +16,7 @@ from tacit.simulate.crowds import (
 from tacit.simulate.pairs import PairWorld, draw_pairs, pairs
 from tacit.simulate.sequences import HiddenMarkov, draw_sequences, hidden_markov
 from tacit.simulate.switches import SwitchedRows, binary_factors
+from tacit.simulate.topics import TopicDocuments, topic_documents
 
 __all__ = [
     "AdmixedGenotypes",
@@ -24,6 +25,7 @@ __all__ = [
     "HiddenMarkov",
     "PairWorld",
     "SwitchedRows",
+    "TopicDocuments",
     "admixture",
     "bernoulli_mixture",
     "binary_factors",
@@ -37,4 +39,5 @@ __all__ = [
     "hidden_markov",
     "pairs",
     "specialist_crowd",
+    "topic_documents",
 ]

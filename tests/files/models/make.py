@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import tacit
-from tacit.simulate import binary_factors, crowd, pairs
+from tacit.simulate import binary_factors, crowd, pairs, topic_documents
 
 HERE = Path(__file__).parent
 
@@ -121,6 +121,12 @@ def word_pairs() -> Made:
     words = np.array([f"word{n:02d}" for n in range(30)], object)
     frame = pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
     return tacit.PairMatrix(), frame[frame["context"] != "word07"], None
+def documents() -> Made:
+    """Words and counts of documents, and a word with accents."""
+    cells = topic_documents(60, 25, 2, length=20, random_state=0).counts.tocoo()
+    words = [f"wörd{n}" if n % 7 == 0 else f"word{n}" for n in cells.col.tolist()]
+    frame = pd.DataFrame({"document": [f"d{n}" for n in cells.row.tolist()], "word": words, "count": cells.data})
+    return tacit.TopicModel(2), frame, None
 
 
 MODELS: dict[str, Callable[[], Made]] = {
@@ -134,6 +140,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "LatentClassImputer": imputer,
     "MixtureFractions": mixtures,
     "PairMatrix": word_pairs,
+    "TopicModel": documents,
 }
 
 

@@ -1,0 +1,148 @@
+"""`tacit topics`: what documents are about."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tacit.cli.common import Results, Talk, output_options, summarise
+
+if TYPE_CHECKING:
+    from tacit.data.documents import Documents
+    from tacit.models.topic_model import TopicModel
+
+SHOWN = 8
+"""Words of a topic shown on the screen."""
+
+
+@click.command()
+@click.argument("documents_file", metavar="DOCUMENTS")
+@click.option("--topics", "n_topics", type=int, help="Number of topics; found from the documents by default.")
+@click.option("--max-topics", type=int, help="Largest number of topics that is found.")
+@click.option("--words", "words_file", metavar="FILE", help="Names of the columns of a Matrix Market file, one a line.")
+@click.option("--init", "init_file", metavar="FILE", help="Topics to start from: a topics.csv, or a model.tacit.")
+@click.option("--document", metavar="COLUMN", help="Column that holds the document.")
+@click.option("--word", metavar="COLUMN", help="Column that holds the word.")
+@click.option("--count", metavar="COLUMN", help="Column that holds the count.")
+@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
+@click.option("--threads", type=int, help="Threads; the result does not depend on them.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@output_options("tacit-topics")
+def topics(
+    documents_file: str, n_topics: int | None, max_topics: int | None, words_file: str | None, init_file: str | None,
+    document: str | None, word: str | None, count: str | None, engine: str, threads: int | None, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+) -> int:  # fmt: skip
+    """Topics of documents, their words, and their shares in every document.
+
+    DOCUMENTS is a table with the columns document, word and count, a text with one document a line (.txt, .txt.gz), or
+    a Matrix Market file with one row per document (.mtx). Writes topics.csv (topic, word, probability, rank) and
+    documents.csv (document, topic, proportion); documents of a text are called by the numbers of their lines.
+
+    \b
+    tacit topics news.txt.gz --out topics
+    tacit topics counts.csv --topics 20
+    tacit predict more.txt --model topics/model.tacit
+    """
+    from tacit.models.base import model_state
+    from tacit.models.topic_model import TopicModel
+    from tacit.models.topic_tables import document_columns, topic_columns
+
+    talk = Talk(quiet)
+    roles = {role: name for role, name in (("document", document), ("word", word), ("count", count)) if name}
+    with talk.doing("reading"), talk.heeding_warnings():
+        documents = read_document_file(documents_file, words_file, roles)
+        init = "auto" if init_file is None else read_init(init_file)
+    model = TopicModel(n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads, engine=engine)
+    with talk.doing("fitting"), talk.heeding_warnings():
+        model.fit(documents)
+        report = model.report_
+    results = Results(out, format_)
+    results.table("topics", topic_columns(model.words_, model.topics_), main=True)
+    results.table("documents", document_columns(model.documents_, model.proportions_))
+    results.model("TopicModel", *model_state(model))
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    summary = summarise(command, model, report, documents.n_documents, model.n_topics_)
+    more = {
+        "n_words": documents.n_words, "n_tokens": documents.total, "weights": model.weights_.tolist(),
+        "top_words": [[str(word) for word in words] for words in model.top_words(10)],
+        "coherence": [None if value != value else value for value in model.coherence_.tolist()], "notes": report.notes,
+    }  # fmt: skip
+    results.summary(summary | more, json_)
+    tell(model, summary | more, talk, results)
+    return 1 if strict and report.verdict != "trusted" else 0
+
+
+def read_document_file(path: str, words_file: str | None, columns: dict[str, str]) -> Documents:
+    """Documents of a file of any kind; `words_file` names the columns of a Matrix Market file."""
+    from tacit.data.document_input import is_long, read_documents, rename_words
+    from tacit.errors import DataError
+    from tacit.io.document_file import kind_of, read_matrix_market, read_text
+    from tacit.io.read import read_columns
+
+    kind = kind_of(path)
+    if kind == "txt":
+        return read_documents(read_text(path))
+    if kind == "mtx":
+        documents = read_documents(read_matrix_market(path))
+        return documents if words_file is None else rename_words(documents, read_text(words_file), words_file)
+    if words_file is not None:
+        raise DataError(f"--words names the columns of a Matrix Market file, and {path} has words of its own; leave it")
+    table = read_columns(path)
+    if not is_long(table, columns):
+        raise DataError(
+            f"{path} has the columns {table.column_names[:8]}; give document, word and count, or say which they are "
+            "with --document, --word and --count"
+        )
+    return read_documents(table, columns=columns)
+
+
+def read_init(path: str) -> Any:
+    """Topics to start from: a fitted model, or a table (topic, word, probability)."""
+    from tacit.io.read import read_columns
+    from tacit.models import load
+
+    return load(path) if path.endswith(".tacit") else read_columns(path)
+
+
+def tell(model: TopicModel, summary: dict[str, Any], talk: Talk, results: Results) -> None:
+    """One screen: the verdict, the topics, where the files are."""
+    talk.say(
+        f"{summary['n_rows']:,} documents, {summary['n_words']:,} words, {summary['n_tokens']:,.0f} tokens, "
+        f"{model.n_topics_} topics; {sum(summary['seconds'].values()):.2f} s"
+    )
+    for note in summary["notes"]:
+        talk.say(f"note: {note}")
+    talk.say(f"verdict: {summary['verdict']}")
+    for reason in summary["reasons"]:
+        talk.say(f"  - {reason}")
+    rows = [
+        [str(k), f"{weight:.1%}", "–" if npmi is None else f"{npmi:.2f}", " ".join(words[:SHOWN])]
+        for k, (weight, npmi, words) in enumerate(
+            zip(summary["weights"], summary["coherence"], summary["top_words"], strict=True)
+        )
+    ]
+    talk.table("topics", ["topic", "share", "NPMI", "top words"], rows)
+    if results.written:
+        talk.say("wrote " + ", ".join(results.written))
+
+
+def predict_topics(
+    model: TopicModel, data_file: str, model_file: str, talk: Talk, results: Results, json_: bool
+) -> int:
+    """Shares of the topics in new documents: documents.csv, as `tacit topics` writes it."""
+    from tacit.models.topic_tables import document_columns
+
+    with talk.doing("reading"), talk.heeding_warnings():
+        documents = read_document_file(data_file, None, {})
+        if not isinstance(model.words_[0], str) or isinstance(documents.words[0], str):
+            shares = model.transform(documents)
+        else:  # a matrix without names: its columns are the model's words, in their order
+            shares = model.transform(documents.matrix)
+    results.table("documents", document_columns(documents.names, shares), main=True)
+    results.summary({"command": "predict", "model": model_file, "n_rows": len(shares)}, json_)
+    talk.say(f"{len(shares):,} documents" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
+    return 0

@@ -1,0 +1,210 @@
+"""Whatever holds documents → `Documents`.
+
+Accepted: a document-term matrix (scipy.sparse or dense), `Counts`, a long frame (columns `document`, `word` and, if
+each row is not one token, `count`), a wide frame (one row per document; pandas: its index names them), a list of token
+lists, a list of texts (tokens between blanks).
+
+Rules: counts of the same document and word are added; a missing count is no count, and a row without document or word
+is left out (a `DataWarning` says how many); fractional counts are weights; negative and infinite ones are refused. A
+document without words stays, and gets the mean shares. Under known words (a fitted model) other words are left out with
+a `DataWarning`: a model knows nothing of a word that it has never seen.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tacit.data.counts import LARGEST_COUNT, Counts
+from tacit.data.documents import Documents
+from tacit.data.frames import as_frame, column, find_column
+from tacit.data.named_matrix import read_named_matrix
+from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.numbers import as_numbers
+from tacit.errors import DataError, DataWarning
+
+ALIASES = {
+    "document": ("document", "doc", "document_id", "doc_id", "docid", "text", "title"),
+    "word": ("word", "term", "token", "feature", "type"),
+    "count": ("count", "counts", "n", "frequency", "freq", "weight", "tf", "value"),
+}
+Columns = Mapping[str, str] | None
+
+
+def read_documents(data: Any, *, columns: Columns = None, words: Names | None = None) -> Documents:
+    """Documents of any accepted kind; with `words` under those known ones, in their order."""
+    found = _read(data, columns)
+    return found if words is None else match_words(found, words)
+
+
+def is_text(data: Any) -> bool:
+    """Whether data are documents as texts or token lists, not numbers."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(
+            isinstance(one, str) or (isinstance(one, list | tuple) and all(isinstance(token, str) for token in one))
+            for one in data
+        ) and any(len(one) for one in data)  # fmt: skip
+    if isinstance(data, np.ndarray):
+        return data.ndim == 1 and data.dtype.kind in "UO" and is_text(data.tolist())
+    series = hasattr(data, "dtype") and not hasattr(data, "columns") and hasattr(data, "to_list")  # pandas, polars
+    return series and is_text(data.to_list())
+
+
+def is_long(data: Any, columns: Columns = None) -> bool:
+    """Whether data is a frame with one row per document and word."""
+    frame = as_frame(data)
+    if frame is None:
+        return False
+    roles = _roles([str(name) for name in frame.columns], columns)
+    return roles["document"] is not None and roles["word"] is not None
+
+
+def match_words(documents: Documents, words: Names) -> Documents:
+    """The same documents over known words; what is not known is left out with a warning."""
+    if documents.words is words or (len(documents.words) == len(words) and bool((documents.words == words).all())):
+        return documents
+    place = match(documents.words, words, "word")
+    cells = documents.matrix.tocoo()
+    keep = place[cells.col] >= 0
+    if not keep.all():
+        unknown = documents.words[np.unique(cells.col[~keep])]
+        warnings.warn(
+            f"{len(unknown)} words were not in the fit, {unknown.tolist()[0]!r} first; their "
+            f"{cells.data[~keep].sum():g} counts were left out",
+            DataWarning,
+            stacklevel=4,
+        )
+    shape = (documents.n_documents, len(words))
+    known = sp.coo_array((cells.data[keep], (cells.row[keep], place[cells.col[keep]])), shape=shape)
+    return Documents(_tidy(sp.csr_array(known)), documents.names, words)
+
+
+def rename_words(documents: Documents, words: Sequence[str], what: str) -> Documents:
+    """The same documents under names of words, one per column, in order."""
+    if len(words) != documents.n_words:
+        raise DataError(f"{what} names {len(words)} words, and the documents have {documents.n_words}; name each once")
+    return _from_matrix(documents.matrix, documents.names, np.array([*words, None], object)[:-1])
+
+
+def _read(data: Any, columns: Columns) -> Documents:
+    if isinstance(data, Documents):
+        return data
+    if isinstance(data, Counts):
+        return Documents(_tidy(data.matrix), data.row_names, data.column_names)
+    if sp.issparse(data):
+        return _from_matrix(_tidy(data), None, None)
+    if is_text(data):
+        return _from_texts(list(data))
+    frame = as_frame(data)
+    if frame is None:
+        return _from_array(data)
+    if is_long(data, columns):
+        return _from_long(frame, columns)
+    if columns:
+        lacking = next(role for role, name in _roles([str(n) for n in frame.columns], columns).items() if name is None)
+        raise DataError(f"the frame has no column for the {lacking} among {list(frame.columns)}; name it in columns=")
+    wide = read_named_matrix(data, what="the documents")
+    gaps = int(np.isnan(wide.values).sum())
+    _tell(gaps, "cells are missing, and were taken as no count")
+    names = None if wide.row_names is None else np.array(wide.row_names, object)
+    kind = object if all(isinstance(name, str) for name in wide.column_names) else None
+    return _from_matrix(sp.csr_array(np.nan_to_num(wide.values, nan=0.0)), names, np.array(wide.column_names, kind))
+
+
+def _roles(names: Sequence[str], columns: Columns) -> dict[str, str | None]:
+    given = dict(columns or {})
+    unknown = sorted(set(given) - set(ALIASES))
+    if unknown:
+        raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(ALIASES)}")
+    return {role: find_column(names, role, ALIASES[role], given.get(role)) for role in ALIASES}
+
+
+def _from_array(data: Any) -> Documents:
+    try:
+        values = np.asarray(data, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            "the documents hold something that is no number; give a matrix of counts, a frame with the columns "
+            "document and word, or a list of texts"
+        ) from None
+    if values.ndim != 2 or not values.size:
+        raise DataError(f"the documents have shape {values.shape}; give a matrix (document, word) that is not empty")
+    if np.isnan(values).any():
+        _tell(int(np.isnan(values).sum()), "cells are missing, and were taken as no count")
+        values = np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    return _from_matrix(sp.csr_array(values), None, None)
+
+
+def _from_texts(texts: list[Any]) -> Documents:
+    lists = [text.split() if isinstance(text, str) else text for text in texts]
+    tokens = [token for tokens in lists for token in tokens]
+    if not tokens:
+        raise DataError(f"the {len(texts)} documents hold no word; give at least one")
+    codes, words = encode(np.array([*tokens, None], object)[:-1], "word")
+    owner = np.repeat(np.arange(len(lists)), [len(tokens) for tokens in lists])
+    ones = sp.coo_array((np.ones(len(owner)), (owner, codes)), shape=(len(lists), len(words)))
+    return Documents(_tidy(sp.csr_array(ones)), np.arange(1, len(lists) + 1), words)
+
+
+def _from_long(frame: Any, columns: Columns) -> Documents:
+    if not len(frame):
+        raise DataError("the frame of documents has no rows; give at least one")
+    names = [str(name) for name in frame.columns]
+    found = _roles(names, columns)
+    parts = {role: column(frame, frame.columns[names.index(name)]) for role, name in found.items() if name is not None}
+    rows, documents = encode(parts["document"], "document", sort=False)
+    cols, words = encode(parts["word"], "word")
+    counts = np.ones(len(rows))
+    if "count" in parts:
+        advice = "give how often each word occurs"
+        counts = as_numbers(to_arrow(parts["count"], "count"), "the column of counts", advice)
+    named = (rows >= 0) & (cols >= 0) & ~np.isnan(counts)
+    _tell(int((~named).sum()), "rows lack a document, a word or a count, and were left out")
+    if not named.any():
+        raise DataError("no row of the frame has a document, a word and a count; give at least one")
+    matrix = sp.coo_array((counts[named], (rows[named], cols[named])), shape=(len(documents), len(words)))
+    return _from_matrix(matrix.tocsr(), documents, words)
+
+
+def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None) -> Documents:
+    n_documents, n_words = (int(size) for size in matrix.shape)
+    names = np.arange(1, n_documents + 1) if names is None else names
+    words = np.arange(n_words) if words is None else words
+    for given, kind in ((names, "document"), (words, "word")):
+        if len(set(given.tolist())) < len(given):
+            seen: set[Any] = set()
+            twice = next(name for name in given.tolist() if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            raise DataError(f"the {kind} {twice!r} stands there twice; give every {kind} a name of its own")
+    values = matrix.data.astype(np.float64)
+    if np.isnan(values).any():
+        _tell(int(np.isnan(values).sum()), "cells are missing, and were taken as no count")
+        values = np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    bad = (values < 0) | (values > LARGEST_COUNT)
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
+        what = "Negative values in data passed as counts" if values[first] < 0 else "A count too large for any document"
+        document, word = names[[row]].tolist()[0], words[matrix.indices[[first]]].tolist()[0]
+        raise DataError(
+            f"{what}: document {document!r} holds {values[first]:g} of the word {word!r}; "
+            "give how often each word occurs, zero or more"
+        )
+    return Documents(_tidy(sp.csr_array((values, matrix.indices, matrix.indptr), matrix.shape)), names, words)
+
+
+def _tidy(matrix: Any) -> sp.csr_array:
+    """float64, duplicates added, no zeros, sorted; the caller's arrays stay as they are."""
+    kept = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    kept.sum_duplicates()
+    kept.eliminate_zeros()
+    kept.sort_indices()
+    return kept
+
+
+def _tell(number: int, rule: str) -> None:
+    if number:
+        warnings.warn(f"{number} {rule}", DataWarning, stacklevel=6)

@@ -1,0 +1,181 @@
+"""Can topics be trusted? The verdict, with the numbers behind it.
+
+Three doubts have their own question. Is there any structure, and enough for so many topics: directions of word pairs
+found on one half of the documents are asked on the other (`refine/choose_topics.py`; the paper's lower bound says that
+below a constant number of pairs per word nothing can be known). Would other documents of the kind give the same topics:
+two halves are fitted apart from scratch and matched. Do the documents determine topics at all: shares inside the
+simplex without pure words or documents leave its corners open, and pairs alone never fix weights (Corollary 1.3:
+they need a third token, or words that only one topic uses).
+
+Symbols   d0   tokens_per_word   N/M (5)
+          z    directions        standard scores of the directions beside the marginal
+          TV   distance          ½ Σ_w |φ_kw − φ'_kw|
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.documents import Documents
+from tacit.diagnose.report import Examination, Examiner
+from tacit.factor.assign import match_classes
+from tacit.factor.topic_start import first_topics, word_spectrum
+from tacit.moments.word_pairs import WordPairs
+from tacit.refine.choose_topics import STANDS_OUT, TopicNumber, direction_scores, leading
+from tacit.refine.topic_starts import climb
+from tacit.refine.topics import TopicPrior, TopicSteps
+
+Floats = NDArray[np.float64]
+
+ALIKE = 0.1
+"""Two topics that share more than nine tenths of their words' probability are one."""
+APART = 0.5
+"""Distance of a topic's two half-sample fits at which its words are a different list."""
+PURE_WORD, PURE_WORDS = 0.9, 0.02
+"""A word is pure when so much of it is one topic's; a topic is anchored by so much of its probability on pure words."""
+PURE_SHARE, PURE_DOCUMENTS = 0.8, 3
+"""A document is pure from such a share on; so many pure documents anchor a topic too."""
+SMALLEST = 3.0
+"""A topic with fewer tokens than this share of the words of its list of ten is empty."""
+HALF_PASSES = 100
+
+
+def examine_topics(
+    documents: Documents,
+    topics: Floats,
+    shares: Floats,
+    weights: Floats,
+    *,
+    prior: tuple[float, float],
+    number: TopicNumber | None,
+    converged: bool,
+    seed: int,
+    n_jobs: int | None,
+) -> Examination:
+    """Diagnose topics (K, M) with shares (D, K); `prior` are the pseudo-counts per topic and per word."""
+    examiner, K = Examiner(), len(topics)
+    lengths = documents.lengths
+    examiner.quantities |= {
+        "n_documents": documents.n_documents,
+        "n_words": documents.n_words,
+        "n_tokens": documents.total,
+        "tokens_per_word": documents.total / max(int((documents.totals > 0).sum()), 1),
+        "empty_documents": int((lengths == 0).sum()),
+        "documents_of_three": int((lengths >= 3).sum()),
+    }
+    enough = _examine_structure(examiner, documents, K, number, seed)
+    if K > 1:
+        _examine_lists(examiner, documents, topics, weights)
+        _examine_anchors(examiner, documents, topics, shares, weights)
+        if enough:
+            _examine_halves(examiner, documents, topics, prior, seed, n_jobs)
+    if examiner.quantities["empty_documents"]:
+        examiner.quantities["note"] = "documents without words got the mean shares"
+    if not converged:
+        examiner.doubt("caution", "EM stopped before its gain fell below tol: topics may still move; raise max_iter.")
+    return examiner.conclude()
+
+
+def _examine_structure(examiner: Examiner, documents: Documents, K: int, number: TopicNumber | None, seed: int) -> bool:
+    """Whether word pairs show so many topics; False where the halves need not be asked any more."""
+    scores = number.directions if number is not None else direction_scores(documents, max(K, 2), seed)
+    rank = 1 + leading(scores)
+    examiner.quantities |= {"directions": scores, "topics_shown": rank}
+    d0 = examiner.quantities["tokens_per_word"]
+    if K == 1:
+        return False
+    if not (documents.lengths >= 2).any():
+        examiner.doubt("not identifiable", "No document has two words, so nothing shows which words go together.")
+        return False
+    if rank == 1:
+        examiner.doubt(
+            "not identifiable",
+            f"Nothing tells {K} topics from one: with {d0:.1f} tokens a word the first direction of the word pairs "
+            f"stands {scores[0] if scores else 0.0:.1f} standard errors out of chance on documents left out, and "
+            f"{STANDS_OUT} would show a second topic. Ask for one topic, or bring more or longer documents.",
+        )
+        return False
+    if rank < K:
+        examiner.doubt(
+            "caution",
+            f"Word pairs of half of the documents show {rank} topics on the other half, and {K} were fitted: the rest "
+            f"follows chance. Ask for {rank}, or bring more documents.",
+        )
+    if not examiner.quantities["documents_of_three"]:
+        examiner.doubt(
+            "caution",
+            "No document has three words, and pairs alone do not fix the weights of topics nor the topics themselves: "
+            "every weight fits them equally well. What is given rests on words that only one topic uses.",
+        )
+    return True
+
+
+def _examine_lists(examiner: Examiner, documents: Documents, topics: Floats, weights: Floats) -> None:
+    """Topics that are one, and topics without documents."""
+    apart = distances(topics, topics) + np.eye(len(topics))
+    one, other = np.unravel_index(int(apart.argmin()), apart.shape)
+    examiner.quantities["nearest_topics"] = float(apart[one, other])
+    if apart[one, other] < ALIKE:
+        examiner.doubt(
+            "caution",
+            f"Topics {min(one, other)} and {max(one, other)} share {1 - apart[one, other]:.0%} of their words' "
+            "probability: they are one; ask for fewer topics.",
+        )
+    least = int(weights.argmin())
+    tokens = float(weights[least] * documents.total)
+    examiner.quantities["smallest_topic_tokens"] = tokens
+    if tokens < SMALLEST * 10:
+        examiner.doubt("caution", f"Topic {least} has only {tokens:.0f} tokens: its words are chance; ask for fewer.")
+
+
+def _examine_anchors(examiner: Examiner, documents: Documents, topics: Floats, shares: Floats, weights: Floats) -> None:
+    """Is every corner of the simplex held by words or documents that are (nearly) pure?"""
+    joint = weights[:, None] * topics
+    posterior = joint / np.maximum(joint.sum(axis=0), 1e-300)
+    words = np.where(posterior >= PURE_WORD, topics, 0.0).sum(axis=1)
+    pure = ((shares >= PURE_SHARE) & (documents.lengths > 0)[:, None]).sum(axis=0)
+    examiner.quantities |= {"pure_word_probability": words.tolist(), "pure_documents": pure.tolist()}
+    open_ = np.flatnonzero((words < PURE_WORDS) & (pure < PURE_DOCUMENTS))
+    if len(open_):
+        examiner.doubt(
+            "caution",
+            f"Topic {open_[0]} has neither words nor documents nearly of its own, so that other topics explain the "
+            "documents as well; ask for fewer topics.",
+        )
+
+
+def _examine_halves(
+    examiner: Examiner, documents: Documents, topics: Floats, prior: tuple[float, float], seed: int, n_jobs: int | None
+) -> None:
+    apart = half_sample_distances(documents, topics, prior, seed, n_jobs)
+    examiner.quantities["half_sample_distances"] = apart.tolist()
+    if apart.max() > APART:
+        worst = int(apart.argmax())
+        examiner.doubt(
+            "caution",
+            f"Topic {worst} is another one when half of the documents are fitted anew: {apart[worst]:.0%} of its "
+            "words' probability moves. Bring more documents, or ask for fewer topics.",
+        )
+
+
+def half_sample_distances(
+    documents: Documents, topics: Floats, prior: tuple[float, float], seed: int, n_jobs: int | None = None
+) -> Floats:
+    """Distance (K,) of every topic to its like in fits of two halves, the mean of both."""
+    K = len(topics)
+    first = np.zeros(documents.n_documents, bool)
+    first[np.argsort(documents.hashes(seed + 5), kind="stable")[::2]] = True
+    total = np.zeros(K)
+    for half in (documents.take(first), documents.take(~first)):
+        steps = TopicSteps.of(half, TopicPrior.of(half, K, *prior), n_jobs)
+        start = first_topics(word_spectrum(WordPairs.of(half), K - 1, tol=1e-6), K)
+        found = climb(steps, {"half": start}, max_iter=HALF_PASSES, tol=1e-5).refined.params.topics.T
+        apart = distances(topics, found)
+        total += apart[np.arange(K), match_classes(-apart)]
+    return np.asarray(total / 2)
+
+
+def distances(one: Floats, other: Floats) -> Floats:
+    """Total variation (K, K') between topics (K, M) and (K', M)."""
+    return np.array([[0.5 * float(np.abs(left - right).sum()) for right in other] for left in one])

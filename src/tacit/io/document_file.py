@@ -1,0 +1,66 @@
+"""Files of documents that are no tables: one document a line, and Matrix Market.
+
+A line of text is a document, its tokens stand between blanks; an empty line is a document without words, so that
+documents keep the numbers of their lines. A Matrix Market file has a row per document and a column per word (the rows
+and columns of gensim's `MmCorpus`); its words may be named by a text file, one a line.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any
+
+from tacit.errors import DataError, FileFormatError
+from tacit.io.source import BROKEN, Source, bad_utf8, probe
+
+KINDS = {"txt": "text", "mtx": "Matrix Market"}
+
+
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """ "txt" or "mtx" where the name says so, gzip or not; None for tables."""
+    stem = os.fspath(path).lower().removesuffix(".gz")
+    return next((kind for kind in KINDS if stem.endswith(f".{kind}")), None)
+
+
+def read_text(path: str | os.PathLike[str]) -> list[str]:
+    """The lines of a text file, empty ones included; a file without any word is refused."""
+    source = _source(path)
+    try:
+        lines = _bytes(source).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise bad_utf8(source) or FileFormatError(f"{source.name} is not UTF-8 text; save it as UTF-8") from None
+    if not any(line.strip() for line in lines):
+        raise DataError(f"{source.name} holds no word; write one document a line")
+    return lines
+
+
+def read_matrix_market(path: str | os.PathLike[str]) -> Any:
+    """The sparse matrix (document, word) of a Matrix Market file."""
+    from scipy.io import mmread
+    from scipy.sparse import csr_array
+
+    source = _source(path)
+    data = _bytes(source)
+    try:
+        return csr_array(mmread(io.BytesIO(data)))
+    except (ValueError, OverflowError, TypeError, IndexError, MemoryError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")[:200]
+        raise FileFormatError(f"{source.name} cannot be read as Matrix Market ({reason}); write it again") from None
+
+
+def _source(path: str | os.PathLike[str]) -> Source:
+    name = os.fspath(path)
+    probe(name)
+    return Source(name, kind_of(name) or "txt", path=name, packed=name.lower().endswith(".gz"))
+
+
+def _bytes(source: Source) -> bytes:
+    try:
+        return b"".join(source.lines())
+    except BROKEN as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise source.broken(error) from None
+        reason = " ".join(str(error).split()).rstrip(".")[:200]
+        kind = KINDS.get(source.kind, "text")
+        raise FileFormatError(f"{source.name} cannot be read as {kind} ({reason}); copy it again") from None

@@ -1,0 +1,394 @@
+"""Topics of documents: what they are about, and in which shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacit.data.document_input import is_long, is_text, read_documents
+from tacit.data.documents import Documents
+from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.names import Names
+from tacit.diagnose.coherence import npmi_coherence, top_words
+from tacit.diagnose.report import FitReport
+from tacit.diagnose.topics import examine_topics
+from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import resolve_jobs
+from tacit.errors import DataError, NotIdentifiableError
+from tacit.factor.topic_start import first_topics, topics_by_triples, word_spectrum
+from tacit.models.base import LatentModel
+from tacit.models.clock import StageClock, make_report
+from tacit.models.given_topics import given_topics
+from tacit.models.topic_file import restore_topics, topic_state
+from tacit.models.topic_tables import document_columns, pyldavis_arrays, told, topic_columns
+from tacit.moments.word_pairs import WordPairs
+from tacit.refine.choose_topics import TopicNumber, choose_topics
+from tacit.refine.em import Refined
+from tacit.refine.topic_prior import PriorChoice, choose_prior, completion
+from tacit.refine.topic_starts import climb, polished_by_pairs, random_topics
+from tacit.refine.topics import TopicParams, TopicPrior, TopicStatistics, TopicSteps, shares_of
+
+Floats = NDArray[np.float64]
+Smoothing = Literal["auto"] | tuple[float, float]
+
+HALVES_SEED = 1
+"""Seed of the halves that `score` makes of a document: the same document, the same halves."""
+
+
+class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
+    r"""Find the topics of documents, and the shares of the topics in every document.
+
+    A token of document :math:`d` is word :math:`w` with probability :math:`\sum_k \theta_{dk} \varphi_{kw}`, shares
+    :math:`\theta_d` and topics :math:`\varphi_k` a posteriori most probable under fixed pseudo-counts. The start is
+    spectral: corners of the scaled word-pair matrix, beside a few random ones.
+
+    Parameters
+    ----------
+    n_topics : int or None
+        Number of topics; None chooses it: as many as word pairs of one half of the documents show on the other half,
+        and where that never ends, what predicts held-out words well.
+    init : "auto", "spectral", "random", array (topic, word), frame or fitted TopicModel
+        ``"auto"`` is the spectral start beside random ones. Given topics are the only start: an array in the order of
+        the words, a frame (topic, word, probability), or a fitted model, whose words are matched by name; words that
+        they lack get their share of the corpus.
+    n_init : int
+        Number of starts.
+    smoothing : "auto" or (float, float)
+        Pseudo-counts per topic of a document, and per word of a topic (on average, shaped like the marginal);
+        ``"auto"`` takes those that predict documents left out best.
+    max_topics : int or None
+        Largest number that is chosen; None is 40.
+    columns : mapping or None
+        Names of the columns of a long frame where unusual: {"document": …, "word": …, "count": …}.
+    max_iter, tol : int, float
+        EM stops when an iteration gains less than `tol` nats per token, or after `max_iter` passes.
+    random_state : int or None
+        The one seed; None is 0.
+    n_jobs : int or None
+        Threads; results never depend on them.
+
+    Attributes
+    ----------
+    topics_ : (topic, word) probabilities of words, heaviest topic first
+    weights_ : (topic,) share of all tokens
+    proportions_ : (document, topic) shares in the documents of the fit, as `transform` gives them
+    words_, documents_ : the user's names
+    pseudo_shares_, pseudo_words_ : pseudo-counts (topic,) of a document, and per word
+    coherence_ : (topic,) NPMI of the ten top words in the documents of the fit
+    report_ : `tacit.diagnose.report.FitReport`
+
+    Examples
+    --------
+    >>> from tacit import TopicModel
+    >>> from tacit.simulate import topic_documents
+    >>> data = topic_documents(400, 200, 3, random_state=0)
+    >>> model = TopicModel().fit(data.counts)
+    >>> model.n_topics_
+    3
+    >>> model.transform(data.counts[:1]).round(2).sum()
+    np.float64(1.0)
+    """
+
+    _model_name = "TopicModel"
+    _for_report = ("_documents", "_clock")
+
+    def __init__(
+        self,
+        n_topics: int | None = None,
+        *,
+        init: Any = "auto",
+        n_init: int = 3,
+        smoothing: Smoothing = "auto",
+        max_topics: int | None = None,
+        columns: Mapping[str, str] | None = None,
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_topics = n_topics
+        self.init = init
+        self.n_init = n_init
+        self.smoothing = smoothing
+        self.max_topics = max_topics
+        self.columns = columns
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn topics from documents (any form that `tacit.data.document_input` reads); `y` is not used."""
+        self._check_settings()
+        self._check_options()
+        clock = StageClock()
+        with one_blas_thread():
+            with clock.stage("read"):
+                documents = self._read(X)
+            self._forget()
+            with clock.stage("choose"):
+                number, given = self._number(documents)
+            with clock.stage("start"):
+                starts = self._starts(documents, number, given)
+            with clock.stage("prior"):
+                prior, chosen = self._prior(documents, next(iter(starts.values())))
+            with clock.stage("fit"):
+                steps = TopicSteps.of(documents, prior, self.n_jobs)
+                raced = climb(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"))
+            self._keep(documents, prior, raced.refined)
+        refined = raced.refined
+        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
+        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
+        self.objective_path_ = np.array(refined.path)
+        self._clock = clock
+        self._tell(raced.name, len(starts), chosen)
+        self._warn_limit(self.max_iter)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+        """Shares of the documents of X, as `fit(X).proportions_`."""
+        return self.fit(X).proportions_
+
+    def _number(self, documents: Documents) -> tuple[int, Floats | None]:
+        """The number of topics as asked for, given or chosen; given first topics (M, K)."""
+        self._chosen: TopicNumber | None = None
+        given = None
+        if not isinstance(self.init, str):
+            given = given_topics(self.init, documents)
+            if self.n_topics is not None and self.n_topics != given.shape[1]:
+                raise DataError(f"n_topics={self.n_topics}, and init has {given.shape[1]} topics; give one of the two")
+            return given.shape[1], given
+        if self.n_topics is None:
+            most = min(self.max_topics or documents.n_words, documents.n_words)
+            self._chosen = choose_topics(
+                documents, self._seed(), most=None if self.max_topics is None else most, n_jobs=self.n_jobs
+            )
+            return self._chosen.chosen, None
+        most = min(documents.n_words, documents.n_documents)
+        if not 1 <= self.n_topics <= most:
+            raise NotIdentifiableError(
+                f"n_topics={self.n_topics} topics of {documents.n_documents} documents with {documents.n_words} words; "
+                f"give a number from 1 to {most}"
+            )
+        return self.n_topics, None
+
+    def _starts(self, documents: Documents, number: int, given: Floats | None) -> dict[str, Floats]:
+        if given is not None:
+            return {"given": given}
+        starts, seed = {}, self._seed()
+        if self.init != "random":
+            spectrum = word_spectrum(WordPairs.of(documents), number - 1, tol=1e-6)
+            first = first_topics(spectrum, number)
+            starts["spectral"] = polished_by_pairs(documents, first, resolve_jobs(self.n_jobs))
+            third = topics_by_triples(documents.matrix, spectrum) if number == 2 and self.init == "auto" else None
+            if third is not None:
+                starts["third moment"] = third
+        if self.init != "spectral" and number > 1:
+            for at in range(self.n_init - len(starts)):
+                starts[f"random {at + 1}"] = random_topics(documents, number, seed + 1000 * at)
+        return starts or {"random": random_topics(documents, number, seed)}
+
+    def _prior(self, documents: Documents, topics: Floats) -> tuple[TopicPrior, PriorChoice | None]:
+        if self.smoothing == "auto":
+            chosen = choose_prior(documents, topics, self._seed(), self.n_jobs)
+            a, b = chosen.shares, chosen.words
+        else:
+            chosen, (a, b) = None, self.smoothing
+        self.pseudo_words_ = float(b)
+        return TopicPrior.of(documents, topics.shape[1], float(a), float(b)), chosen
+
+    def _keep(self, documents: Documents, prior: TopicPrior, refined: Refined[TopicParams, TopicStatistics]) -> None:
+        """Hold topics, the heaviest first, and every document's shares under them."""
+        topics, weights = refined.params.topics, refined.sums.documents.sum(axis=0)
+        order = np.argsort(-weights, kind="stable")
+        self.topics_ = np.ascontiguousarray(topics.T[order])
+        self.weights_, self.pseudo_shares_ = weights[order] / weights.sum(), prior.a[order]
+        self.words_, self.documents_, self.word_counts_ = documents.words, documents.names, documents.totals
+        self.n_topics_ = self._n_features_out = len(order)
+        self._documents = documents
+        self.proportions_ = self._shares(documents)
+        self.selection_ = None
+        if self._chosen is not None:
+            found = self._chosen
+            heldout = {str(k): value for k, value in found.heldout.items()}
+            self.selection_ = {"chosen": found.chosen, "directions": found.directions, "heldout": heldout}
+
+    def _shares(self, documents: Documents) -> Floats:
+        """Shares of documents; one without a known word gets the weights."""
+        topics = np.ascontiguousarray(self.topics_.T)
+        with one_blas_thread():
+            shares, _ = shares_of(documents, topics, self.pseudo_shares_, self.n_jobs)
+        shares[documents.lengths == 0] = self.weights_
+        return shares
+
+    def _forget(self) -> None:
+        for name in ("report_", "coherence_", "topic_table_", "document_table_"):
+            self.__dict__.pop(name, None)
+
+    def _tell(self, winner: str, n_starts: int, prior: PriorChoice | None) -> None:
+        self._notes = told(winner, n_starts, self._chosen, prior)
+
+    # ---------------------------------------------------------------- use
+
+    def transform(self, X: Any) -> Floats:
+        """Shares (document, topic) of documents; a document's answer does not depend on its company.
+
+        Words that the fit has not seen are left out, with a warning; a document without known words gets `weights_`.
+        """
+        check_is_fitted(self)
+        return self._shares(self._read(X, reset=False))
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log-likelihood (document,) in nats of half of every document's tokens given the other half.
+
+        Which half a token is in is drawn from what the document says, so the same document has the same halves.
+        """
+        check_is_fitted(self)
+        documents = self._read(X, reset=False)
+        with one_blas_thread():
+            topics = np.ascontiguousarray(self.topics_.T)
+            return completion(documents, topics, self.pseudo_shares_, HALVES_SEED, self.n_jobs)[0]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean over documents of `score_samples`: document completion, the larger the better."""
+        return float(self.score_samples(X).mean())
+
+    # ------------------------------------------------------------ results
+
+    def top_words(self, n: int = 10) -> list[list[Any]]:
+        """The `n` most probable words of every topic."""
+        check_is_fitted(self)
+        return [self.words_[top].tolist() for top in top_words(self.topics_, n)]
+
+    @cached_property
+    def coherence_(self) -> Floats:
+        """NPMI (topic,) of the ten top words in the documents of the fit."""
+        return self.coherence()
+
+    def coherence(self, X: Any = None, n_words: int = 10) -> Floats:
+        """NPMI (topic,) of the top words, in the documents of the fit or in X."""
+        check_is_fitted(self)
+        if X is None and not hasattr(self, "_documents"):
+            raise DataError("a model from a file keeps no documents; give some to measure coherence on")
+        documents = self._documents if X is None else self._read(X, reset=False)
+        return npmi_coherence(documents, self.topics_, n_words)
+
+    @cached_property
+    def topic_table_(self) -> Any:
+        """One row per topic and word, the most probable first: topic, word, probability, rank."""
+        check_is_fitted(self)
+        return build_frame(topic_columns(self.words_, self.topics_), self._backend)
+
+    @cached_property
+    def document_table_(self) -> Any:
+        """One row per document of the fit and topic: document, topic, proportion."""
+        check_is_fitted(self)
+        if not hasattr(self, "proportions_"):
+            raise DataError("a model from a file keeps no documents; transform them again")
+        return build_frame(document_columns(self.documents_, self.proportions_), self._backend)
+
+    def pyldavis_arrays(self, X: Any = None) -> dict[str, Any]:
+        """What `pyLDAvis.prepare(**…)` takes, for the documents of the fit or X; empty documents are left out."""
+        check_is_fitted(self)
+        if X is None and not hasattr(self, "_documents"):
+            raise DataError("a model from a file keeps no documents; give some to draw")
+        documents = self._documents if X is None else self._read(X, reset=False)
+        return pyldavis_arrays(documents, self.topics_, self._shares(documents))
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons and numbers; made when asked for."""
+        check_is_fitted(self)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            examination = examine_topics(
+                self._documents, self.topics_, self.proportions_, self.weights_,
+                prior=(float(self.pseudo_shares_[0]), self.pseudo_words_), number=self._chosen,
+                converged=self.converged_, seed=self._seed(), n_jobs=self.n_jobs,
+            )  # fmt: skip
+        return make_report(examination, self._notes, self._clock)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any, *, reset: bool = True) -> Documents:
+        """Documents of X; those of matrices and wide frames under scikit-learn's rules for features."""
+        if reset:
+            self._backend = backend_of(X)
+        named = is_text(X) or isinstance(X, Documents) or is_long(X, self.columns) or hasattr(X, "row_names")
+        if named:
+            documents = read_documents(X, columns=self.columns, words=None if reset else self.words_)
+            if reset:
+                self.n_features_in_ = documents.n_words
+                self.__dict__.pop("feature_names_in_", None)
+        else:
+            if as_frame(X) is not None:
+                validate_data(self, X, reset=reset, skip_check_array=True)
+            else:
+                X = validate_data(
+                    self, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan"
+                )
+            documents = read_documents(X)
+            if not reset and documents.n_words != len(self.words_):
+                raise DataError(f"X has {documents.n_words} words, and the model was fitted on {len(self.words_)}")
+            if not reset:
+                documents = Documents(documents.matrix, documents.names, self.words_)
+        if reset and not documents.total:
+            raise DataError(f"the {documents.n_documents} documents hold no word; give at least one count above zero")
+        return documents
+
+    def _check_options(self) -> None:
+        if isinstance(self.init, str) and self.init not in ("auto", "spectral", "random"):
+            raise DataError(f"init={self.init!r} is not there; give 'auto', 'spectral', 'random', topics or a model")
+        if self.n_init < 1 or (self.max_topics is not None and self.max_topics < 1):
+            raise DataError(f"n_init={self.n_init}, max_topics={self.max_topics}; give at least one of each")
+        smoothing = self.smoothing
+        if isinstance(smoothing, str):
+            good = smoothing == "auto"
+        else:
+            good = len(smoothing) == 2 and all(0 < value < np.inf for value in smoothing)
+        if not good:
+            raise DataError(
+                f"smoothing={smoothing!r}; give 'auto', or two positive numbers (a document's topic, a topic's word)"
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return topic_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_topics(self, arrays, metadata)
+
+    topics_: Floats
+    weights_: Floats
+    proportions_: Floats
+    pseudo_shares_: Floats
+    pseudo_words_: float
+    word_counts_: Floats
+    words_: Names
+    documents_: Names
+    n_topics_: int
+    n_features_in_: int
+    log_likelihood_: float
+    objective_: float
+    selection_: dict[str, Any] | None
+    _backend: str

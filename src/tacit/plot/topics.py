@@ -1,0 +1,131 @@
+"""Pictures of topics: their top words, and how far they are from one another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+from sklearn.utils.validation import check_is_fitted
+
+from tacit.errors import DataError
+from tacit.models.topic_model import TopicModel
+
+Floats = NDArray[np.float64]
+
+MOST_TOPICS = 24
+"""Panels of bars: more cannot be read."""
+COLUMNS = 4
+BAR, CIRCLE = "#9db8cf", "#1b6ca8"
+
+
+def plot_topics(model: Any, n_words: int = 8, figure: Any = None) -> Any:
+    """Bars of the top words of every topic, the heaviest topic first; at most 24 topics.
+
+    Parameters
+    ----------
+    model : a fitted `tacit.TopicModel`
+    n_words : words a topic
+    figure : matplotlib figure to draw on; None makes one
+
+    Returns
+    -------
+    The figure; ``figure.savefig(…)`` keeps the picture.
+
+    Examples
+    --------
+    >>> from tacit import TopicModel
+    >>> from tacit.plot.topics import plot_topics
+    >>> from tacit.simulate import topic_documents
+    >>> figure = plot_topics(TopicModel(3).fit(topic_documents(200, 50, 3, random_state=0).counts))
+    >>> len([axes for axes in figure.axes if axes.get_visible()])
+    3
+    """
+    _check(model)
+    shown = min(model.n_topics_, MOST_TOPICS)
+    columns = min(COLUMNS, shown)
+    rows = -(-shown // columns)
+    if figure is None:
+        figure = _figure(2.6 * columns, 0.6 + (0.9 + 0.16 * n_words) * rows)
+    panels = np.atleast_1d(figure.subplots(rows, columns)).reshape(-1)
+    for k, panel in enumerate(panels):
+        if k >= shown:
+            panel.set_visible(False)
+            continue
+        top = np.argsort(-model.topics_[k], kind="stable")[:n_words]
+        panel.barh(range(len(top)), model.topics_[k, top], color=BAR)
+        panel.set_yticks(range(len(top)), [str(word) for word in model.words_[top].tolist()], fontsize=8)
+        panel.invert_yaxis()
+        panel.tick_params(axis="x", labelsize=6)
+        panel.locator_params(axis="x", nbins=4)
+        panel.set_title(f"topic {k} ({model.weights_[k]:.0%})", fontsize=9, loc="left")
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    return figure
+
+
+def plot_topic_map(model: Any, ax: Any = None) -> Any:
+    """Topics as circles: area is the share of all tokens, distance how much their words differ (Jensen–Shannon).
+
+    Parameters
+    ----------
+    model : a fitted `tacit.TopicModel`
+    ax : matplotlib axes to draw on; None makes a figure
+
+    Returns
+    -------
+    The axes.
+
+    Examples
+    --------
+    >>> from tacit import TopicModel
+    >>> from tacit.plot.topics import plot_topic_map
+    >>> from tacit.simulate import topic_documents
+    >>> ax = plot_topic_map(TopicModel(3).fit(topic_documents(200, 50, 3, random_state=0).counts))
+    >>> len(ax.texts)
+    3
+    """
+    _check(model)
+    if ax is None:
+        ax = _figure(6.0, 5.0).subplots()
+    places = topic_map(model.topics_)
+    ax.scatter(places[:, 0], places[:, 1], s=6000 * model.weights_, color=CIRCLE, alpha=0.25)
+    for k, (x, y) in enumerate(places):
+        first = " ".join(str(word) for word in model.top_words(2)[k])
+        ax.text(x, y, f"{k}\n{first}", ha="center", va="center", fontsize=7)
+    ax.set(xticks=[], yticks=[], title="topics: area is their share, distance how much their words differ")
+    ax.margins(0.2)
+    return ax
+
+
+def topic_map(topics: Floats) -> Floats:
+    """Places (K, 2) whose distances follow the root of the Jensen–Shannon divergence: classical scaling."""
+    size = len(topics)
+    apart = np.zeros((size, size))
+    for k in range(size):
+        middle = (topics[k] + topics) / 2
+        terms = xlogy(topics[k], topics[k]) + xlogy(topics, topics) - 2 * xlogy(middle, middle)
+        apart[k] = np.maximum(terms.sum(axis=1) / 2, 0.0)
+    centre = np.eye(size) - 1 / size
+    values, vectors = np.linalg.eigh(-centre @ apart @ centre / 2)
+    places = np.zeros((size, 2))
+    for at, which in enumerate(np.argsort(-values, kind="stable")[:2]):
+        vector = vectors[:, which] * np.sqrt(max(float(values[which]), 0.0))
+        places[:, at] = vector * (1.0 if vector[np.argmax(np.abs(vector))] >= 0 else -1.0)
+    return places
+
+
+def _check(model: Any) -> None:
+    if not isinstance(model, TopicModel):
+        raise DataError(f"a {type(model).__name__} has no topics to draw; give a fitted TopicModel")
+    check_is_fitted(model)
+
+
+def _figure(width: float, height: float) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure

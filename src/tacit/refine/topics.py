@@ -1,0 +1,135 @@
+"""E- and M-step of topics: a posteriori most probable topics and document shares, climbed together.
+
+    objective(θ, φ) = Σ_dw n_dw log Σ_k θ_dk φ_kw + Σ_dk a log θ_dk + Σ_kw b_w log φ_kw
+
+θ_d are the shares of document d, φ_k the words of topic k, a and b_w pseudo-counts that stay fixed: the density of LDA
+with Dirichlet parameters a + 1 and b_w + 1, in θ and φ at once. Its stationary points are those of CVB0 (Asuncion et
+al. 2009) without the exclusion of a token from its own counts; unlike CVB0's they maximise something, and every step
+climbs it (docs/models/topics.md says what was compared).
+
+One iteration: `INNER` EM steps of all shares with topics held, then one pass that gives both M-steps.
+
+Symbols   θ   shares   (D, K)     φ   topics   (M, K), word by word as the kernel reads them
+          a   a        (K,)       b   b        (M,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.documents import Documents
+from tacit.engine.memory import resolve_jobs
+from tacit.kernels.topics import WordLists, topic_shares, topic_sums
+from tacit.refine.em import Step
+
+Floats = NDArray[np.float64]
+
+INNER = 1
+"""EM steps of the shares before each M-step of the topics."""
+SETTLED, MOST_STEPS = 1e-7, 1000
+"""The shares of a document are found when no share moves by more in a step, or after so many steps."""
+FLOOR = 1e-12
+"""Extrapolation leaves no probability below this: EM could never lift a zero again."""
+
+Callback = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class TopicPrior:
+    """Pseudo-counts: `a` (K,) of a document's shares, `b` (M,) of a topic's words."""
+
+    a: Floats
+    b: Floats
+
+    @staticmethod
+    def of(documents: Documents, n_topics: int, shares: float, words: float) -> TopicPrior:
+        """`shares` per topic and `words` per word on average, as often as the word occurs (half a count more)."""
+        return TopicPrior(np.full(n_topics, shares), words * documents.n_words * word_shares(documents))
+
+
+@dataclass(frozen=True)
+class TopicParams:
+    """Topics (M, K), columns sum to one, and shares (D, K), rows sum to one."""
+
+    topics: Floats
+    shares: Floats
+
+
+@dataclass(frozen=True)
+class TopicStatistics:
+    """Of one pass: the shares it was made at, log-likelihood, expected counts of documents and words."""
+
+    shares: Floats
+    log_likelihood: float
+    documents: Floats  # (D, K)
+    words: Floats  # (M, K)
+
+
+def word_shares(documents: Documents) -> Floats:
+    """ρ (M,), half a count added to every word: one that never occurs keeps some chance."""
+    counts = documents.totals + 0.5
+    return np.asarray(counts / counts.sum())
+
+
+@dataclass(frozen=True)
+class TopicSteps:
+    """The steps of `refine.em` for documents."""
+
+    lists: WordLists
+    lengths: Floats
+    prior: TopicPrior
+    threads: int
+    inner: int = INNER
+
+    @staticmethod
+    def of(documents: Documents, prior: TopicPrior, n_jobs: int | None = None) -> TopicSteps:
+        return TopicSteps(documents.lists, documents.lengths, prior, resolve_jobs(n_jobs))
+
+    @property
+    def n_cells(self) -> int:
+        return max(int(self.lengths.sum()), 1)
+
+    def expect(self, params: TopicParams) -> TopicStatistics:
+        shares = params.shares
+        if self.inner:
+            shares = topic_shares(
+                self.lists, params.topics, self.prior.a, shares, most=self.inner, settled=0.0, threads=self.threads
+            )
+        sums = topic_sums(self.lists, params.topics, shares, threads=self.threads)
+        return TopicStatistics(shares, float(sums.log_likelihood.sum()), sums.documents, sums.words)
+
+    def objective(self, params: TopicParams, sums: TopicStatistics) -> float:
+        of_shares = float(np.log(sums.shares).sum(axis=0) @ self.prior.a)  # pseudo-counts keep both above zero
+        of_words = float(self.prior.b @ np.log(params.topics).sum(axis=1))
+        return sums.log_likelihood + of_shares + of_words
+
+    def log_likelihood(self, sums: TopicStatistics) -> float:
+        return sums.log_likelihood
+
+    def maximise(self, sums: TopicStatistics) -> TopicParams:
+        topics = sums.words + self.prior.b[:, None]
+        topics /= topics.sum(axis=0)
+        shares = sums.documents + self.prior.a
+        shares /= (self.lengths + self.prior.a.sum())[:, None]
+        return TopicParams(topics, shares)
+
+    def extrapolate(self, start: TopicParams, once: TopicParams, twice: TopicParams) -> TopicParams:
+        """SQUAREM in the topics; the shares follow by their own steps."""
+        first, second = once.topics - start.topics, twice.topics - once.topics
+        bend = float(np.linalg.norm(second - first))
+        length = 1.0 if bend == 0 else max(float(np.linalg.norm(first)) / bend, 1.0)
+        topics = start.topics + 2 * length * first + length**2 * (second - first)
+        topics = np.maximum(topics, FLOOR * twice.topics)
+        return replace(twice, topics=np.ascontiguousarray(topics / topics.sum(axis=0)))
+
+
+def shares_of(documents: Documents, topics: Floats, a: Floats, n_jobs: int | None = None) -> tuple[Floats, Floats]:
+    """Shares (D, K) and log-likelihoods (D,) of documents under topics (M, K): the one maximum, from even shares."""
+    threads, even = resolve_jobs(n_jobs), np.full((documents.n_documents, len(a)), 1 / len(a))
+    lists = documents.lists
+    shares = topic_shares(lists, topics, a, even, most=MOST_STEPS, settled=SETTLED, threads=threads)
+    return shares, topic_sums(lists, topics, shares, words=False, threads=threads).log_likelihood

@@ -1,0 +1,273 @@
+"""TopicModel: every step climbs, permutations, company, words unseen, given starts, odd documents."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import tacit
+from tacit import TopicModel
+from tacit.data.document_input import read_documents
+from tacit.data.documents import Documents
+from tacit.diagnose.coherence import npmi_coherence
+from tacit.errors import DataError, DataWarning, NotIdentifiableError
+from tacit.refine.em import em
+from tacit.refine.topic_starts import begin, random_topics
+from tacit.refine.topics import TopicPrior, TopicSteps
+from tacit.simulate import topic_documents
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def made():
+    return topic_documents(300, 80, 3, length=40, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(made):
+    return TopicModel(3).fit(made.counts)
+
+
+def named(counts):
+    """Counts as a long frame with names."""
+    cells = counts.tocoo()
+    return pd.DataFrame(
+        {"document": [f"d{n}" for n in cells.row], "word": [f"w{n}" for n in cells.col], "count": cells.data}
+    )
+
+
+def test_topics_are_found(made, model):
+    apart = 0.5 * np.abs(model.topics_[:, None] - made.topics).sum(axis=2)
+    assert sorted(apart.argmin(axis=1)) == [0, 1, 2]
+    assert apart.min(axis=1).max() < 0.1
+    shares = made.shares[:, apart.argmin(axis=1)]
+    assert np.abs(model.proportions_ - shares).mean() < 0.05
+    assert (np.diff(model.weights_) <= 0).all()
+    np.testing.assert_allclose(model.topics_.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(model.proportions_.sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("inner", [0, 1, 3])
+def test_every_step_climbs(made, accelerate, inner):
+    documents = read_documents(made.counts)
+    for a, b in ((0.02, 0.05), (1.0, 4.0)):
+        steps = TopicSteps.of(documents, TopicPrior.of(documents, 5, a, b))
+        steps = TopicSteps(steps.lists, steps.lengths, steps.prior, steps.threads, inner)
+        path = em(steps, begin(steps, random_topics(documents, 5, 1)), max_iter=60, tol=0, accelerate=accelerate).path
+        assert len(path) > 30
+        assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all()
+
+
+def test_transform_is_the_fit_alone_and_in_company(made, model):
+    np.testing.assert_array_equal(model.transform(made.counts), model.proportions_)
+    for at in (0, 17, 299):
+        np.testing.assert_array_equal(model.transform(made.counts[[at]])[0], model.proportions_[at])
+    scores = model.score_samples(made.counts)
+    np.testing.assert_array_equal(model.score_samples(made.counts[[5]]), scores[[5]])
+    assert model.score(made.counts) == pytest.approx(scores.mean())
+
+
+def test_permuting_documents_and_words_permutes_the_answer(made):
+    rng = np.random.default_rng(1)
+    frame = named(made.counts)
+    shuffled = frame.sample(frac=1, random_state=2)
+    one, other = (TopicModel(3).fit(data) for data in (frame, shuffled))
+    np.testing.assert_array_equal(one.words_, other.words_)
+    np.testing.assert_allclose(one.topics_, other.topics_, atol=1e-8)
+    place = {name: at for at, name in enumerate(other.documents_)}
+    np.testing.assert_allclose(one.proportions_, other.proportions_[[place[n] for n in one.documents_]], atol=1e-7)
+    names = [f"w{n}" for n in range(80)]
+    wide = pd.DataFrame(made.counts.toarray(), columns=names)
+    order = rng.permutation(80)
+    turned = TopicModel(3).fit(wide.iloc[:, order])
+    straight = TopicModel(3).fit(wide)
+    np.testing.assert_allclose(turned.topics_, straight.topics_[:, order], atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["long", "polars", "wide", "dense", "lists", "texts", "series"])
+def test_every_form_of_input_gives_the_same(made, kind):
+    pl = pytest.importorskip("polars")
+    counts = made.counts.toarray()
+    counts[0, :] += 1  # every word occurs, since lists cannot name one that does not
+    frame = named(sp.csr_array(counts))
+    tokens = [[f"w{n:02d}" for n in np.repeat(np.arange(80), row)] for row in counts]
+    words = [f"w{n:02d}" for n in range(80)]
+    data = {
+        "long": frame.assign(word=[f"w{int(w[1:]):02d}" for w in frame["word"]]),
+        "polars": pl.DataFrame(
+            {"doc": frame["document"], "term": [f"w{int(w[1:]):02d}" for w in frame["word"]], "n": frame["count"]}
+        ),
+        "wide": pd.DataFrame(counts, columns=words),
+        "dense": counts,
+        "lists": tokens,
+        "texts": [" ".join(one) for one in tokens],
+        "series": pd.Series([" ".join(one) for one in tokens]),
+    }[kind]
+    expected = TopicModel(3, max_iter=20, smoothing=(0.1, 0.2), init="spectral").fit(
+        pd.DataFrame(counts, columns=words if kind != "dense" else range(80))
+    )
+    found = TopicModel(3, max_iter=20, smoothing=(0.1, 0.2), init="spectral").fit(data)
+    np.testing.assert_allclose(found.topics_, expected.topics_, atol=1e-9)
+    np.testing.assert_array_equal(found.transform(data), found.proportions_)
+    kinds = {"polars": "polars", "long": "pandas", "wide": "pandas"}
+    assert type(found.topic_table_).__module__.split(".")[0] == kinds.get(kind, "pyarrow")
+
+
+def test_unseen_words_are_left_out_with_a_word(made):
+    model = TopicModel(3).fit(named(made.counts))
+    new = pd.DataFrame({"document": ["a", "a", "b"], "word": ["w1", "never", "again"], "count": [2, 5, 1]})
+    with pytest.warns(DataWarning, match="2 words were not in the fit, 'again' first; their 6 counts were left out"):
+        shares = model.transform(new)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known = model.transform(new.iloc[:1])
+    np.testing.assert_array_equal(shares[0], known[0])
+    np.testing.assert_allclose(shares[1], model.weights_)
+
+
+def test_empty_documents_get_the_weights(made):
+    counts = made.counts.tolil()
+    counts[4] = 0
+    model = TopicModel(3).fit(sp.csr_array(counts))
+    np.testing.assert_array_equal(model.proportions_[4], model.weights_)
+    assert model.report_.quantities["empty_documents"] == 1
+
+
+def test_fractional_counts_are_weights(made):
+    model = TopicModel(3).fit(made.counts * 0.5)
+    assert np.isfinite(model.topics_).all()
+    assert np.isfinite(model.score(made.counts * 0.5))
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (np.array([[1.0, -1.0], [2.0, 0.0]]), "Negative values in data passed as counts: document 1 holds -1 of the"),
+        (np.zeros((3, 2)), "the 3 documents hold no word"),
+        (pd.DataFrame({"document": ["a"], "word": ["b"], "count": ["many"]}), "holds 'many' in row 1, no number"),
+        (pd.DataFrame({"document": [None], "word": ["b"]}), "no row of the frame has a document, a word and a count"),
+        (["", ""], "no word|could not convert|no number"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_bad_documents_get_one_sentence(data, sentence):
+    with pytest.raises((DataError, ValueError), match=sentence):
+        TopicModel(2).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "sentence"),
+    [
+        ({"n_topics": 0}, NotIdentifiableError, "n_topics=0 topics of 300 documents with 80 words; give a"),
+        ({"n_topics": 81}, NotIdentifiableError, "give a number from 1 to 80"),
+        ({"init": "lucky"}, DataError, "init='lucky' is not there"),
+        ({"n_init": 0}, DataError, "n_init=0"),
+        ({"smoothing": (0.0, 1.0)}, DataError, "two positive numbers"),
+        ({"init": np.ones((2, 5))}, DataError, "init has 5 words and the documents 80"),
+        ({"init": -np.ones((2, 80))}, DataError, "negative or infinite number"),
+        ({"n_topics": 3, "init": np.ones((2, 80))}, DataError, "n_topics=3, and init has 2 topics"),
+    ],
+)  # fmt: skip
+def test_bad_settings_get_one_sentence(made, settings, error, sentence):
+    with pytest.raises(error, match=sentence):
+        TopicModel(**settings).fit(made.counts)
+
+
+def test_given_topics_are_the_start(made, model):
+    by_array = TopicModel(init=made.topics).fit(made.counts)
+    assert by_array.n_topics_ == 3
+    assert by_array.report_.notes[0] == "started from given topics"
+    frame = named(made.counts)
+    first = TopicModel(3).fit(frame)
+    more = pd.concat([frame, pd.DataFrame({"document": ["d0"], "word": ["new"], "count": [3]})])
+    grown = TopicModel(init=first).fit(more)
+    assert "new" in set(grown.words_.tolist())
+    kept = grown.topics_[:, grown.words_ != "new"]
+    assert 0.5 * np.abs(kept - first.topics_).sum(axis=1).max() < 0.1
+    again = TopicModel(init=first.topic_table_).fit(frame)
+    np.testing.assert_allclose(again.topics_, TopicModel(init=first).fit(frame).topics_, atol=1e-9)
+
+
+def test_one_topic_is_the_marginal(made):
+    model = TopicModel(1, smoothing=(0.1, 1e-9)).fit(made.counts)
+    expected = np.asarray(made.counts.sum(axis=0)) / made.counts.sum()
+    np.testing.assert_allclose(model.topics_[0], expected, atol=1e-6)
+    assert model.report_.verdict == "trusted"
+
+
+def test_coherence_equals_its_definition(made):
+    documents = read_documents(made.counts)
+    topics = made.topics
+    shown = made.counts.toarray() > 0
+    expected = []
+    for topic in topics:
+        top, values = np.argsort(-topic, kind="stable")[:4], []
+        for i in range(4):
+            for j in range(i):
+                both = (shown[:, top[i]] & shown[:, top[j]]).mean()
+                single = shown[:, top[i]].mean() * shown[:, top[j]].mean()
+                values.append(-1.0 if both == 0 else 1.0 if both == 1 else np.log(both / single) / -np.log(both))
+        expected.append(np.mean(values))
+    np.testing.assert_allclose(npmi_coherence(documents, topics, 4), expected, atol=1e-12)
+
+
+def test_pyldavis_gets_what_it_wants(made, model):
+    arrays = model.pyldavis_arrays()
+    assert set(arrays) == {"topic_term_dists", "doc_topic_dists", "doc_lengths", "vocab", "term_frequency"}
+    np.testing.assert_allclose(arrays["topic_term_dists"].sum(axis=1), 1.0)
+    np.testing.assert_allclose(arrays["doc_topic_dists"].sum(axis=1), 1.0)
+    assert arrays["topic_term_dists"].shape == (3, len(arrays["vocab"]))
+    assert arrays["doc_topic_dists"].shape == (len(arrays["doc_lengths"]), 3)
+    assert arrays["term_frequency"].sum() == made.counts.sum()
+
+
+def test_a_file_keeps_the_model(made, model, tmp_path):
+    model.save(tmp_path / "m.tacit")
+    again = tacit.load(tmp_path / "m.tacit")
+    np.testing.assert_array_equal(again.transform(made.counts), model.proportions_)
+    assert again.top_words(5) == model.top_words(5)
+    assert again.report_.verdict == model.report_.verdict
+    for ask in (again.coherence, again.pyldavis_arrays):
+        with pytest.raises(DataError, match="a model from a file keeps no documents"):
+            ask()
+    with pytest.raises(DataError, match="transform them again"):
+        _ = again.document_table_
+    np.testing.assert_allclose(again.coherence(made.counts), model.coherence_)
+
+
+def test_halves_are_independent_and_whole(made):
+    documents = read_documents(made.counts)
+    first, second = documents.split(0.5, 0)
+    np.testing.assert_array_equal((first.matrix + second.matrix).toarray(), made.counts.toarray())
+    assert first.total == pytest.approx(documents.total / 2, rel=0.03)
+    left = (first.matrix - second.matrix).toarray()
+    assert abs(np.corrcoef(left[:-1].ravel(), left[1:].ravel())[0, 1]) < 0.06  # four standard errors
+    again = Documents(documents.matrix[::-1], documents.names[::-1], documents.words).split(0.5, 0)[0]
+    np.testing.assert_array_equal(again.matrix.toarray()[::-1], first.matrix.toarray())
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (np.array([[3.0]]), 1),
+        (np.array([[3.0, 2.0, 0.0]]), None),
+        (np.array([[3.0, 0.0], [0.0, 3.0]]), 2),
+        (np.ones((40, 6)), 3),
+        (np.eye(5, dtype=bool), 2),
+        (["a a b c"] * 30, 2),
+        (np.array([[1e9, 1], [1, 1e9], [5, 5]]), 2),
+        (np.arange(24, dtype=np.uint8).reshape(6, 4), 4),
+    ],
+)
+def test_small_and_odd_documents_get_finite_answers(data, number):
+    model = TopicModel(number).fit(data)
+    assert np.isfinite(model.topics_).all()
+    np.testing.assert_allclose(model.transform(data).sum(axis=1), 1.0, atol=1e-12)
+    assert np.isfinite(model.score(data))
+    assert model.n_topics_ == 1 or model.report_.verdict != "trusted"

@@ -1,0 +1,95 @@
+"""The topic kernels beside a NumPy twin written from the model alone; the same bits on any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tacit.data.documents import Documents
+from tacit.kernels.topics import topic_shares, topic_sums
+
+
+def world(K, seed=0, documents=60, words=40):
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(0.6, (documents, words)).astype(float)
+    counts[3] = 0.0  # a document without words
+    counts[:, 5] = 0.0  # a word without documents
+    made = Documents(sp.csr_array(counts), np.arange(documents), np.arange(words))
+    topics = rng.dirichlet(np.full(words, 0.5), K).T
+    return counts, made, np.ascontiguousarray(topics), rng.dirichlet(np.ones(K), documents)
+
+
+def twin_step(counts, topics, shares, prior):
+    """One EM step of the shares, topics held."""
+    p = shares @ topics.T
+    expected = shares * ((counts / p) @ topics) + prior
+    return expected / expected.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("K", [1, 2, 4, 5, 11, 17, 20, 33])
+def test_sums_equal_the_twin(K):
+    counts, made, topics, shares = world(K, seed=K)
+    found = topic_sums(made.lists, topics, shares)
+    p = shares @ topics.T
+    ratio = counts / p
+    np.testing.assert_allclose(found.log_likelihood, (counts * np.log(p)).sum(axis=1), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(found.documents, shares * (ratio @ topics), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.words, topics * (ratio.T @ shares), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("K", [1, 3, 8, 21])
+def test_shares_equal_the_twin(K):
+    counts, made, topics, shares = world(K, seed=K)
+    prior = np.full(K, 0.2)
+    found = topic_shares(made.lists, topics, prior, shares, most=7, settled=0.0)
+    expected = shares
+    for _ in range(7):
+        expected = twin_step(counts, topics, expected, prior)
+    used = counts.sum(axis=1) > 0
+    np.testing.assert_allclose(found[used], expected[used], rtol=1e-10, atol=1e-13)
+    np.testing.assert_array_equal(found[~used], shares[~used])
+
+
+def test_shares_stop_when_settled():
+    counts, made, topics, shares = world(3)
+    prior = np.full(3, 0.1)
+    found = topic_shares(made.lists, topics, prior, shares, most=100_000, settled=1e-12)
+    used = counts.sum(axis=1) > 0
+    np.testing.assert_allclose(twin_step(counts, topics, found, prior)[used], found[used], atol=1e-11)
+
+
+@pytest.mark.parametrize("K", [3, 24])
+def test_threads_do_not_change_a_bit(K):
+    rng = np.random.default_rng(1)
+    counts = sp.random_array((3000, 400), density=0.05, rng=rng, data_sampler=lambda size: rng.integers(1, 5, size))
+    made = Documents(sp.csr_array(counts, dtype=np.float64), np.arange(3000), np.arange(400))
+    topics = np.ascontiguousarray(rng.dirichlet(np.full(400, 0.2), K).T)
+    start, prior = np.full((3000, K), 1 / K), np.full(K, 0.1)
+    first = None
+    for threads in (1, 2, 3, 8):
+        shares = topic_shares(made.lists, topics, prior, start, most=5, settled=0.0, threads=threads)
+        sums = topic_sums(made.lists, topics, shares, threads=threads)
+        bits = [shares.tobytes(), *(part.tobytes() for part in sums)]
+        first = first or bits
+        assert bits == first
+
+
+def test_a_document_is_the_same_alone():
+    _, made, topics, shares = world(5)
+    prior = np.full(5, 0.3)
+    together = topic_shares(made.lists, topics, prior, shares, most=50, settled=1e-9)
+    for at in (0, 7, 59):
+        alone = made.take(np.array([at]))
+        one = topic_shares(alone.lists, topics, prior, shares[at : at + 1].copy(), most=50, settled=1e-9)
+        np.testing.assert_array_equal(one[0], together[at])
+
+
+def test_wrong_arrays_are_named():
+    _, made, topics, shares = world(3)
+    with pytest.raises(TypeError, match="topics: want contiguous float64"):
+        topic_sums(made.lists, topics[:-1], shares)
+    with pytest.raises(TypeError, match="shares"):
+        topic_sums(made.lists, topics, shares[:, ::-1])
+    with pytest.raises(ValueError, match="2000 topics asked for; give a number from 1 to 1024"):
+        topic_sums(made.lists, np.ones((40, 2000)), np.ones((60, 2000)))

@@ -1,0 +1,82 @@
+"""The number of topics, verdicts and recovery on simulated documents.
+
+A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side, ``TACIT_NUMBERS=20`` so many per K.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from tests.statistics.topic_worlds import HOPELESS, hopeless, sound
+
+from tacit import TopicModel
+from tacit.data.document_input import read_documents
+from tacit.refine.choose_topics import choose_topics
+from tacit.simulate import topic_documents
+
+COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
+NUMBERS = int(os.environ.get("TACIT_NUMBERS", "1"))
+
+
+def fitted(world):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return TopicModel(world.n_topics).fit(world.counts)
+
+
+@pytest.mark.slow
+def test_documents_without_an_answer_are_doubted():
+    wrong = []
+    count = COUNT or len(HOPELESS)
+    for seed in range(count):
+        world = hopeless(seed)
+        if fitted(world).report_.verdict == "trusted":
+            wrong.append((seed, world.kind))
+    assert len(wrong) <= 0.01 * count, wrong
+
+
+@pytest.mark.slow
+def test_sound_documents_are_trusted_and_their_topics_found():
+    wrong, far = [], []
+    count = COUNT or 8
+    for seed in range(count):
+        world = sound(seed)
+        model = fitted(world)
+        if model.report_.verdict != "trusted":
+            wrong.append((seed, model.report_.reasons))
+        apart = 0.5 * np.abs(model.topics_[:, None] - world.topics).sum(axis=2)
+        if apart.min(axis=1).max() > 0.2 or len(set(apart.argmin(axis=1))) < len(apart):
+            far.append(seed)
+    assert len(wrong) <= 0.01 * count, wrong
+    assert len(far) <= 0.05 * count, far
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(0, "Nothing tells"), (1, "Nothing tells"), (2, "follows chance"), (3, "two words"), (4, "three words")],
+)
+def test_the_case_is_named(kind, words):
+    report = fitted(hopeless(kind)).report_
+    assert any(words in reason for reason in report.reasons), report.reasons
+
+
+def test_the_number_is_found():
+    """At least three quarters of K = 1 … 10 right, one topic split in at most one of twenty."""
+    found = {}
+    for K in range(1, 11):
+        draws = [topic_documents(800, 400, K, length=60, random_state=100 * K + n) for n in range(NUMBERS)]
+        found[K] = [choose_topics(read_documents(made.counts), 0).chosen for made in draws]
+    right = np.mean([np.mean(np.array(chosen) == K) for K, chosen in found.items()])
+    assert right >= 0.75, found
+    ones = [topic_documents(300, 200, 1, length=40, random_state=n) for n in range(20 * NUMBERS)]
+    split = [choose_topics(read_documents(made.counts), 0).chosen > 1 for made in ones]
+    assert np.mean(split) <= 0.05
+
+
+def test_quantities_are_there():
+    report = fitted(sound(0)).report_
+    assert {"tokens_per_word", "directions", "topics_shown", "nearest_topics", "pure_word_probability",
+            "pure_documents", "half_sample_distances", "smallest_topic_tokens"} <= set(report.quantities)  # fmt: skip
