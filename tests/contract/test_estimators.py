@@ -22,6 +22,7 @@ from tacit.models import (
     Admixture,
     BernoulliMixture,
     BinaryFactors,
+    BlockModel,
     CategoricalHMM,
     DawidSkene,
     LatentClass,
@@ -31,7 +32,7 @@ from tacit.models import (
     PairMatrix,
     TopicModel,
 )
-from tacit.simulate import binary_factors, crowd, pairs, topic_documents
+from tacit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
 from tacit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -82,6 +83,12 @@ def genotypes():
     return pd.DataFrame(counts, columns=[f"rs{n}" for n in range(150)])
 
 
+def links():
+    """Edges of a graph with three communities, nodes with words for names."""
+    at = block_graph(240, 3, 9.0, strength=3.0, random_state=5).matrix.tocoo()
+    return pd.DataFrame({"source": [f"n{i}" for i in at.row], "target": [f"n{j}" for j in at.col]}).astype(object)
+
+
 def sentences():
     """Words that two states made, in many short sequences, with gaps."""
     rng = np.random.default_rng(5)
@@ -97,6 +104,8 @@ def word_pairs():
     counts = pairs(60, 1500, "zipf", random_state=5).counts.tocoo()
     words = np.array([f"word{n:02d}" for n in range(60)], object)
     return pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
+
+
 def texts():
     """Documents of three topics as a long frame, one of them without a known word's count."""
     counts = topic_documents(150, 60, 3, length=30, random_state=5).counts.tocoo()
@@ -110,6 +119,7 @@ CASES = {
     "Admixture": (Admixture(2), genotypes),
     "BernoulliMixture": (BernoulliMixture(), switches),
     "BinaryFactors": (BinaryFactors(), measurements),
+    "BlockModel": (BlockModel(3), links),
     "CategoricalHMM": (CategoricalHMM(2), sentences),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),

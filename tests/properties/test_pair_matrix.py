@@ -159,7 +159,7 @@ def test_rank_one_and_weights_and_rectangles():
         ({"n_components": 31}, NotIdentifiableError, "give a whole number from 1 to 30"),
         ({"n_components": 0}, NotIdentifiableError, "give a whole number from 1 to 30"),
         ({"n_components": 3, "method": "paper"}, DataError, "which is for rank 2; use method='auto'"),
-        ({"engine": "dask"}, DataError, "this version runs 'memory'"),
+        ({"engine": "dask"}, DataError, "engine='dask' is not there for PairMatrix"),
     ],
 )
 def test_bad_arguments_get_one_sentence(options, error, words):

@@ -28,8 +28,8 @@ def predict(
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
-    fractions.csv of a model of mixtures, ancestry.csv of a model of populations, states.csv of a hidden Markov model,
-    documents.csv of topics; how likely pairs are.
+    fractions.csv of a model of mixtures, ancestry.csv of a model of populations, documents.csv of topics,
+    communities.csv of a block model, states.csv of a hidden Markov model; how likely pairs are.
 
     \b
     tacit predict new_votes.csv --model consensus/model.tacit
@@ -42,6 +42,7 @@ def predict(
         Admixture,
         BernoulliMixture,
         BinaryFactors,
+        BlockModel,
         CategoricalHMM,
         DawidSkene,
         LatentClass,
@@ -67,6 +68,10 @@ def predict(
         from tacit.cli.fractions import predict_fractions
 
         return predict_fractions(model, data_file, model_file, id_, talk, Results(out, format_), json_)
+    if isinstance(model, BlockModel):
+        from tacit.cli.communities import predict_communities
+
+        return predict_communities(model, data_file, model_file, talk, Results(out, format_), json_)
     if isinstance(model, CategoricalHMM):
         from tacit.cli.hmm import predict_states
 

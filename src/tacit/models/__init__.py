@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tacit.models.base import LatentModel
     from tacit.models.bernoulli_mixture import BernoulliMixture
     from tacit.models.binary_factors import BinaryFactors
+    from tacit.models.block_model import BlockModel
     from tacit.models.categorical_hmm import CategoricalHMM
     from tacit.models.dawid_skene import DawidSkene
     from tacit.models.latent_class import LatentClass
@@ -28,6 +29,7 @@ REGISTRY = {
     "Admixture": "tacit.models.admixture",
     "BernoulliMixture": "tacit.models.bernoulli_mixture",
     "BinaryFactors": "tacit.models.binary_factors",
+    "BlockModel": "tacit.models.block_model",
     "CategoricalHMM": "tacit.models.categorical_hmm",
     "DawidSkene": "tacit.models.dawid_skene",
     "LatentClass": "tacit.models.latent_class",
@@ -44,6 +46,7 @@ __all__ = [
     "Admixture",
     "BernoulliMixture",
     "BinaryFactors",
+    "BlockModel",
     "CategoricalHMM",
     "DawidSkene",
     "LatentClass",

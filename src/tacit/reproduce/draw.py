@@ -129,13 +129,29 @@ def draw_fractions(columns: Columns, path: Path) -> None:
     _save(figure, path)
 
 
-def _subplots(count: int) -> tuple[Any, list[Any]]:
+def draw_communities(columns: Columns, path: Path) -> None:
+    """Overlap and ℓ1 error against edges a node: a line for every number of nodes and of `BlockModel` and the paper."""
+    data = {name: np.asarray(values) for name, values in columns.items()}
+    figure, panels = _subplots(2, sharey=False)
+    for style, method in zip(("o-", "x:"), ("BlockModel", "the paper's two phases (PairMatrix)"), strict=True):
+        for M in sorted(set(data["M"].tolist())):
+            at = np.flatnonzero((data["method"] == method) & (data["M"] == M))
+            at = at[np.argsort(data["d"][at], kind="stable")]
+            for panel, name in zip(panels, ("overlap", "error"), strict=True):
+                panel.semilogx(data["d"][at], data[name][at], style, markersize=3, label=f"{method}, M = {M:,}")
+    panels[0].set(xlabel="N/M", ylabel="overlap")
+    panels[1].set(xlabel="N/M", ylabel="ℓ1 error of B")
+    panels[1].legend(frameon=False, fontsize="xx-small")
+    _save(figure, path)
+
+
+def _subplots(count: int, *, sharey: bool = True) -> tuple[Any, list[Any]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1 + 3.5 * count, 3.2), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, list(np.atleast_1d(figure.subplots(1, count, sharey=True)))
+    return figure, list(np.atleast_1d(figure.subplots(1, count, sharey=sharey)))
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -13,6 +13,7 @@ from tacit.simulate.crowds import (
     draw_truth,
     specialist_crowd,
 )
+from tacit.simulate.graphs import BlockGraph, block_graph
 from tacit.simulate.pairs import PairWorld, draw_pairs, pairs
 from tacit.simulate.sequences import HiddenMarkov, draw_sequences, hidden_markov
 from tacit.simulate.switches import SwitchedRows, binary_factors
@@ -21,6 +22,7 @@ from tacit.simulate.topics import TopicDocuments, topic_documents
 __all__ = [
     "AdmixedGenotypes",
     "BinaryRows",
+    "BlockGraph",
     "Crowd",
     "HiddenMarkov",
     "PairWorld",
@@ -29,6 +31,7 @@ __all__ = [
     "admixture",
     "bernoulli_mixture",
     "binary_factors",
+    "block_graph",
     "choose_workers",
     "crowd",
     "draw_confusions",

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import tacit
-from tacit.simulate import binary_factors, crowd, pairs, topic_documents
+from tacit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
 
 HERE = Path(__file__).parent
 
@@ -106,6 +106,16 @@ def genotypes() -> Made:
     return tacit.Admixture(2), frame, None
 
 
+def communities() -> Made:
+    """Edges with weights, a link of a node with itself and a node without edges."""
+    at = block_graph(60, 2, 8.0, strength=4.0, random_state=0).matrix.tocoo()
+    frame = pd.DataFrame({"source": [f"n{i}" for i in at.row], "target": [f"n{j}" for j in at.col]}).astype(object)
+    frame["weight"] = 1.0 + (at.row + at.col) % 2
+    frame.loc[len(frame)] = ["n0", "n0", 3.0]
+    frame.loc[len(frame)] = ["alone", None, None]
+    return tacit.BlockModel(2), frame, None
+
+
 def sentences() -> Made:
     """Words of two states in short sequences, with gaps."""
     rng = np.random.default_rng(0)
@@ -121,6 +131,8 @@ def word_pairs() -> Made:
     words = np.array([f"word{n:02d}" for n in range(30)], object)
     frame = pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
     return tacit.PairMatrix(), frame[frame["context"] != "word07"], None
+
+
 def documents() -> Made:
     """Words and counts of documents, and a word with accents."""
     cells = topic_documents(60, 25, 2, length=20, random_state=0).counts.tocoo()
@@ -133,6 +145,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "Admixture": genotypes,
     "BernoulliMixture": clusters,
     "BinaryFactors": switches,
+    "BlockModel": communities,
     "CategoricalHMM": sentences,
     "DawidSkene": labels,
     "LatentClass": table,

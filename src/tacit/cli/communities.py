@@ -1,0 +1,127 @@
+"""`tacit communities`: blocks of the nodes of a graph, their number found."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from tacit.cli.common import Results, Talk, output_options, summarise
+
+if TYPE_CHECKING:
+    from tacit.data.graph_input import Graph
+    from tacit.models.block_model import BlockModel
+
+SHOWN = 12
+"""Blocks shown on the screen."""
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+"""Names of tables; any other file is an edge list, two words a line."""
+
+
+@click.command()
+@click.argument("edges_file", metavar="EDGES")
+@click.option("--blocks", type=int, help="Number of communities; found from the graph by default.")
+@click.option(
+    "--degree-corrected", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
+    help="Take degrees as given (yes), or let them tell communities apart (no)?",
+)  # fmt: skip
+@click.option("--source", metavar="COLUMN", help="Column with one end of every edge.")
+@click.option("--target", metavar="COLUMN", help="Column with the other end.")
+@click.option("--weight", metavar="COLUMN", help="Column with weights; only their ratios matter.")
+@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
+@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@output_options("tacit-communities")
+def communities(
+    edges_file: str, blocks: int | None, degree_corrected: str, source: str | None, target: str | None,
+    weight: str | None, engine: str, threads: int | None, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+) -> int:  # fmt: skip
+    """Communities of a graph, their number found.
+
+    EDGES is a table source,target[,weight], or text with two words a line (a third is the weight; # and % begin
+    comments). Edges have no direction; a row with one name alone is a node without edges. Writes communities.csv (node,
+    block, probability).
+
+    \b
+    tacit communities friends.csv --out communities
+    tacit communities web.txt.gz --blocks 5
+    """
+    from tacit.models.base import model_state
+    from tacit.models.block_model import BlockModel, community_columns
+
+    talk = Talk(quiet)
+    chosen = {role: name for role, name in (("source", source), ("target", target), ("weight", weight)) if name}
+    with talk.doing("reading"):
+        graph = read_graph_file(edges_file, chosen)
+    corrected: Any = {"auto": "auto", "yes": True, "no": False}[degree_corrected]
+    model = BlockModel(blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads, engine=engine)
+    with talk.doing("fitting"), talk.heeding_warnings():
+        model.fit(graph)
+        report = model.report_
+    results = Results(out, format_)
+    results.table("communities", community_columns(model.nodes_, model.probabilities_), main=True)
+    results.model("BlockModel", *model_state(model))
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    summary = summarise(command, model, report, graph.n_nodes, model.n_blocks_) | {
+        "n_edges": graph.n_edges,
+        "degree_corrected": model.degree_corrected_,
+        "sizes": np.bincount(model.labels_, minlength=model.n_blocks_).tolist(),
+        "connectivity": model.connectivity_.tolist(),
+        "n_informative": report.quantities["n_informative"],
+        "notes": report.notes,
+    }
+    results.summary(summary, json_)
+    tell(model, summary, talk, results)
+    return 1 if strict and report.verdict != "trusted" else 0
+
+
+def read_graph_file(path: str, columns: dict[str, str] | None = None) -> Graph:
+    """The graph of a table or of an edge list, by the file's name; standard input is a table."""
+    from tacit.data.graph_input import read_graph
+    from tacit.io.edge_lines import read_edge_lines
+    from tacit.io.read import read_columns
+
+    table = path == "-" or path.lower().removesuffix(".gz").endswith(TABLES)
+    return read_graph(read_columns(path) if table else read_edge_lines(path), columns=columns, what=path)
+
+
+def tell(model: BlockModel, summary: dict[str, Any], talk: Talk, results: Results) -> None:
+    """One screen: the verdict, the largest blocks, where the files are."""
+    talk.say(
+        f"{summary['n_rows']:,} nodes, {summary['n_edges']:,} edges, {model.n_blocks_} blocks"
+        f"{', degree-corrected' if model.degree_corrected_ else ''}; {sum(summary['seconds'].values()):.2f} s"
+    )
+    for note in model.report_.notes:
+        talk.say(f"note: {note}")
+    talk.say(f"verdict: {summary['verdict']}")
+    for reason in summary["reasons"]:
+        talk.say(f"  - {reason}")
+    rows = []
+    for block in range(min(model.n_blocks_, SHOWN)):
+        inside = np.flatnonzero(model.labels_ == block)
+        surest = inside[np.argsort(-model.probabilities_[inside, block], kind="stable")][:3]
+        within = model.connectivity_[block, block] / max(float(model.connectivity_[block].mean()), 1e-300)
+        names = ", ".join(str(name) for name in model.nodes_[surest].tolist())
+        rows.append([str(block), f"{len(inside):,}", f"{within:.1f}×", names])
+    title = "blocks" if model.n_blocks_ <= SHOWN else f"the {SHOWN} largest blocks"
+    talk.table(title, ["block", "nodes", "links inside / mean", "such as"], rows)
+    if results.written:
+        talk.say("wrote " + ", ".join(results.written))
+
+
+def predict_communities(
+    model: BlockModel, data_file: str, model_file: str, talk: Talk, results: Results, json_: bool
+) -> int:
+    """Blocks of the nodes of a file of edges: known nodes keep theirs, new ones get them from their links."""
+    from tacit.models.block_model import community_columns
+
+    graph = read_graph_file(data_file)
+    beliefs = model.beliefs_in(graph)
+    results.table("communities", community_columns(graph.names, beliefs), main=True)
+    results.summary({"command": "predict", "model": model_file, "n_rows": graph.n_nodes}, json_)
+    talk.say(f"{graph.n_nodes:,} nodes" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
+    return 0

@@ -1,0 +1,288 @@
+"""Whatever holds a graph → `Graph`: who is linked with whom, undirected, with the names of the nodes.
+
+Accepted: a scipy.sparse or dense square matrix, a networkx graph (anything with `nodes` and `edges(data=…)`), a frame
+`source, target[, weight]`, a list of pairs or triples, an array (edges, 2), a tuple of columns.
+
+Rules, each counted in `notes`: direction is dropped, and an edge given both ways is one edge; weights of the same edge
+are added (a listing in which every edge stands both ways with the same weight counts it once); without weights an edge
+given twice is one edge. Links of a node with itself say nothing about blocks and are left out. A weight of zero is no
+edge; only ratios of weights matter to a fit (`Graph.evened`). A node without edges is kept: in a matrix an empty row,
+in a list a row without a target. Rows without a name at all are left out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tacit.data.counts import read_counts
+from tacit.data.frames import as_frame, column, find_column
+from tacit.data.names import Names, encode, to_arrow
+from tacit.data.sampling import scramble
+from tacit.errors import DataError, DataWarning
+
+Floats = NDArray[np.float64]
+
+ALIASES = {
+    "source": ("source", "from", "src", "u", "node_1", "node1", "i", "left"),
+    "target": ("target", "to", "dst", "v", "node_2", "node2", "j", "right"),
+    "weight": ("weight", "weights", "count", "counts", "w", "n", "value"),
+}
+REFINEMENTS = 6
+"""Rounds of telling nodes apart by their neighbours: enough to reach most of a sparse graph."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An undirected graph: symmetric weights without a diagonal, and the names of its nodes."""
+
+    matrix: sp.csr_array  # (n, n) float64, sorted indices
+    names: Names
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_edges(self) -> int:
+        return int(self.matrix.nnz) // 2
+
+    @property
+    def weighted(self) -> bool:
+        return bool((self.matrix.data != 1).any())
+
+    @property
+    def degrees(self) -> Floats:
+        """Sum of the weights of every node's edges (n,)."""
+        return np.asarray(self.matrix.sum(axis=1), np.float64).reshape(-1)
+
+    def evened(self) -> tuple[Graph, float]:
+        """The graph with weights of mean 1, and the mean they had."""
+        if not self.weighted:
+            return self, 1.0
+        mean = float(self.matrix.data.mean())
+        return replace(self, matrix=sp.csr_array(self.matrix / mean)), mean
+
+    def reordered(self, order: NDArray[np.intp]) -> Graph:
+        """The same graph, its nodes in that order."""
+        place = np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        lengths = np.diff(self.matrix.indptr)[order]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        take = np.repeat(self.matrix.indptr[order] - starts[:-1], lengths) + np.arange(starts[-1])
+        matrix = sp.csr_array((self.matrix.data[take], place[self.matrix.indices[take]], starts), self.matrix.shape)
+        matrix.sort_indices()
+        return Graph(matrix, self.names[order], self.notes)
+
+
+def read_graph(data: Any, *, columns: Mapping[str, str] | None = None, what: str = "the graph") -> Graph:
+    """A graph of any accepted kind; `columns` names the columns of a frame ({"source": …, "target": …})."""
+    if isinstance(data, Graph):
+        return data
+    if hasattr(data, "nodes") and hasattr(data, "edges") and callable(data.edges):
+        return _from_networkx(data, what)
+    if isinstance(data, tuple) and len(data) in (2, 3) and all(np.ndim(part) == 1 for part in data):
+        return _from_edges(data[0], data[1], data[2] if len(data) == 3 else None, what)
+    if isinstance(data, list) and data and all(isinstance(edge, tuple | list) for edge in data):
+        return _from_list(data, what)
+    frame = None if sp.issparse(data) else as_frame(data)
+    if frame is not None:
+        return _from_frame(frame, columns, what)
+    if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] in (2, 3) and len(data) != data.shape[1]:
+        return _from_edges(data[:, 0], data[:, 1], data[:, 2] if data.shape[1] == 3 else None, what)
+    return _from_matrix(data, what)
+
+
+def content_order(graph: Graph) -> NDArray[np.intp]:
+    """An order of the nodes that depends on the graph alone, whatever they are called and wherever they stood.
+
+    Nodes are told apart by their degrees, then by those of their neighbours, and so on (colour refinement, by hashes);
+    nodes that stay alike look alike from `REFINEMENTS` steps around, and keep their order.
+    """
+    offsets, reach = graph.matrix.indptr, graph.matrix.indices
+    weights = scramble(graph.matrix.data.view(np.uint64), 1) if graph.weighted else None
+    colour = np.diff(offsets).astype(np.uint64)
+    for round_ in range(REFINEMENTS):
+        said = scramble(colour, round_ + 2)[reach]
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(said if weights is None else said * weights)])
+        colour = scramble(colour ^ scramble(sums[offsets[1:]] - sums[offsets[:-1]], 0), round_)  # wraps around, exactly
+    return np.argsort(colour, kind="stable")
+
+
+# ------------------------------------------------------------------ forms
+
+
+def _from_matrix(data: Any, what: str) -> Graph:
+    shape = np.shape(data)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise DataError(
+            f"{what} has shape {shape}; give a square matrix (node, node), or edges as a frame source, target[, weight]"
+        )
+    if sp.issparse(data) and not getattr(data, "nnz", 0):  # counts would ask for a count, a graph for an edge
+        return _finished(sp.csr_array(shape, dtype=np.float64), np.arange(shape[0]), what, weighted=False)
+    counts = read_counts(data, what=f"the edges of {what}")
+    return _finished(counts.matrix.astype(np.float64), np.arange(shape[0]), what, weighted=True)
+
+
+def _from_networkx(data: Any, what: str) -> Graph:
+    nodes = list(data.nodes)
+    if not nodes:
+        raise DataError(f"{what} has no nodes; give at least one edge")
+    names = _plain_names(nodes)
+    place = {node: at for at, node in enumerate(nodes)}
+    edges = list(data.edges(data="weight"))
+    weighted = any(weight is not None for *_, weight in edges)
+    values = np.array([1.0 if weight is None else weight for *_, weight in edges], np.float64)
+    source, target = (np.array([place[edge[end]] for edge in edges], np.int64) for end in (0, 1))
+    matrix = _added(source, target, _checked_weights(values, what), len(nodes))
+    return _finished(matrix, names, what, weighted=weighted)
+
+
+def _from_list(data: list[Any], what: str) -> Graph:
+    wrong = next((at for at, edge in enumerate(data) if len(edge) not in (2, 3)), None)
+    if wrong is not None:
+        raise DataError(
+            f"{what} has {len(data[wrong])} entries in edge {wrong + 1}; give two names, and a weight if any"
+        )
+    weighted = any(len(edge) == 3 for edge in data)
+    weights = [edge[2] if len(edge) == 3 else 1.0 for edge in data] if weighted else None
+    return _from_edges([edge[0] for edge in data], [edge[1] for edge in data], weights, what)
+
+
+def _from_frame(frame: Any, columns: Mapping[str, str] | None, what: str) -> Graph:
+    names, given = list(frame.columns), dict(columns or {})
+    unknown = sorted(set(given) - set(ALIASES))
+    if unknown:
+        raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(ALIASES)}")
+    words = [str(name) for name in names]
+    roles = {role: find_column(words, role, ALIASES[role], given.get(role)) for role in ALIASES}
+    notes: tuple[str, ...] = ()
+    if roles["source"] is None and roles["target"] is None and len(words) >= 2:
+        roles["source"], roles["target"] = words[:2]
+        notes = (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges",)
+    lacking = next((role for role in ("source", "target") if roles[role] is None), None)
+    if lacking is not None or not len(frame):
+        raise DataError(
+            f"{what} is a frame of {len(frame)} rows with the columns {words}; give the ends of every edge in columns "
+            "source and target, and a weight if any"
+        )
+    ends = [column(frame, names[words.index(str(roles[role]))]) for role in ("source", "target")]
+    weight = None if roles["weight"] is None else column(frame, names[words.index(roles["weight"])])
+    graph = _from_edges(ends[0], ends[1], weight, what)
+    return replace(graph, notes=notes + graph.notes)
+
+
+def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:
+    left, right = to_arrow(source, "source"), to_arrow(target, "target")
+    if len(left) != len(right) or (weight is not None and len(weight) != len(left)):
+        raise DataError(f"{what} has {len(left)} sources and {len(right)} targets; give one of each per edge")
+    if not len(left):
+        raise DataError(f"{what} has no edge; give at least one")
+    both, names = encode(_stacked(left, right), "node")
+    from_, to = both[: len(left)], both[len(left) :]
+    empty = (from_ < 0) & (to < 0)
+    if empty.any():
+        warnings.warn(
+            f"{int(empty.sum())} rows of {what} name no node, row {int(empty.argmax()) + 1} first, and were left out",
+            DataWarning,
+            stacklevel=4,
+        )
+    values = np.ones(len(left)) if weight is None else _weight_column(weight, (from_ >= 0) & (to >= 0), what)
+    kept = (from_ >= 0) & (to >= 0)
+    if not len(names):
+        raise DataError(f"{what} names no node at all; give the ends of every edge")
+    matrix = _added(from_[kept], to[kept], _checked_weights(values[kept], what), len(names))
+    return _finished(matrix, names, what, weighted=weight is not None)
+
+
+# ------------------------------------------------------------------ rules
+
+
+def _finished(matrix: sp.csr_array, names: Names, what: str, *, weighted: bool) -> Graph:
+    """The rules of direction, repetition and loops."""
+    notes = []
+    loops = int((matrix.diagonal() > 0).sum())
+    if loops:
+        notes.append(f"{loops} links of a node with itself were left out")
+    if not weighted:
+        matrix.data[:] = 1.0
+    upper, lower = sp.csr_array(sp.triu(matrix, 1)), sp.csr_array(sp.tril(matrix, -1).T)
+    mirrored = upper.nnz == lower.nnz and not np.any((upper - lower).data)
+    if mirrored:
+        joined = upper
+    else:
+        joined = sp.csr_array(upper + lower)
+        if upper.nnz and lower.nnz and joined.nnz < upper.nnz + lower.nnz:
+            twice = upper.nnz + lower.nnz - joined.nnz
+            notes.append(f"{twice} edges were given in both directions" + (": weights added" if weighted else ""))
+    if not weighted:
+        joined.data[:] = 1.0
+    whole = sp.csr_array(joined + joined.T, dtype=np.float64)
+    whole.sort_indices()
+    if not whole.nnz:
+        raise DataError(f"{what} has {whole.shape[0]} nodes and no edge between two of them; give at least one edge")
+    isolated = int((np.diff(whole.indptr) == 0).sum())
+    if isolated:
+        notes.append(f"{isolated} of {whole.shape[0]} nodes have no edge and get the blocks' shares for probabilities")
+    return Graph(whole, names, tuple(notes))
+
+
+def _added(source: NDArray[Any], target: NDArray[Any], values: Floats, n: int) -> sp.csr_array:
+    matrix = sp.coo_array((values, (source, target)), shape=(n, n)).tocsr()
+    matrix.eliminate_zeros()
+    return sp.csr_array(matrix)
+
+
+def _weight_column(weight: Any, needed: NDArray[np.bool_], what: str) -> Floats:
+    array = to_arrow(weight, "weight")
+    try:
+        array = array.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"{what} holds a weight that is no number; give numbers, or leave the column out") from None
+    values = np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
+    gaps = np.isnan(values) & needed
+    if gaps.any():
+        raise DataError(
+            f"{what} has no weight for the edge in row {int(gaps.argmax()) + 1}; give one, or leave the column out"
+        )
+    return values
+
+
+def _checked_weights(values: Floats, what: str) -> Floats:
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise DataError(
+            f"{what} has the weight {values[at]:g} on edge {at + 1}; weights count edges: give finite numbers from 0"
+        )
+    return values
+
+
+def _stacked(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Both ends in one column; 1 and "1" are the same name, as they would be in a CSV file."""
+    plain = [array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array for array in (left, right)]
+    if any(pa.types.is_null(array.type) for array in plain):
+        kind = next((array.type for array in plain if not pa.types.is_null(array.type)), pa.string())
+        plain = [array.cast(kind) for array in plain]
+    if plain[0].type != plain[1].type:
+        numbers = all(pa.types.is_integer(array.type) or pa.types.is_floating(array.type) for array in plain)
+        plain = [array.cast(pa.float64() if numbers else pa.string()) for array in plain]
+    return pa.concat_arrays(plain)
+
+
+def _plain_names(nodes: list[Any]) -> Names:
+    """Nodes of networkx, which may be anything hashable: whole numbers stay numbers, everything else becomes words."""
+    if all(isinstance(node, int | np.integer) and not isinstance(node, bool) for node in nodes):
+        return np.array(nodes, np.int64)
+    names = np.array([*(str(node) for node in nodes), None], object)[:-1]
+    if len(set(names.tolist())) < len(names):
+        raise DataError("two nodes of the graph have the same name as text; rename one of them")
+    return names

@@ -1,0 +1,163 @@
+"""Can the communities be trusted? The verdict, with the numbers behind it.
+
+`not identifiable` when the graph shows no division at all: every signal beside its density is one that chance makes
+(Huang et al. 2018, Section 5.1, with the thresholds of Mossel, Neeman & Sly and of Massoulié: below
+(a − b)² = 2(a + b) no method does better than guessing). `caution` when fewer signals than blocks rise above chance,
+when blocks hold hardly a node, when most labels are guesses by their own probabilities, when a block reaches over
+pieces of the graph that nothing connects, or when messages or EM did not come to rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from tacit.data.graph_input import Graph
+from tacit.diagnose.report import Examination, Examiner
+from tacit.refine.block_degrees import DegreeTest
+from tacit.refine.blocks import SETTLED, Blocks, Propagated
+from tacit.refine.choose_blocks import NumberOfBlocks
+
+Floats = NDArray[np.float64]
+
+FEWEST = 5.0
+"""Nodes that a block should hold."""
+UNSETTLED = 20 * SETTLED
+"""Mean change of a belief in a sweep that still matters."""
+VAGUE = 0.15
+"""Certainty beyond guessing (0: beliefs are the blocks' shares, 1: every node sure) below which labels say little."""
+PIECE = 0.05
+"""Share of the nodes that a second piece of the graph must hold to matter."""
+INSIDE = 0.2
+"""Share of a piece's nodes in a block for the block to reach into it."""
+
+
+@dataclass(frozen=True)
+class FittedBlocks:
+    """What the diagnosis looks at."""
+
+    graph: Graph
+    params: Blocks
+    sums: Propagated
+    log_likelihood: float
+    one_block: float  # log-likelihood of a single block on the same graph
+    converged: bool
+
+
+def detection_ratio(a: float, b: float) -> float:
+    """(a − b)² / (2(a + b)) of two equal blocks linked with a/n inside and b/n between: above 1 they can be found."""
+    return (a - b) ** 2 / (2 * (a + b))
+
+
+def kesten_stigum(affinity: Floats, held: Floats, branching: float) -> Floats:
+    """Signal-to-noise ratios (K − 1,) of the directions of K blocks, the strongest first: above 1 one can be found.
+
+    With T_rs = P(a neighbour of a node of block r is in s) and its eigenvalues 1 = λ₁, λ₂, …, the ratio is
+    branching · λ²; for two equal blocks it is `detection_ratio`. `held` is the mass of every block (their shares in the
+    plain model, their degrees else), `branching` the mean number of further edges behind an edge.
+    """
+    flow = affinity * held
+    T = flow / flow.sum(axis=1, keepdims=True)
+    values = np.linalg.eigvals(T).real
+    rest = np.delete(values, int(np.argmax(values)))
+    return np.sort(branching * rest**2)[::-1]
+
+
+def expected_overlap(beliefs: Floats) -> float:
+    """How much better than guessing labels are if beliefs are right: 0 at the largest share, 1 when all are sure."""
+    guess = float(beliefs.mean(axis=0).max())
+    return float((beliefs.max(axis=1).mean() - guess) / max(1 - guess, 1e-12)) if guess < 1 else 1.0
+
+
+def examine_blocks(fitted: FittedBlocks, number: NumberOfBlocks, degrees: DegreeTest | None) -> Examination:
+    """Diagnose fitted blocks."""
+    examiner, graph, beliefs = Examiner(), fitted.graph, fitted.sums.beliefs
+    K, sizes = beliefs.shape[1], beliefs.sum(axis=0)
+    held = graph.degrees @ beliefs
+    examiner.quantities |= {
+        "n_nodes": graph.n_nodes,
+        "n_edges": graph.n_edges,
+        "mean_degree": float(graph.degrees.mean()),
+        "branching": number.radius**2,
+        "informative_signals": number.signals,
+        "strengths": number.strengths,
+        "n_informative": number.informative,
+        "sizes": sizes.tolist(),
+        "gain_over_one_block": (fitted.log_likelihood - fitted.one_block) / max(graph.n_edges, 1),
+        "expected_overlap": expected_overlap(beliefs),
+        "belief_change": fitted.sums.change,
+    }
+    if degrees is not None:
+        examiner.quantities |= {"degree_dispersion": degrees.dispersion, "p_equal_degrees": degrees.p_equal_means}
+    if K > 1:
+        ratios = kesten_stigum(fitted.sums.pairs / np.maximum(np.outer(held, held), 1e-300), held, number.radius**2)
+        examiner.quantities["signal_to_noise"] = ratios.tolist()
+    _examine_signals(examiner, K, number)
+    if K > 1:
+        _examine_fit(examiner, fitted, sizes)
+        _examine_pieces(examiner, graph.matrix, beliefs)
+    if not fitted.converged:
+        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+    return examiner.conclude()
+
+
+def _examine_signals(examiner: Examiner, K: int, number: NumberOfBlocks) -> None:
+    seen = number.informative
+    if seen == 1:
+        told = "so blocks found in it are those of chance" if K > 1 else "so it is taken as one block"
+        examiner.doubt(
+            "not identifiable" if K > 1 else "caution",
+            f"The graph shows no communities beside its density, {told}: there are none, or they lie below the "
+            "threshold (a − b)² = 2(a + b) where no method finds them; bring more edges.",
+        )
+    elif seen < K:
+        examiner.doubt(
+            "caution",
+            f"{K} blocks are asked for and {seen} rise above what chance makes in a graph of this density; ask for "
+            f"{seen}, or bring more edges.",
+        )
+
+
+def _examine_fit(examiner: Examiner, fitted: FittedBlocks, sizes: Floats) -> None:
+    small = np.flatnonzero(sizes < FEWEST)
+    if len(small):
+        examiner.doubt(
+            "caution",
+            f"Block {small[-1]} holds {sizes[small[-1]]:.1f} nodes, fewer than {FEWEST:.0f}; ask for fewer blocks.",
+        )
+    certain = examiner.quantities["expected_overlap"]
+    if certain < VAGUE:
+        examiner.doubt(
+            "caution",
+            f"Most nodes could be in several blocks (labels are {certain:.0%} better than guessing by their own "
+            "probabilities): look at the probabilities, not at the labels.",
+        )
+    if fitted.sums.change > UNSETTLED:
+        examiner.doubt(
+            "caution",
+            f"Messages still move by {fitted.sums.change:.2g} a node and sweep: the graph is too dense or too full of "
+            "short loops for belief propagation; compare with another seed or fewer blocks.",
+        )
+
+
+def _examine_pieces(examiner: Examiner, matrix: sp.csr_array, beliefs: Floats) -> None:
+    """Blocks that reach over pieces of the graph: which of them belong together is not in the data."""
+    number, piece = connected_components(matrix, directed=False)
+    counts = np.bincount(piece)
+    large = np.flatnonzero(counts >= max(PIECE * len(piece), 2 * FEWEST))
+    examiner.quantities |= {"n_components": int(number), "largest_component": int(counts.max())}
+    if len(large) < 2:
+        return
+    labels = beliefs.argmax(axis=1)
+    reach = np.array([np.bincount(labels[piece == one], minlength=beliefs.shape[1]) / counts[one] for one in large])
+    shared = np.flatnonzero((reach >= INSIDE).sum(axis=0) > 1)
+    if len(shared):
+        examiner.doubt(
+            "caution",
+            f"The graph falls into {len(large)} large pieces, and block {shared[0]} reaches over several: nothing in "
+            "the graph says that its parts belong together; fit each piece by itself, or ask for more blocks.",
+        )

@@ -1,0 +1,62 @@
+"""How many blocks does a graph show? One per informative eigenvalue, at the first level that stands apart.
+
+Each informative signal of the Bethe Hessian (`factor/bethe_hessian.py`) is one block. Real graphs often have levels:
+two camps, and groups inside each. When a signal is `LEVEL` times stronger than the next, the blocks up to it are the
+first level and are taken; `informative` says how many there are in all, for who wants the finer division.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tacit.factor.bethe_hessian import signals
+
+Floats = NDArray[np.float64]
+
+FIRST_LOOK, MOST_BLOCKS = 12, 48
+"""Signals asked for at first, and at most: doubled while all of them are informative."""
+LEVEL = 2.0
+"""Ratio of neighbouring strengths that parts two levels; in 354 simulated graphs without levels none exceeded 1.72."""
+
+
+@dataclass(frozen=True)
+class NumberOfBlocks:
+    """The number chosen, the number of informative signals, and the signals themselves."""
+
+    chosen: int
+    informative: int
+    radius: float  # √ of the branching
+    signals: list[float]  # informative ones beyond ±1, the first is the density
+    strengths: list[float]
+
+    def tell(self) -> str:
+        if self.informative == 1:
+            return "1 block: no signal beside the graph's density rises above what chance makes"
+        if self.chosen < self.informative:
+            return (
+                f"{self.chosen} blocks: {self.informative} signals are informative, and the first {self.chosen} stand "
+                f"apart from the others; n_blocks={self.informative} asks for the finer division"
+            )
+        return f"{self.chosen} blocks: so many signals rise above what chance makes"
+
+
+def choose_blocks(matrix: sp.csr_array) -> NumberOfBlocks:
+    """The number of blocks of a graph (symmetric, no diagonal)."""
+    most = min(MOST_BLOCKS, matrix.shape[0])
+    number = min(FIRST_LOOK, most)
+    while True:
+        found = signals(matrix, number)
+        if len(found.informative) < number or number >= most:
+            break
+        number = min(2 * number, most)
+    strengths = found.strengths
+    informative = max(len(strengths), 1)
+    apart = np.flatnonzero(strengths[1:-1] >= LEVEL * strengths[2:]) if informative > 2 else np.empty(0, np.intp)
+    chosen = int(apart[0]) + 2 if len(apart) else informative
+    return NumberOfBlocks(
+        chosen, informative, found.radius, [float(v) for v in found.informative], [float(v) for v in strengths]
+    )
