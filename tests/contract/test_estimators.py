@@ -23,6 +23,7 @@ from tacit.models import (
     BernoulliMixture,
     BinaryFactors,
     BlockModel,
+    CategoricalHMM,
     DawidSkene,
     LatentClass,
     LatentClassClassifier,
@@ -88,11 +89,23 @@ def links():
     return pd.DataFrame({"source": [f"n{i}" for i in at.row], "target": [f"n{j}" for j in at.col]}).astype(object)
 
 
+def sentences():
+    """Words that two states made, in many short sequences, with gaps."""
+    rng = np.random.default_rng(5)
+    state = np.cumsum(rng.random(900) < 0.15) % 2
+    place = np.where(rng.random(900) < 0.85, 2 * state, 0) + rng.integers(0, 2, 900)
+    words = np.array(["ant", "bee", "cat", "dog"], object)[place]
+    words[rng.random(900) < 0.05] = None
+    return pd.DataFrame({"sequence": np.repeat(np.arange(30), 30), "symbol": words})
+
+
 def word_pairs():
     """One row per pair of words with its count."""
     counts = pairs(60, 1500, "zipf", random_state=5).counts.tocoo()
     words = np.array([f"word{n:02d}" for n in range(60)], object)
     return pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
+
+
 def texts():
     """Documents of three topics as a long frame, one of them without a known word's count."""
     counts = topic_documents(150, 60, 3, length=30, random_state=5).counts.tocoo()
@@ -107,6 +120,7 @@ CASES = {
     "BernoulliMixture": (BernoulliMixture(), switches),
     "BinaryFactors": (BinaryFactors(), measurements),
     "BlockModel": (BlockModel(3), links),
+    "CategoricalHMM": (CategoricalHMM(2), sentences),
     "DawidSkene": (DawidSkene(), lambda: crowd(80, 9, 3, labels_per_task=5, random_state=1).labels),
     "LatentClass": (LatentClass(3), answers),
     "LatentClassClassifier": (LatentClassClassifier(2), labelled_answers),

@@ -12,6 +12,7 @@ import pytest
 
 from tacit import kernels
 from tacit.kernels.admixture import admixture_curvature, admixture_step
+from tacit.kernels.hmm import Chains, best_paths, chain_posteriors, chain_sums
 
 SOURCES = Path(__file__).parents[2] / "src" / "tacit" / "kernels"
 FLAGS = ["-std=gnu++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-Wno-psabi", "-fPIC", "-shared", "-pthread"]
@@ -26,7 +27,13 @@ def one_pass(n_classes):
     log_table = np.log(rng.dirichlet(np.ones(n_classes), size=40))
     calls = rng.integers(0, 4, (600, 37)).astype(np.uint8)
     shares, frequencies = rng.dirichlet(np.ones(n_classes), 37), rng.uniform(0.01, 0.99, (600, n_classes))
+    chains = Chains(np.minimum(cells.cells, 25) - np.int32(1), offsets, 25)
+    chain = (rng.dirichlet(np.ones(n_classes)), rng.dirichlet(np.ones(n_classes), n_classes))
+    chain = (*chain, rng.dirichlet(np.ones(25), n_classes))
     return [
+        *chain_sums(chains, *chain),
+        *chain_posteriors(chains, *chain),
+        *best_paths(chains, *chain),
         *kernels.mixture_sums(cells, log_weights, log_table),
         *kernels.mixture_rows(cells, log_weights, log_table),
         *admixture_step(calls, shares, frequencies, floor=1e-7),
@@ -40,7 +47,7 @@ def test_compilers_and_paths_agree_to_the_bit(compiler, path, tmp_path, monkeypa
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     library = tmp_path / "kernels.so"
-    sources = [str(SOURCES / name) for name in ("mixture.cpp", "pairs.cpp", "admixture.cpp")]
+    sources = [str(SOURCES / name) for name in ("mixture.cpp", "pairs.cpp", "admixture.cpp", "hmm.cpp")]
     subprocess.run([compiler, *FLAGS, *path, *sources, "-o", str(library)], check=True, capture_output=True)
     expected = [one_pass(n_classes) for n_classes in (2, 3, 7, 11, 40)]
     other = ctypes.CDLL(str(library))

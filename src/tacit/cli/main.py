@@ -25,6 +25,7 @@ COMMANDS = {
     "fractions": "In which fractions samples are mixed of parts, such as cell types",
     "topics": "Topics of documents, and their shares in every document",
     "communities": "Communities of a graph, their number found",
+    "hmm": "Hidden states behind sequences of symbols",
     "impute": "Fill the gaps of a table with a saved model",
     "query": "Ask a saved model for probabilities, expectations, information",
     "sample": "Draw rows from a saved model",

@@ -29,7 +29,7 @@ def predict(
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
     fractions.csv of a model of mixtures, ancestry.csv of a model of populations, documents.csv of topics,
-    communities.csv of a block model; how likely pairs are.
+    communities.csv of a block model, states.csv of a hidden Markov model; how likely pairs are.
 
     \b
     tacit predict new_votes.csv --model consensus/model.tacit
@@ -43,6 +43,7 @@ def predict(
         BernoulliMixture,
         BinaryFactors,
         BlockModel,
+        CategoricalHMM,
         DawidSkene,
         LatentClass,
         LatentClassClassifier,
@@ -71,6 +72,10 @@ def predict(
         from tacit.cli.communities import predict_communities
 
         return predict_communities(model, data_file, model_file, talk, Results(out, format_), json_)
+    if isinstance(model, CategoricalHMM):
+        from tacit.cli.hmm import predict_states
+
+        return predict_states(model, data_file, model_file, talk, Results(out, format_), json_)
     if isinstance(model, PairMatrix):
         from tacit.cli.pairs import predict_pairs
 

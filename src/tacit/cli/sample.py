@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import numpy as np
 
 from tacit.cli.common import Results, Talk, output_options
 
@@ -12,17 +13,24 @@ from tacit.cli.common import Results, Talk, output_options
 @click.option("-n", "number", type=click.IntRange(min=1), default=1000, show_default=True, help="Rows to draw.")
 @output_options("tacit-sample")
 def sample(model_file: str, number: int, out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
-    """Draw rows from the joint distribution of a saved model: sample.csv.
+    """Draw rows from the joint distribution of a saved model, or one sequence of a hidden Markov model: sample.csv.
 
     \b
     tacit sample classes/model.tacit -n 1000 --seed 7
     """
     from tacit.cli.rows import load_table_model
+    from tacit.models import CategoricalHMM, load
 
     talk = Talk(quiet)
-    drawn = load_table_model(model_file).sample(number, seed)
+    model = load(model_file)
+    if isinstance(model, CategoricalHMM):
+        symbols, states = model.sample(number, random_state=seed)
+        columns = {"position": np.arange(1, number + 1), "symbol": symbols, "state": states}
+    else:
+        drawn = load_table_model(model_file).sample(number, seed)
+        columns = {name: drawn[name].combine_chunks() for name in drawn.column_names}
     results = Results(out, format_)
-    results.table("sample", {name: drawn[name].combine_chunks() for name in drawn.column_names}, main=True)
+    results.table("sample", columns, main=True)
     results.summary({"command": "sample", "model": model_file, "n_rows": number, "seed": seed}, json_)
     talk.say(f"{number:,} rows drawn" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
     return 0

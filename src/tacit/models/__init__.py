@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tacit.models.bernoulli_mixture import BernoulliMixture
     from tacit.models.binary_factors import BinaryFactors
     from tacit.models.block_model import BlockModel
+    from tacit.models.categorical_hmm import CategoricalHMM
     from tacit.models.dawid_skene import DawidSkene
     from tacit.models.latent_class import LatentClass
     from tacit.models.latent_class_classifier import LatentClassClassifier
@@ -29,6 +30,7 @@ REGISTRY = {
     "BernoulliMixture": "tacit.models.bernoulli_mixture",
     "BinaryFactors": "tacit.models.binary_factors",
     "BlockModel": "tacit.models.block_model",
+    "CategoricalHMM": "tacit.models.categorical_hmm",
     "DawidSkene": "tacit.models.dawid_skene",
     "LatentClass": "tacit.models.latent_class",
     "LatentClassClassifier": "tacit.models.latent_class_classifier",
@@ -45,6 +47,7 @@ __all__ = [
     "BernoulliMixture",
     "BinaryFactors",
     "BlockModel",
+    "CategoricalHMM",
     "DawidSkene",
     "LatentClass",
     "LatentClassClassifier",

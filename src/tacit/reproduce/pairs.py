@@ -10,6 +10,7 @@ from importlib import import_module
 from tacit.reproduce.table import Experiment, Outcome, Run
 
 _HOME = {
+    "hmm": "pairs_hmm",
     "linear": "pairs_linear",
     "testing": "pairs_testing",
     "topics": "pairs_topics",

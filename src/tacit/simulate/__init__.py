@@ -15,6 +15,7 @@ from tacit.simulate.crowds import (
 )
 from tacit.simulate.graphs import BlockGraph, block_graph
 from tacit.simulate.pairs import PairWorld, draw_pairs, pairs
+from tacit.simulate.sequences import HiddenMarkov, draw_sequences, hidden_markov
 from tacit.simulate.switches import SwitchedRows, binary_factors
 from tacit.simulate.topics import TopicDocuments, topic_documents
 
@@ -23,6 +24,7 @@ __all__ = [
     "BinaryRows",
     "BlockGraph",
     "Crowd",
+    "HiddenMarkov",
     "PairWorld",
     "SwitchedRows",
     "TopicDocuments",
@@ -35,7 +37,9 @@ __all__ = [
     "draw_confusions",
     "draw_labels",
     "draw_pairs",
+    "draw_sequences",
     "draw_truth",
+    "hidden_markov",
     "pairs",
     "specialist_crowd",
     "topic_documents",

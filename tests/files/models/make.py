@@ -116,12 +116,23 @@ def communities() -> Made:
     return tacit.BlockModel(2), frame, None
 
 
+def sentences() -> Made:
+    """Words of two states in short sequences, with gaps."""
+    rng = np.random.default_rng(0)
+    state = np.cumsum(rng.random(400) < 0.15) % 2
+    words = np.array(["ant", "bee", "cat", "dog"], object)[2 * state + rng.integers(0, 2, 400)]
+    words[rng.random(400) < 0.05] = None
+    return tacit.CategoricalHMM(2), pd.DataFrame({"sequence": np.repeat(np.arange(20), 20), "symbol": words}), None
+
+
 def word_pairs() -> Made:
     """Pairs of words with their counts, one word that occurs on one side only."""
     counts = pairs(30, 600, "zipf", random_state=0).counts.tocoo()
     words = np.array([f"word{n:02d}" for n in range(30)], object)
     frame = pd.DataFrame({"word": words[counts.row], "context": words[counts.col], "count": counts.data})
     return tacit.PairMatrix(), frame[frame["context"] != "word07"], None
+
+
 def documents() -> Made:
     """Words and counts of documents, and a word with accents."""
     cells = topic_documents(60, 25, 2, length=20, random_state=0).counts.tocoo()
@@ -135,6 +146,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "BernoulliMixture": clusters,
     "BinaryFactors": switches,
     "BlockModel": communities,
+    "CategoricalHMM": sentences,
     "DawidSkene": labels,
     "LatentClass": table,
     "LatentClassClassifier": classifier,

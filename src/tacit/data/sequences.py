@@ -1,0 +1,268 @@
+"""Sequences of symbols: codes in one array, where each sequence begins, and the names of both.
+
+Accepted: one sequence of symbols (an array, a list of words, a text, whose characters are its symbols); a list of
+sequences; one long array with ``lengths=`` or with ``groups=``, an id for every observation; a frame with a column of
+symbols and, unless it is one sequence, a column that says which sequence a row belongs to. Rows are in order of time.
+
+Rules: symbols are any words or numbers and keep their type; a missing symbol (null, NaN) is a gap, an observation that
+was not made: time passes and nothing is seen. Rows of one sequence need not stand together. Symbols are ordered by
+name, sequences as they first appear. An empty sequence is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tacit.data.frames import as_frame, column, find_column
+from tacit.data.names import Names, encode, match, to_arrow
+from tacit.errors import DataError, DataWarning
+from tacit.kernels.hmm import GAP, Chains
+
+Columns = Mapping[str, str] | None
+
+ALIASES = {
+    "sequence": ("sequence", "sequence_id", "seq", "series", "sentence", "group", "session", "id"),
+    "symbol": ("symbol", "observation", "token", "word", "letter", "event", "value"),
+}
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Sequence s is ``codes[offsets[s]:offsets[s + 1]]``; code −1 is a gap."""
+
+    codes: NDArray[np.int32]  # (N,)
+    offsets: NDArray[np.int64]  # (S + 1,)
+    symbols: Names  # (M,)
+    names: Names  # (S,)
+    rows: NDArray[np.int64] | None = None  # (N,) the input's row of every observation, None where they are in order
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_symbols(self) -> int:
+        return len(self.symbols)
+
+    @property
+    def n_steps(self) -> int:
+        """Places in time, gaps among them."""
+        return len(self.codes)
+
+    @cached_property
+    def n_observed(self) -> int:
+        return int((self.codes >= 0).sum())
+
+    @cached_property
+    def chains(self) -> Chains:
+        """As the kernels take them."""
+        return Chains(self.codes, self.offsets, self.n_symbols)
+
+    def counts(self) -> NDArray[np.int64]:
+        """How often each symbol occurs (M,)."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=self.n_symbols)
+
+    def sequence_of(self) -> NDArray[np.int64]:
+        """The sequence of every step."""
+        return np.repeat(np.arange(self.n_sequences), np.diff(self.offsets))
+
+    def positions(self) -> NDArray[np.int64]:
+        """The place of every step in its sequence, from 1."""
+        return np.arange(1, self.n_steps + 1) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+
+    def within(self, distance: int) -> NDArray[np.int64]:
+        """Steps t such that t and t + distance are of one sequence."""
+        last = np.repeat(self.offsets[1:], np.diff(self.offsets))
+        return np.flatnonzero(np.arange(self.n_steps) + distance < last)
+
+    def pairs(self, distance: int = 1) -> sp.csr_array:
+        """Counts (M, M) of symbol i followed by symbol j, `distance` steps later; pairs with a gap are none."""
+        at = self.within(distance)
+        first, second = self.codes[at], self.codes[at + distance]
+        seen = (first >= 0) & (second >= 0)
+        size = self.n_symbols
+        flat = first[seen].astype(np.int64) * size + second[seen]
+        if size * size <= max(4 * len(flat), 10**6):  # a small alphabet is counted into its table
+            return sp.csr_array(np.bincount(flat, minlength=size * size).reshape(size, size))
+        cells, counts = np.unique(flat, return_counts=True)
+        starts = np.searchsorted(cells // size, np.arange(size + 1))
+        return sp.csr_array((counts, (cells % size).astype(np.int32), starts.astype(np.int32)), shape=(size, size))
+
+    def slices(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequences:
+        """Stretches of the codes as sequences of their own, without names; none may cross a sequence's end."""
+        lengths = ends - begins
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        at = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)
+        return replace(self, codes=self.codes[at], offsets=offsets, names=np.arange(1, len(begins) + 1), rows=None)
+
+    def in_input_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of every step, in the order of the input's rows."""
+        if self.rows is None:
+            return values
+        out = np.empty_like(values)
+        out[self.rows] = values
+        return out
+
+
+def read_sequences(
+    data: Any,
+    *,
+    lengths: Any = None,
+    groups: Any = None,
+    columns: Columns = None,
+    symbols: Names | None = None,
+    what: str = "X",
+) -> Sequences:
+    """Sequences of any accepted kind; with `symbols` (those of a fit) all others are read as gaps, with a warning."""
+    if isinstance(data, Sequences):
+        found = data
+    else:
+        values, ids, of_lists = _take_apart(data, columns, what)
+        if sum(given is not None for given in (lengths, groups, ids if ids is not None else of_lists)) > 1:
+            raise DataError(
+                f"{what} says in two ways where sequences begin; give lengths=, groups=, a list of sequences or a "
+                "column of sequences, one of them"
+            )
+        found = _assemble(values, lengths if lengths is not None else of_lists, groups if ids is None else ids, what)
+    return found if symbols is None else _under(found, symbols, what)
+
+
+def _take_apart(data: Any, columns: Columns, what: str) -> tuple[Any, Any, list[int] | None]:
+    """Symbols of all steps, ids of their sequences or None, lengths of a list's sequences or None."""
+    if isinstance(data, str):
+        return list(data), None, None
+    frame = as_frame(data)
+    if frame is not None:
+        return (*_from_frame(frame, columns, what), None)
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        return data, None, None
+    if isinstance(data, list | tuple) and any(_is_sequence(one) for one in data):
+        stray = next((place for place, one in enumerate(data) if not _is_sequence(one)), None)
+        if stray is not None:
+            raise DataError(
+                f"{what} mixes sequences with single symbols ({data[stray]!r} at place {stray + 1}); "
+                "give a list of lists, or one list of symbols"
+            )
+        parts = [_flat(one, what) for one in data]
+        sizes = [len(part) for part in parts]
+        if all(isinstance(part, np.ndarray) and part.dtype.kind in "iufb" for part in parts):
+            return np.concatenate(parts), None, sizes
+        return list(itertools.chain.from_iterable(_listed(part) for part in parts)), None, sizes
+    if isinstance(data, list | tuple):
+        return list(data), None, None
+    if sp.issparse(data):
+        raise DataError(f"{what} is a sparse matrix, and sequences have one symbol a step; give their symbols")
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise DataError(f"{what} holds no sequence of symbols ({error}); give a list of symbols") from error
+    return _flat(array, what), None, None
+
+
+def _is_sequence(one: Any) -> bool:
+    return isinstance(one, list | tuple | pa.Array | pa.ChunkedArray) or (isinstance(one, np.ndarray) and one.ndim > 0)
+
+
+def _listed(part: Any) -> list[Any]:
+    return list(part.to_pylist() if isinstance(part, pa.Array | pa.ChunkedArray) else part)
+
+
+def _flat(one: Any, what: str) -> Any:
+    if not isinstance(one, np.ndarray):
+        return one
+    if one.ndim == 2 and one.shape[1] == 1:  # as hmmlearn takes it
+        return one[:, 0]
+    if one.ndim != 1:
+        raise DataError(
+            f"{what} holds an array of shape {one.shape}, and a sequence is one symbol after another; give a list of "
+            "sequences, or one column with lengths="
+        )
+    return one
+
+
+def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any]:
+    columns = {} if columns is None else columns
+    stray = set(columns) - set(ALIASES)
+    if stray:
+        raise DataError(f"columns names the roles {sorted(stray)}; the roles are sequence and symbol")
+    names = [str(name) for name in frame.columns]
+    sequence, symbol = (find_column(names, role, ALIASES[role], columns.get(role)) for role in ALIASES)
+    if symbol is None:
+        left = [name for name in frame.columns if str(name) != sequence]
+        if len(left) != 1:
+            raise DataError(
+                f"no column for the symbol among {names[:12]} of {what}; name it with columns={{'symbol': '…'}} "
+                "(--symbol on the command line)"
+            )
+        symbol = left[0]
+    return column(frame, symbol), None if sequence is None else column(frame, sequence)
+
+
+def _assemble(values: Any, lengths: Any, groups: Any, what: str) -> Sequences:
+    codes, symbols = encode(values, "symbol") if len(values) else (np.empty(0, np.int32), np.empty(0, object))
+    codes = np.ascontiguousarray(codes, np.int32)
+    if not len(codes):
+        raise DataError(f"{what} holds no observation; give at least one symbol")
+    if groups is not None:
+        return _by_group(codes, symbols, groups, what)
+    if lengths is None:
+        return Sequences(codes, np.array([0, len(codes)], np.int64), symbols, np.array([1]))
+    sizes = np.asarray(lengths)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or int(sizes.sum()) != len(codes):
+        shown = int(sizes.sum()) if sizes.dtype.kind in "iu" else sizes.dtype
+        raise DataError(
+            f"lengths add up to {shown} and {what} has {len(codes)} observations; give the length of every sequence"
+        )
+    offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+    return Sequences(codes, offsets, symbols, np.arange(1, len(sizes) + 1))
+
+
+def _by_group(codes: NDArray[np.int32], symbols: Names, groups: Any, what: str) -> Sequences:
+    ids, names = encode(to_arrow(groups, "sequence"), "sequence", sort=False)
+    if len(ids) != len(codes):
+        raise DataError(f"groups names {len(ids)} rows and {what} has {len(codes)}; give an id for every observation")
+    if (ids < 0).any():
+        at = int((ids < 0).argmax())
+        raise DataError(f"row {at + 1} of {what} does not say which sequence it belongs to; give every row an id")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=len(names)))]).astype(np.int64)
+    if (np.diff(ids) >= 0).all():
+        return Sequences(codes, offsets, symbols, names)
+    rows = np.argsort(ids, kind="stable")
+    return Sequences(np.ascontiguousarray(codes[rows]), offsets, symbols, names, rows)
+
+
+def _under(found: Sequences, symbols: Names, what: str) -> Sequences:
+    """The same sequences under the symbols of a fit; what it has not seen is read as a gap."""
+    if found.symbols is symbols:
+        return found
+    recode = np.append(match(found.symbols, symbols, "symbol"), np.int32(GAP))
+    codes = recode[found.codes].astype(np.int32)
+    unseen = int(((codes < 0) & (found.codes >= 0)).sum())
+    if unseen:
+        strangers = found.symbols[recode[:-1] < 0]
+        shown = ", ".join(repr(one) for one in strangers[:3].tolist())
+        warnings.warn(
+            f"{unseen} observations of {what} are symbols that the fit has not seen ({shown}"
+            f"{', …' if len(strangers) > 3 else ''}) and were read as gaps",
+            DataWarning,
+            stacklevel=4,
+        )
+    return replace(found, codes=codes, symbols=symbols)
+
+
+def lines_to_sequences(lines: Sequence[str], *, letters: bool = False, gaps: Sequence[str] = ()) -> Sequences:
+    """One sequence a line: words between blanks, or with `letters` every character; `gaps` are symbols for a gap."""
+    parts = [list(line) if letters else line.split() for line in lines]
+    missing = set(gaps)
+    flat = [None if one in missing else one for one in itertools.chain.from_iterable(parts)]
+    return _assemble(flat, [len(part) for part in parts], None, "the file")

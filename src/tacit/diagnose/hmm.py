@@ -1,0 +1,200 @@
+"""Can the states of a hidden Markov model be trusted? The verdict, with the numbers behind it.
+
+Three doubts. Is there anything: do neighbouring symbols depend on one another at all (`structure_test`), and are there
+enough observations for so many symbols? Theorem 1.6 of Huang, Kakade, Kong & Valiant 2018: below the order of M
+observations nobody can tell a two-state chain from independent draws, and by Corollary 1.7 nobody knows its entropy
+rate. Is every state needed: does the model with one state fewer predict sequences left out as well? Is the answer the
+only one: transitions and emissions of full rank, three steps in a row, every state seen to come and go.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tacit.data.sequences import Sequences
+from tacit.diagnose.report import Examination, Examiner
+from tacit.engine.chain import Chain
+from tacit.factor.scaled_svd import scaled_svd
+from tacit.refine.chain_fit import pieces_of
+from tacit.refine.chains import ChainPrior
+from tacit.refine.choose_states import StatesPath, last_state_gain
+
+Floats = NDArray[np.float64]
+
+TOO_FEW, FEW = 1.0, 5.0
+"""Observations a symbol below which nothing can be known (order one in Theorem 1.6), and below which it is little."""
+NO_STRUCTURE = 1e-3
+"""p-value above which neighbouring symbols may as well be independent."""
+SURE = 3.0
+"""Standard errors by which the last state must help on sequences left out."""
+SINGULAR = 0.05
+"""A singular value of the transitions below it: two states lead to nearly the same future."""
+ALIKE = 0.1
+"""ℓ₁ distance below which two states show the same symbols."""
+SELDOM = 20.0
+"""Times a state must have been left for its transitions to be known."""
+DIRECTIONS = 4
+"""Leading directions that the structure test looks along."""
+
+
+class StructureTest(NamedTuple):
+    """How many standard errors the dependence of neighbours is above independence, and the chance of that."""
+
+    z: float
+    p_value: float
+
+
+def structure_test(data: Sequences, n_directions: int = 1) -> StructureTest:
+    """Do neighbouring symbols depend on one another? Directions from one half of the pieces, tested on the other.
+
+    Along fixed features f and g of a symbol and the next, Σ f(x_t) g(x_t+1) of independent draws has mean zero and
+    variance n var(f) var(g); both halves take their turn. With small alphabets the two scores tell nearly the same, so
+    their mean is read as one score: the level is at most the stated one.
+    """
+    begins, ends = pieces_of(data)
+    halves = [data.slices(begins[part::2], ends[part::2]).pairs() for part in (0, 1)]
+    if min(float(half.sum()) for half in halves) < 1 or data.n_symbols < 2:
+        return StructureTest(0.0, 1.0)
+    found = [_test_along(one, other, n_directions) for one, other in (halves, halves[::-1])]
+    z = float(sum(found) / 2)
+    from scipy.stats import norm
+
+    return StructureTest(z, float(norm.sf(z)))
+
+
+def _test_along(learn: sp.csr_array, test: sp.csr_array, n_directions: int) -> float:
+    number = min(n_directions, DIRECTIONS, learn.shape[0] - 1)
+    found = scaled_svd(learn, number, centred=True, symmetric=False, tol=1e-4)
+    total = float(test.sum())
+    rows, columns = (np.asarray(test.sum(axis=axis), np.float64).reshape(-1) / total for axis in (1, 0))
+    score, weight = 0.0, 0.0
+    for value, left, right in zip(found.values, found.left.T, found.right.T, strict=True):
+        f, g = left / np.sqrt(found.row_scale), right / np.sqrt(found.column_scale)
+        f, g = f - rows @ f, g - columns @ g
+        spread = np.sqrt((rows @ f**2) * (columns @ g**2))
+        if spread > 0:
+            score += value * float(f @ (test @ g)) / (spread * np.sqrt(total))
+            weight += value**2
+    return score / np.sqrt(weight) if weight > 0 else 0.0
+
+
+def examine_chain(
+    data: Sequences,
+    chain: Chain,
+    prior: ChainPrior,
+    weights: Floats,
+    *,
+    converged: bool,
+    path: StatesPath | None,
+    seed: int = 0,
+    threads: int = 1,
+) -> Examination:
+    """Diagnose a fitted model."""
+    examiner = Examiner()
+    K, M, N = chain.n_states, data.n_symbols, data.n_observed
+    test = structure_test(data, max(K - 1, 1))
+    singular = np.linalg.svd(chain.transitions, compute_uv=False)
+    examiner.quantities |= {
+        "n_observed": N,
+        "n_symbols": M,
+        "observations_per_symbol": N / M,
+        "structure_z": test.z,
+        "structure_p_value": test.p_value,
+        "spectral_gap": chain.spectral_gap(),
+        "smallest_singular_value": float(singular[-1]),
+        "smoothing": prior.emissions,
+        "entropy_rate_known": bool(N >= M and test.p_value < NO_STRUCTURE),
+    }
+    if path is not None:
+        examiner.quantities["held_out"] = path.held_out
+    _examine_size(examiner, N, M, K)
+    if K == 1:
+        if test.p_value < NO_STRUCTURE:
+            examiner.doubt(
+                "caution",
+                f"Neighbouring symbols depend on one another (p = {test.p_value:.1e}), and one state says they do not; "
+                "ask for two or more, or leave n_states=None.",
+            )
+    else:
+        _examine_structure(examiner, data, chain, test)
+        _examine_states(examiner, chain, weights, N)
+        _examine_last_state(examiner, data, K, seed, threads)
+    if not converged:
+        examiner.doubt("caution", "Baum–Welch stopped before it stood still, so states may still move; raise max_iter.")
+    return examiner.conclude()
+
+
+def _examine_size(examiner: Examiner, N: int, M: int, K: int) -> None:
+    if K == 1:
+        return
+    if N < TOO_FEW * M:
+        examiner.doubt(
+            "not identifiable",
+            f"There are {N} observations of {M} symbols; with fewer observations than symbols no method can tell "
+            "states from chance (Theorem 1.6), nor know the entropy rate (Corollary 1.7); give more, or merge symbols.",
+        )
+    elif N < FEW * M:
+        examiner.doubt(
+            "caution",
+            f"There are {N} observations of {M} symbols, {N / M:.1f} each: what rare symbols say about the state is "
+            "mostly chance; give more, or merge rare symbols.",
+        )
+
+
+def _examine_structure(examiner: Examiner, data: Sequences, chain: Chain, test: StructureTest) -> None:
+    if test.p_value > NO_STRUCTURE:
+        examiner.doubt(
+            "not identifiable",
+            f"Neighbouring symbols look independent (p = {test.p_value:.2g}), so nothing shows hidden states; one "
+            "state explains them as well.",
+        )
+    if not len(data.within(2)):
+        examiner.doubt(
+            "not identifiable",
+            "No sequence has three steps, and pairs alone fit many models (the paper's remark after Corollary 1.5); "
+            "give longer sequences.",
+        )
+    smallest = float(np.linalg.svd(chain.transitions, compute_uv=False)[-1])
+    if smallest < SINGULAR:
+        examiner.doubt(
+            "caution",
+            f"The transitions are nearly of lower rank (smallest singular value {smallest:.3f}): two states lead to "
+            "the same future and are told apart by their symbols alone; one state fewer may do.",
+        )
+
+
+def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -> None:
+    left = N * weights * (1 - np.diag(chain.transitions))
+    examiner.quantities["times_left"] = left.tolist()
+    seldom = int(left.argmin())
+    if left[seldom] < SELDOM:
+        examiner.doubt(
+            "caution",
+            f"State {seldom} was left about {left[seldom]:.0f} times: how long it lasts and where it goes is known "
+            "from these alone; ask for fewer states, or give more data.",
+        )
+    apart = np.abs(chain.emissions[:, None] - chain.emissions[None]).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    one, other = sorted(divmod(int(apart.argmin()), chain.n_states))
+    examiner.quantities["nearest_emissions"] = float(apart.min())
+    if apart.min() < ALIKE:
+        examiner.doubt(
+            "caution",
+            f"States {one} and {other} show the same symbols (ℓ₁ distance {apart.min():.2f}), so only the order tells "
+            "them apart; ask for one state fewer.",
+        )
+
+
+def _examine_last_state(examiner: Examiner, data: Sequences, K: int, seed: int, threads: int) -> None:
+    gain, error = last_state_gain(data, K, seed=seed, threads=threads)
+    examiner.quantities |= {"last_state_gain": gain, "last_state_error": error}
+    if gain <= SURE * error:
+        examiner.doubt(
+            "caution",
+            f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats an observation over {K - 1}: the "
+            "last one may be chance; ask for fewer, or leave n_states=None.",
+        )

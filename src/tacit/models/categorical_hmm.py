@@ -1,0 +1,327 @@
+"""Hidden states behind sequences of symbols."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tacit.data.frames import backend_of, build_frame
+from tacit.data.names import Names
+from tacit.data.sequences import Columns, Sequences, read_sequences
+from tacit.diagnose.hmm import examine_chain
+from tacit.diagnose.report import FitReport
+from tacit.engine.blas import one_blas_thread
+from tacit.engine.chain import Chain, Entropy, Floats, draw_path, draw_symbols, entropy_rate
+from tacit.engine.memory import resolve_jobs
+from tacit.errors import DataError, IdentifiabilityWarning, NotIdentifiableError
+from tacit.kernels.hmm import MOST_STATES, best_paths, chain_log_likelihood, chain_posteriors
+from tacit.models.base import LatentModel, seed_of
+from tacit.models.clock import StageClock, make_report
+from tacit.models.hmm_file import hmm_state, restore_hmm
+from tacit.refine.chain_fit import NO_STATES, FittedChain, Init, fit_chain
+from tacit.refine.chains import ChainPrior, permuted
+from tacit.refine.choose_states import StatesPath, choose_states
+
+
+class CategoricalHMM(LatentModel):
+    r"""Find the hidden states that sequences of symbols went through: letters, words, bases, events.
+
+    A hidden chain :math:`s_1, s_2, \ldots` moves by `transitions_`, and at every step shows a symbol drawn from the
+    state's row of `emissions_`. Bigram and trigram counts give the first model (Corollary 1.5 of Huang, Kakade, Kong &
+    Valiant 2018, for any number of states), random ones race against it, Baum–Welch climbs from the best.
+
+    Parameters
+    ----------
+    n_states : int or None
+        Number of states; None takes the smallest number that no larger one beats on sequences left out.
+    init : {"auto", "spectral", "random"}
+        Where Baum–Welch starts: ``"auto"`` lets the spectral starts race `n_init` random ones, ``"spectral"`` takes the
+        moments' model alone (with two states it is the paper's method), ``"random"`` random ones alone.
+    n_init : int or None
+        Number of random starts; None takes a few, and ten more when one of them wins against the moments' models.
+    smoothing : float or "auto"
+        Pseudo-observations a state, spread over the symbols like the root of their frequencies; ``"auto"`` takes the
+        number under which sequences left out are most probable, 0 is plain maximum likelihood.
+    columns : dict, optional
+        Which columns of a frame hold the ``sequence`` and the ``symbol``, where their names do not say.
+    max_iter, tol : int, float
+        The climb stops when a pass gains less than `tol` nats an observation, or after `max_iter` passes.
+    random_state : int or None
+        The one seed; None is 0.
+    n_jobs : int or None
+        Threads; results never depend on their number.
+
+    Attributes
+    ----------
+    start_ : (states,) where sequences start
+    transitions_ : (states, states) where a state goes next
+    emissions_ : (states, symbols) what a state shows, symbols in the order of `symbols_`
+    weights_ : (states,) share of the training's steps in every state; states come heaviest first
+    symbols_ : (symbols,) in the user's words
+    n_states_ : int
+    smoothing_ : pseudo-observations a state that were used
+    parameter_table_ : frame (kind, from, to, probability)
+    report_ : `tacit.diagnose.report.FitReport`
+
+    Notes
+    -----
+    A gap (null, NaN) is a step at which nothing was seen. A symbol that the fit has not seen is read as a gap too, with
+    a `DataWarning`: it says nothing about the state, and `score` leaves it out.
+
+    Examples
+    --------
+    >>> from tacit import CategoricalHMM
+    >>> walks = [list("sssrrrrrsssss"), list("rrrrrsssssrrr"), list("sssssssrrrrr")] * 5
+    >>> model = CategoricalHMM(2, smoothing=1.0).fit(walks)
+    >>> model.emissions_.shape, model.symbols_.tolist()
+    ((2, 2), ['r', 's'])
+    >>> model.predict(["s", "s", None, "s"]).tolist()
+    [0, 0, 0, 0]
+    """
+
+    _model_name = "CategoricalHMM"
+    _for_report = ("_data", "_clock", "_prior", "_path")
+    _predicts_paths = True  # the most probable path, which need not go through the most probable states
+
+    def __init__(
+        self,
+        n_states: int | None = None,
+        *,
+        init: Init = "auto",
+        n_init: int | None = None,
+        smoothing: float | Literal["auto"] = "auto",
+        columns: Columns = None,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_states = n_states
+        self.init = init
+        self.n_init = n_init
+        self.smoothing = smoothing
+        self.columns = columns
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None, *, lengths: Any = None, groups: Any = None) -> Self:
+        """Learn from sequences of symbols: one, a list, or one array with `lengths` or `groups`; `y` is not used."""
+        self._check_parameters()
+        clock, seed, threads = StageClock(), self._seed(), resolve_jobs(self.n_jobs)
+        with clock.stage("read"):
+            data = read_sequences(X, lengths=lengths, groups=groups, columns=self.columns)
+            self._backend, self.n_features_in_ = backend_of(X), 1
+            self._check_data(data)
+        self.__dict__.pop("report_", None)
+        self.__dict__.pop("parameter_table_", None)
+        self._notes: list[str] = []
+        with one_blas_thread():
+            number, self._path = self.n_states, None
+            if number is None:
+                with clock.stage("choose"):
+                    self._path = choose_states(data, seed=seed, threads=threads)
+                number = self._path.chosen
+                self._notes.append(self._path.told())
+            with clock.stage("fit"):
+                found = fit_chain(
+                    data, number, init=self.init, n_init=self.n_init, smoothing=self.smoothing,
+                    max_iter=self.max_iter, tol=self.tol, seed=seed, threads=threads,
+                    callback=self._progress("Baum–Welch"),
+                )  # fmt: skip
+        self._keep(data, found)
+        self._clock = clock
+        self._warn_limit(self.max_iter)
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_settings()
+        if self.init not in get_args(Init) or (self.n_init is not None and self.n_init < 1):
+            raise DataError(
+                f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'spectral' or 'random', and at least one start"
+            )
+        if self.smoothing != "auto" and not (isinstance(self.smoothing, int | float) and self.smoothing >= 0):
+            raise DataError(f"smoothing={self.smoothing!r}; give 'auto' or a number from 0")
+        if self.n_states is not None and not 1 <= self.n_states <= MOST_STATES:
+            raise DataError(f"n_states={self.n_states}; give 1 to {MOST_STATES}, or None to have it found")
+
+    def _check_data(self, data: Sequences) -> None:
+        if not data.n_observed:
+            raise DataError("every observation of X is missing; give at least one symbol")
+        if (self.n_states or 1) > 1 and not len(data.within(1)):
+            raise NotIdentifiableError(
+                f"all {data.n_sequences} sequences of X have one observation, and states show in how symbols follow "
+                "one another; give longer sequences"
+            )
+
+    def _keep(self, data: Sequences, found: FittedChain) -> None:
+        order = np.argsort(-found.refined.sums.emissions.sum(axis=1), kind="stable")
+        refined = permuted(found.refined, order)
+        chain = refined.params
+        self._data, self.symbols_ = data, data.symbols
+        self.start_, self.transitions_, self.emissions_ = chain.start, chain.transitions, chain.emissions
+        shown = refined.sums.emissions.sum(axis=1)
+        self.weights_ = shown / shown.sum()
+        self.n_states_ = self.n_components_ = chain.n_states
+        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
+        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
+        self.objective_path_ = np.array(refined.path)
+        self.smoothing_ = found.prior.emissions
+        self._prior: ChainPrior | None = found.prior
+        self.n_observed_ = data.n_observed
+        self.selection_ = None if self._path is None else self._path.as_dict()
+        if len(found.scores) > 1:
+            self._notes.append(f"the best of {len(found.scores)} starts was {found.start_name}")
+        if self.smoothing_ >= NO_STATES:
+            self._notes.append("sequences left out are as probable without states, so all states show the same symbols")
+        elif self.smoothing == "auto" and found.held_out is not None:
+            self._notes.append(
+                f"{self.smoothing_:g} pseudo-observations a state make the sequences left out most probable "
+                f"({found.held_out:.4f} nats an observation)"
+            )
+
+    # ------------------------------------------------------------ results
+
+    @property
+    def chain_(self) -> Chain:
+        """The parameters as one object."""
+        check_is_fitted(self)
+        return Chain(self.start_, self.transitions_, self.emissions_)
+
+    @cached_property
+    def parameter_table_(self) -> Any:
+        """One row per probability: kind (start, transition, emission), from, to, probability."""
+        check_is_fitted(self)
+        return build_frame(parameter_columns(self.chain_, self.symbols_), self._backend)
+
+    def state_table(self, X: Any, *, lengths: Any = None, groups: Any = None) -> Any:
+        """One row per step: sequence, position (from 1), symbol, state, probability of that state."""
+        data = self._read(X, lengths, groups)
+        return build_frame(state_columns(self, data), backend_of(X))
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons and numbers; made when asked for."""
+        check_is_fitted(self)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            assert self._prior is not None
+            examination = examine_chain(
+                self._data, self.chain_, self._prior, self.weights_, converged=self.converged_, path=self._path,
+                seed=self._seed(), threads=resolve_jobs(self.n_jobs),
+            )  # fmt: skip
+        return make_report(examination, self._notes, self._clock)
+
+    def entropy_rate(self, *, random_state: int | None = None) -> Entropy:
+        """Nats of new information a symbol in the long run, under the fitted model, with the simulation's error."""
+        found = entropy_rate(self.chain_, np.random.default_rng([seed_of(random_state), 7]))
+        if self.n_observed_ < len(self.symbols_):
+            warnings.warn(
+                f"{self.n_observed_} observations of {len(self.symbols_)} symbols: no method can know an entropy rate "
+                "from fewer observations than the order of the symbols (Corollary 1.7); this is the model's alone",
+                IdentifiabilityWarning,
+                stacklevel=2,
+            )
+        return found
+
+    # ---------------------------------------------------------------- use
+
+    def predict(self, X: Any, *, lengths: Any = None, groups: Any = None) -> NDArray[np.int64]:
+        """The state of every step on the most probable path of its sequence (Viterbi), in the order of X."""
+        data = self._read(X, lengths, groups)
+        path, _ = best_paths(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
+        return data.in_input_order(path.astype(np.int64))
+
+    def predict_proba(self, X: Any, *, lengths: Any = None, groups: Any = None) -> Floats:
+        """Probability (step, state) of every state given the whole sequence, in the order of X."""
+        data = self._read(X, lengths, groups)
+        return data.in_input_order(self._posteriors(data))
+
+    def score(self, X: Any, y: Any = None, *, lengths: Any = None, groups: Any = None) -> float:
+        """Log-likelihood of all sequences together, in nats; gaps and symbols the fit has not seen are left out."""
+        return float(self.score_sequences(X, lengths=lengths, groups=groups).sum())
+
+    def score_sequences(self, X: Any, *, lengths: Any = None, groups: Any = None) -> Floats:
+        """Log-likelihood (sequences,) of each, in nats."""
+        data = self._read(X, lengths, groups)
+        return chain_log_likelihood(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
+
+    def sample(self, n_samples: int = 1, *, random_state: int | None = None) -> tuple[Names, NDArray[np.int32]]:
+        """A new sequence of `n_samples` symbols, in the user's words, and the states behind it."""
+        if n_samples < 0:
+            raise DataError(f"n_samples={n_samples}; give a number from 0")
+        rng = np.random.default_rng(seed_of(random_state))
+        states = draw_path(self.chain_, n_samples, rng)
+        return self.symbols_[draw_symbols(self.chain_, states, rng)], states
+
+    def _parts(self) -> tuple[Floats, Floats, Floats]:
+        return self.start_, self.transitions_, self.emissions_
+
+    def _posteriors(self, data: Sequences) -> Floats:
+        found, _ = chain_posteriors(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
+        return found
+
+    def _read(self, X: Any, lengths: Any, groups: Any) -> Sequences:
+        check_is_fitted(self)
+        return read_sequences(X, lengths=lengths, groups=groups, columns=self.columns, symbols=self.symbols_)
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return hmm_state(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
+        restore_hmm(self, arrays, metadata)
+
+    start_: Floats
+    transitions_: Floats
+    emissions_: Floats
+    weights_: Floats
+    symbols_: Names
+    n_states_: int
+    smoothing_: float
+    n_observed_: int
+    log_likelihood_: float
+    objective_: float
+    selection_: dict[str, Any] | None
+    _path: StatesPath | None
+
+
+def parameter_columns(chain: Chain, symbols: Names) -> dict[str, NDArray[Any]]:
+    """Columns of parameters.csv: kind, from, to, probability; the start comes from nowhere."""
+    K, M = chain.emissions.shape
+    states = np.array([str(state) for state in range(K)], object)
+    words = np.array([str(symbol) for symbol in symbols.tolist()], object)
+    kinds = np.array(["start", "transition", "emission"], object)
+    return {
+        "kind": np.repeat(kinds, [K, K * K, K * M]),
+        "from": np.concatenate([np.full(K, "", object), np.repeat(states, K), np.repeat(states, M)]),
+        "to": np.concatenate([states, np.tile(states, K), np.tile(words, K)]),
+        "probability": np.concatenate([chain.start, chain.transitions.reshape(-1), chain.emissions.reshape(-1)]),
+    }
+
+
+def state_columns(model: CategoricalHMM, data: Sequences) -> dict[str, NDArray[Any]]:
+    """Columns of states.csv: sequence, position, symbol, state, probability; sequence by sequence."""
+    data = replace(data, rows=None)
+    path = model.predict(data)
+    symbols = np.append(np.array([str(one) for one in data.symbols.tolist()], object), "")[data.codes]
+    return {
+        "sequence": data.names[data.sequence_of()],
+        "position": data.positions(),
+        "symbol": symbols,
+        "state": path,
+        "probability": model._posteriors(data)[np.arange(len(path)), path],
+    }

@@ -1,0 +1,61 @@
+"""What the model file of a hidden Markov model holds: three tables, the symbols in their own type, the story."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit.data.table import Column
+from tacit.models.file_parts import (
+    ROUNDING,
+    Arrays,
+    check_numbers,
+    describe_column,
+    fit_story,
+    read_column,
+    read_path,
+    restore_story,
+    typed,
+)
+
+if TYPE_CHECKING:
+    from tacit.models.categorical_hmm import CategoricalHMM
+
+
+def hmm_state(model: CategoricalHMM) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of a fitted model."""
+    arrays = {
+        "start": model.start_,
+        "transitions": model.transitions_,
+        "emissions": model.emissions_,
+        "weights": model.weights_,
+        "objective_path": model.objective_path_,
+    }
+    return arrays, {
+        "symbols": describe_column(Column("symbol", model.symbols_)),
+        "smoothing": float(model.smoothing_),
+        "n_observed": int(model.n_observed_),
+        **fit_story(model),
+    }
+
+
+def restore_hmm(model: CategoricalHMM, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `hmm_state` described; what does not fit together raises ValueError."""
+    symbols = read_column(metadata["symbols"]).categories
+    K = len(arrays["start"])
+    if not K:
+        raise ValueError("start holds nothing")
+    check_numbers(arrays, {"start": (K,), "transitions": (K, K), "emissions": (K, len(symbols)), "weights": (K,)})
+    for name in ("start", "transitions", "emissions", "weights"):
+        if (np.abs(arrays[name].sum(axis=-1) - 1) > ROUNDING).any():
+            raise ValueError(f"{name} holds probabilities that do not sum to one")
+    restore_story(model, metadata, [])
+    model.smoothing_, model.n_observed_ = typed(metadata, "smoothing", float), typed(metadata, "n_observed", int)
+    if model.smoothing_ < 0 or model.n_observed_ < 1:
+        raise ValueError("smoothing or n_observed is too small")
+    model.symbols_, model.n_states_ = symbols, K
+    model.n_components_ = K
+    model.start_, model.transitions_, model.emissions_ = (arrays[n] for n in ("start", "transitions", "emissions"))
+    model.weights_, model.objective_path_ = arrays["weights"], read_path(arrays)
+    model._backend = "pyarrow"

@@ -1,0 +1,338 @@
+"""From sequences to the best hidden Markov model found: starts, race, smoothing, climb.
+
+Starts come from the moments (`factor/chain_slices.py`) and from a few random models; on real letters the first alone
+end in a worse optimum, on large alphabets the others do. They race on a part of the data by successive halving. The
+race leaves some sequences out, and what those look like under more or less smoothing chooses it; the winner then
+climbs on all of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.sampling import numbered_apart, scramble
+from tacit.data.sequences import Sequences
+from tacit.engine.chain import Chain, Floats, normalised
+from tacit.errors import NotIdentifiableError
+from tacit.factor.chain_slices import chain_by_slices, chain_by_vertices, neighbours_of
+from tacit.factor.two_states import two_state_chain
+from tacit.kernels.hmm import ChainSums, chain_log_likelihood
+from tacit.refine.chains import MOVES, TINY, ChainPrior, ChainSteps, chain_prior
+from tacit.refine.em import Refined, Step, em
+from tacit.refine.starts import Entrant, halve
+
+Init = Literal["auto", "spectral", "random"]
+
+PIECES = 40
+"""A long sequence is cut into so many pieces, some of which are left out."""
+SHORTEST_PIECE = 20
+LEFT_OUT = 0.2
+"""Share of the steps that the race does not see."""
+MOST_RACED = 60_000
+"""Steps that starts race on, at least."""
+ROUNDS = (6, 10, 20)
+"""Passes after which the better half of the starts stays."""
+RACE_TOL = 1e-5
+WORTH = 0.005
+"""Nats an observation that states must gain over none where observations are few, and sequences left out too."""
+FAR = 0.01
+"""Nats an observation by which a choice is so much worse than the best that those beyond it need no look."""
+FEW_RANDOM, MORE_RANDOM = 4, 10
+"""Random starts when no number is given: a few at first; if one of them wins, moments are no guide and more are drawn.
+Likewise from the beginning where symbols were seen `WELL_KNOWN` times each: there only luck is wanting, not data. Below
+`KNOWN` times each, a random start that climbs higher fits chance, and the moments' models are alone."""
+MORE_ROUNDS = (12, 12, 24)
+SCARCE, KNOWN, WELL_KNOWN = 5, 25, 1000
+SHORT, LONG = 8, 60
+"""Passes of a short climb, and of a long one."""
+FIRST_SMOOTHING = 1.0
+STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0, 32768.0)
+"""Pseudo-observations a state that are tried; then a few around the best."""
+NO_STATES = 1e12
+"""Pseudo-observations that leave no difference between states."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Pieces of the sequences to learn from, and those left out."""
+
+    learn: Sequences
+    held: Sequences
+
+
+@dataclass(frozen=True)
+class FittedChain:
+    """Where Baum–Welch ended on all of the data, and how it got there."""
+
+    refined: Refined[Chain, ChainSums]
+    prior: ChainPrior
+    start_name: str
+    scores: dict[str, float]  # log-likelihood per observation after each start's last round
+    held_out: float | None  # log-likelihood per observation of what was left out
+
+
+def cut(data: Sequences, seed: int, share: float = LEFT_OUT) -> Split:
+    """Leave a share of the steps out, in whole pieces; which ones, their content decides."""
+    begins, ends = pieces_of(data)
+    order = np.argsort(_hashes(data, begins, ends, seed), kind="stable")
+    sizes = (ends - begins)[order]
+    out = np.zeros(len(begins), bool)
+    out[order[np.cumsum(sizes) - sizes / 2 < share * sizes.sum()]] = True
+    if out.all() or not out.any():  # a single piece is all there is
+        return Split(data, data)
+    return Split(*(data.slices(begins[keep], ends[keep]) for keep in (~out, out)))
+
+
+def pieces_of(data: Sequences) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where pieces begin and end: whole sequences, long ones cut evenly."""
+    lengths = np.diff(data.offsets)
+    longest = max(-(-data.n_steps // PIECES), SHORTEST_PIECE)
+    parts = np.maximum(-(-lengths // longest), 1)
+    sequence = np.repeat(np.arange(len(lengths)), parts)
+    place = np.arange(len(sequence)) - np.repeat(np.cumsum(parts) - parts, parts)
+    begins = data.offsets[sequence] + lengths[sequence] * place // parts[sequence]
+    ends = data.offsets[sequence] + lengths[sequence] * (place + 1) // parts[sequence]
+    full = ends > begins
+    return begins[full], ends[full]
+
+
+def _hashes(data: Sequences, begins: NDArray[np.int64], ends: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    place = np.arange(data.n_steps, dtype=np.int64) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
+    words = scramble((data.codes.astype(np.int64) + 1).astype(np.uint64), seed)
+    words = scramble(words ^ scramble(place.astype(np.uint64), seed + 1), seed)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])
+    return numbered_apart(sums[ends] - sums[begins], seed)  # wraps around, exactly
+
+
+def thinned(data: Sequences, most: int, seed: int) -> Sequences:
+    """Pieces of at most so many steps in all; all of them when they fit."""
+    if data.n_steps <= most:
+        return data
+    begins, ends = pieces_of(data)
+    order = np.argsort(_hashes(data, begins, ends, seed), kind="stable")
+    keep = np.sort(order[np.cumsum((ends - begins)[order]) <= most])
+    return data.slices(begins[keep], ends[keep]) if len(keep) else data
+
+
+def random_chain(n_states: int, frequencies: Floats, rng: np.random.Generator) -> Chain:
+    """A model drawn at random: emissions around the symbols' frequencies."""
+    emissions = frequencies * rng.exponential(size=(n_states, len(frequencies)))
+    even = np.ones(n_states)
+    return Chain(rng.dirichlet(even), rng.dirichlet(even, n_states), emissions / emissions.sum(axis=1, keepdims=True))
+
+
+def one_state(data: Sequences) -> Chain:
+    """Symbols drawn independently."""
+    counts = data.counts().astype(np.float64)
+    return Chain(np.ones(1), np.ones((1, 1)), (counts / counts.sum())[None])
+
+
+def spectral_starts(data: Sequences, n_states: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
+    """Starts from counts of neighbours; none where there are too few symbols or neighbours for so many states."""
+    if n_states == 2 and (chain := two_state_chain(data)) is not None and _sound(chain):
+        return [("two states", chain)]
+    try:
+        around = neighbours_of(data, n_states)
+    except NotIdentifiableError:
+        return []
+    found = [("slices", chain_by_slices(data, around, rng))]
+    if found[0][1] is None or not few(data):
+        found.append(("vertices", chain_by_vertices(around)))
+    return [(name, chain) for name, chain in found if chain is not None and _sound(chain)]
+
+
+def _sound(chain: Chain) -> bool:
+    return all(bool(np.isfinite(part).all()) for part in (chain.start, chain.transitions, chain.emissions))
+
+
+def starts_of(
+    data: Sequences, n_states: int, init: Init, n_init: int | None, rng: np.random.Generator
+) -> list[tuple[str, Chain]]:
+    """Named starts, the spectral ones first."""
+    if n_states == 1:
+        return [("one state", one_state(data))]
+    found = [] if init == "random" or data.n_symbols < 2 else spectral_starts(data, n_states, rng)
+    if found and init == "spectral":
+        return found[:1]
+    frequencies = chain_prior(data, 0.0).frequencies
+    many = min(2 * n_states, MORE_RANDOM) if well_known(data) else min(n_states, FEW_RANDOM)
+    number = many if n_init is None else n_init
+    return found + random_starts(n_states, frequencies, number, rng)
+
+
+def scarce(data: Sequences) -> bool:
+    """Whether there are hardly more observations than symbols, so that next to nothing can be known."""
+    return data.n_observed < SCARCE * data.n_symbols
+
+
+def few(data: Sequences) -> bool:
+    """Whether there are few observations a symbol."""
+    return data.n_observed < KNOWN * data.n_symbols
+
+
+def most_raced(data: Sequences) -> int:
+    """Steps that starts race on: enough to tell them apart, and not so few that symbols become rare."""
+    return max(MOST_RACED, KNOWN * data.n_symbols)
+
+
+def well_known(data: Sequences) -> bool:
+    """Whether there are very many observations a symbol."""
+    return data.n_observed >= WELL_KNOWN * data.n_symbols
+
+
+def random_starts(n_states: int, frequencies: Floats, number: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
+    """Named random models."""
+    return [(f"random {i + 1}", random_chain(n_states, frequencies, rng)) for i in range(number)]
+
+
+def choose_smoothing(
+    steps: ChainSteps, start: Chain, held: Sequences, strengths: Sequence[float], passes: int = SHORT
+) -> tuple[ChainPrior, Refined[Chain, ChainSums], float]:
+    """The prior under which sequences left out are most probable after a short climb, that climb, and how probable."""
+    best: tuple[ChainPrior, Refined[Chain, ChainSums], float] | None = None
+    worse = 0
+    for strength in strengths:
+        prior = replace(steps.prior, emissions=float(strength), moves=MOVES)
+        tried = em(replace(steps, prior=prior), start, max_iter=passes, tol=RACE_TOL, accelerate=True)
+        found = log_likelihood(tried.params, held, steps.threads)
+        if best is None or found > best[2]:
+            best, worse = (prior, tried, found), 0
+            continue
+        worse += 1
+        if worse == 2 or best[2] - found > FAR * held.n_observed:
+            break
+    assert best is not None
+    return best
+
+
+def no_states(prior: ChainPrior) -> ChainPrior:
+    """The symbols' frequencies in every state: the unigram model, which no choice should lose to."""
+    return replace(prior, shape=prior.frequencies, emissions=NO_STATES, moves=MOVES)
+
+
+def unigram(learn: Sequences, held: Sequences, prior: ChainPrior) -> tuple[Chain, float]:
+    """Symbols drawn independently, under the smoothing that suits what was left out best, and its log-likelihood."""
+    smoothed = learn.counts() + np.geomspace(0.25, 2.0**18, 41)[:, None] * prior.shape
+    shown = normalised(smoothed, smoothed)
+    told = np.log(np.maximum(shown, TINY)) @ held.counts()
+    best = int(told.argmax())
+    return Chain(np.ones(1), np.ones((1, 1)), shown[[best]]), float(told[best])
+
+
+def log_likelihood(chain: Chain, data: Sequences, threads: int = 1) -> float:
+    """Log-likelihood of all sequences, in nats."""
+    found = chain_log_likelihood(data.chains, chain.start, chain.transitions, chain.emissions, threads=threads)
+    return float(found.sum())
+
+
+def fit_chain(
+    data: Sequences,
+    n_states: int,
+    *,
+    init: Init = "auto",
+    n_init: int | None = None,
+    smoothing: float | Literal["auto"] = "auto",
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    seed: int = 0,
+    threads: int = 1,
+    callback: Callable[[Step], None] | None = None,
+) -> FittedChain:
+    """The best model of `n_states` states that was found."""
+    auto = smoothing == "auto"
+    if auto and n_init is None and init != "random" and n_states > 1 and max_iter > 0 and few(data):
+        by_moments = _near_moments(data, n_states, init, max_iter, tol, seed, threads, callback)
+        if by_moments is not None:
+            return by_moments
+    prior = chain_prior(data, FIRST_SMOOTHING if auto else float(smoothing))
+    starts = starts_of(data, n_states, init, n_init, np.random.default_rng([seed, n_states]))
+    (name, chain), held_out = starts[0], None
+    scores: dict[str, float] = {}
+    if max_iter > 0 and n_states > 1:
+        split = cut(data, seed)
+        learn, held = (thinned(part, most_raced(data), seed) for part in (split.learn, split.held))
+        steps = ChainSteps(learn, prior, threads)
+        if auto:  # a first choice from the first start, so that the race is run under it
+            prior = choose_smoothing(steps, chain, held, STRENGTHS)[0]
+            steps = replace(steps, prior=prior)
+        if len(starts) > 1:
+            rounds = MORE_ROUNDS if well_known(data) else ROUNDS
+            name, chain, scores = _race(steps, starts, rounds, max_iter, tol)
+            if n_init is None and name.startswith("random") and n_states > 2 and not well_known(data):
+                rng = np.random.default_rng([seed, n_states, 1])
+                more = random_starts(n_states, prior.frequencies, MORE_RANDOM, rng)
+                starts = [("first " + name, chain), *more]
+                name, chain, later = _race(steps, starts, MORE_ROUNDS, max_iter, tol)
+                scores |= later
+        if auto:
+            near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
+            prior, tried, total = choose_smoothing(steps, chain, held, near)
+            flat = unigram(learn, held, prior)[1]
+            prior = no_states(prior) if flat > total else prior
+            chain, held_out = tried.params, max(total, flat) / max(held.n_observed, 1)
+    steps = ChainSteps(data, prior, threads)
+    refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    return FittedChain(refined, prior, name, scores, held_out)
+
+
+def _near_moments(
+    data: Sequences, n_states: int, init: Init, max_iter: int, tol: float, seed: int, threads: int,
+    callback: Callable[[Step], None] | None,
+) -> FittedChain | None:  # fmt: skip
+    """The fit where observations are few: pseudo-counts like the moments' emissions may keep it near them.
+
+    With few observations a symbol the moments' model is often nearer the truth than the likelihood's optimum, and the
+    more so the longer the climb. Sequences left out choose between both kinds of pseudo-counts, their strength, and
+    the same symbols in every state, which wins when states gain less than `WORTH`.
+    """
+    split = cut(data, seed)
+    learn, held = (thinned(part, most_raced(data), seed) for part in (split.learn, split.held))
+    prior = chain_prior(data, FIRST_SMOOTHING)
+    tried: dict[str, tuple[float, ChainPrior, Chain, bool]] = {}
+    for name, chain in spectral_starts(learn, n_states, np.random.default_rng([seed, n_states])):
+        kinds = [(True, near_chain(prior, chain)), (False, prior)]
+        for near, shaped in kinds[:1] if scarce(data) else kinds:
+            strengths = STRENGTHS[: 3 if scarce(data) else 2 : -1]
+            found = choose_smoothing(ChainSteps(learn, shaped, threads), chain, held, strengths)
+            if name not in tried or found[2] > tried[name][0]:
+                tried[name] = (found[2], found[0], found[1].params, near)
+        if init == "spectral":
+            break
+    if not tried:
+        return None
+    name = max(tried, key=lambda one: tried[one][0])
+    total, best, chain, near = tried[name]
+    flat = unigram(learn, held, prior)[1]
+    if total > flat and not scarce(data):  # the climb on all of the data is long: what was gained must outlast it
+        around = [best.emissions * factor for factor in (1.0, 0.3, 3.0)]
+        best, _, total = choose_smoothing(ChainSteps(learn, best, threads), chain, held, around, passes=LONG)
+    if total < flat + WORTH * (4 if scarce(data) else 1) * held.n_observed:
+        chosen = no_states(prior)
+    else:
+        whole = dict(spectral_starts(data, n_states, np.random.default_rng([seed, n_states])))
+        chain = whole.get(name, chain)
+        chosen = replace(near_chain(prior, chain) if near else prior, emissions=best.emissions)
+    steps = ChainSteps(data, chosen, threads)
+    refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    cells = max(held.n_observed, 1)
+    scores = {one: found[0] / cells for one, found in tried.items()}
+    return FittedChain(refined, chosen, name, scores, max(total, flat) / cells)
+
+
+def near_chain(prior: ChainPrior, chain: Chain) -> ChainPrior:
+    """Pseudo-counts spread like a model's emissions, a tenth of them like every symbol's."""
+    return replace(prior, shape=0.9 * chain.emissions + 0.1 * prior.shape, moves=MOVES)
+
+
+def _race(
+    steps: ChainSteps, starts: list[tuple[str, Chain]], rounds: Sequence[int], max_iter: int, tol: float
+) -> tuple[str, Chain, dict[str, float]]:
+    entrants = [Entrant(label, steps, start) for label, start in starts]
+    limit = min(sum(rounds), max_iter)
+    raced = halve(entrants, rounds=rounds, max_iter=limit, tol=max(tol, RACE_TOL), accelerate=True)
+    return raced.name, raced.refined.params, raced.scores

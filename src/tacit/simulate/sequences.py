@@ -1,0 +1,54 @@
+"""Sequences of symbols with known hidden states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.sequences import Sequences
+from tacit.engine.chain import Chain, draw_path, draw_symbols
+
+
+@dataclass(frozen=True)
+class HiddenMarkov:
+    """Drawn sequences, the model they are drawn from, and the state of every step."""
+
+    sequences: Sequences
+    chain: Chain
+    states: NDArray[np.int32]
+
+
+def hidden_markov(
+    n_steps: int,
+    *,
+    n_states: int = 2,
+    n_symbols: int = 50,
+    n_sequences: int = 1,
+    overlap: float = 0.3,
+    stay: float = 0.6,
+    concentration: float = 0.1,
+    random_state: int = 0,
+) -> HiddenMarkov:
+    """`n_steps` symbols of a random model, in `n_sequences` sequences of about equal length.
+
+    A state's symbols are drawn from a Dirichlet distribution with that `concentration` (small: few symbols each), and
+    a share `overlap` of its emissions is common to all states; it keeps to itself with at least `stay`.
+    """
+    rng = np.random.default_rng(random_state)
+    common = rng.dirichlet(np.ones(n_symbols))
+    own = rng.dirichlet(np.full(n_symbols, concentration), n_states)
+    emissions = (1 - overlap) * own + overlap * common
+    transitions = stay * np.eye(n_states) + (1 - stay) * rng.dirichlet(np.ones(n_states), n_states)
+    chain = Chain(np.full(n_states, 1 / n_states), transitions, emissions)
+    return draw_sequences(chain, n_steps, n_sequences, rng)
+
+
+def draw_sequences(chain: Chain, n_steps: int, n_sequences: int, rng: np.random.Generator) -> HiddenMarkov:
+    """Sequences of a given model."""
+    offsets = np.arange(n_sequences + 1, dtype=np.int64) * n_steps // n_sequences
+    states = np.concatenate([draw_path(chain, int(size), rng) for size in np.diff(offsets)])
+    codes = draw_symbols(chain, states, rng)
+    symbols = np.arange(chain.emissions.shape[1])
+    return HiddenMarkov(Sequences(codes, offsets, symbols, np.arange(1, n_sequences + 1)), chain, states)

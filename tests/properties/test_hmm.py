@@ -1,0 +1,292 @@
+"""Hidden Markov models of symbols: every form of input, gaps, unseen symbols, order of sequences, saving, errors."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import tacit
+from tacit import CategoricalHMM
+from tacit.data.sequences import lines_to_sequences, read_sequences
+from tacit.errors import DataError, DataWarning, IdentifiabilityWarning, NotIdentifiableError
+from tacit.factor.assign import match_classes
+from tacit.refine.chain_fit import cut, fit_chain, pieces_of, thinned
+from tacit.refine.chains import ChainSteps, chain_prior
+from tacit.refine.em import em
+from tacit.simulate import hidden_markov
+
+WORDS = np.array([f"w{n:02}" for n in range(12)], object)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return hidden_markov(4000, n_states=3, n_symbols=12, n_sequences=40, overlap=0.1, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def lists(made):
+    words = WORDS[made.sequences.codes]
+    return [list(part) for part in np.split(words, made.sequences.offsets[1:-1])]
+
+
+@pytest.fixture(scope="module")
+def fitted(lists):
+    return CategoricalHMM(3).fit(lists)
+
+
+# ------------------------------------------------------------------ input
+
+
+def forms(lists):
+    flat = [word for one in lists for word in one]
+    ids = np.repeat([f"s{n}" for n in range(len(lists))], [len(one) for one in lists])
+    lengths = [len(one) for one in lists]
+    frame = {"sequence": ids, "symbol": flat}
+    yield "lengths", np.array(flat, object), {"lengths": lengths}
+    yield "column and lengths", np.array(flat, object)[:, None], {"lengths": lengths}
+    yield "groups", flat, {"groups": ids}
+    yield "pandas", pd.DataFrame(frame), {}
+    yield "polars", pl.DataFrame({"sequence": ids.tolist(), "symbol": flat}), {}
+    yield "pyarrow", pa.table({"sequence": ids.tolist(), "symbol": flat}), {}
+    yield "arrays", [np.array(one, object) for one in lists], {}
+    yield "lines", lines_to_sequences([" ".join(one) for one in lists]), {}
+
+
+def test_every_form_of_input_is_the_same_fit(lists, fitted):
+    want = fitted.predict(lists)
+    for name, data, more in forms(lists):
+        assert np.array_equal(fitted.predict(data, **more), want), name
+        assert fitted.score(data, **more) == fitted.score(lists), name
+        found = read_sequences(data, **more)
+        assert np.array_equal(found.codes, read_sequences(lists).codes), name
+
+
+def test_groups_need_not_stand_together(lists, fitted):
+    flat = np.array([word for one in lists[:2] for word in one], object)
+    ids = np.repeat(["a", "b"], [len(lists[0]), len(lists[1])])
+    mixed = _merge(ids)
+    got = fitted.predict_proba(flat[mixed], groups=ids[mixed])
+    want = fitted.predict_proba([flat[ids == "a"], flat[ids == "b"]])
+    assert np.array_equal(got, want[mixed])
+
+
+def _merge(ids):
+    """An order that mixes two groups and keeps the order inside each."""
+    turn = np.random.default_rng(0).permutation(ids)
+    out = np.empty(len(ids), int)
+    for name in ("a", "b"):
+        out[turn == name] = np.flatnonzero(ids == name)
+    return out
+
+
+def test_a_text_is_a_sequence_of_characters():
+    data = read_sequences("GATTACA")
+    assert data.symbols.tolist() == ["A", "C", "G", "T"]
+    assert data.n_steps == 7
+    assert data.pairs()[3, 3] == 1
+
+
+def test_numbers_stay_numbers_and_gaps_are_gaps():
+    data = read_sequences(np.array([3.0, np.nan, 5.0, 3.0]))
+    assert data.symbols.tolist() == [3, 5]
+    assert data.codes.tolist() == [0, -1, 1, 0]
+    assert data.pairs().toarray().tolist() == [[0, 0], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("data", "more", "words"),
+    [
+        ([], {}, "holds no observation"),
+        ([None, None], {}, "every observation of X is missing"),
+        (np.zeros((3, 2)), {}, "shape \\(3, 2\\)"),
+        (["a", "b"], {"lengths": [1]}, "lengths add up to 1 and X has 2"),
+        (["a", "b"], {"groups": ["x"]}, "groups names 1 rows and X has 2"),
+        (["a", "b"], {"groups": ["x", None]}, "row 2 of X does not say which sequence"),
+        ([["a", "b"], "c"], {}, "mixes sequences with single symbols"),
+        ([["a", "b"]], {"lengths": [2]}, "says in two ways"),
+        (pd.DataFrame({"one": [1], "two": [2]}), {}, "no column for the symbol"),
+    ],
+)
+def test_bad_input_gets_a_sentence(data, more, words):
+    with pytest.raises(DataError, match=words):
+        CategoricalHMM(1).fit(data, **more)
+
+
+def test_one_symbol_sequences_have_no_states():
+    with pytest.raises(NotIdentifiableError, match="have one observation"):
+        CategoricalHMM(2).fit([["a"], ["b"], ["a"]])
+    assert CategoricalHMM().fit([["a"], ["b"], ["a"]]).n_states_ == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"init": "svd"}, "init='svd'"),
+        ({"smoothing": -1.0}, "smoothing=-1.0"),
+        ({"n_states": 0}, "n_states=0"),
+        ({"n_states": 1000}, "n_states=1000"),
+        ({"engine": "dask"}, "engine='dask'"),
+        ({"columns": {"word": "x"}}, "roles are sequence and symbol"),
+    ],
+)
+def test_bad_parameters_get_a_sentence(parameters, words):
+    frame = pd.DataFrame({"symbol": list("abab")})
+    with pytest.raises(DataError, match=words):
+        CategoricalHMM(**parameters).fit(frame)
+
+
+# ---------------------------------------------------------------- the fit
+
+
+def test_the_model_is_found(made, fitted):
+    apart = np.abs(made.chain.emissions[:, None] - fitted.emissions_[None]).sum(axis=2)
+    order = match_classes(-apart)
+    assert apart[np.arange(3), order].max() < 0.25
+    assert np.mean(order[made.states] == fitted.predict([WORDS[made.sequences.codes]])) > 0.75
+    assert (np.diff(fitted.weights_) <= 0).all()
+    assert fitted.report_.verdict == "trusted", fitted.report_
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 5.0])
+def test_every_step_climbs(made, accelerate, smoothing):
+    start = fit_chain(made.sequences, 3, init="random", n_init=1, smoothing=1.0, max_iter=0).refined.params
+    steps = ChainSteps(made.sequences, chain_prior(made.sequences, smoothing))
+    path = np.array(em(steps, start, max_iter=60, tol=0, accelerate=accelerate).path)
+    assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all()
+
+
+def test_order_of_sequences_does_not_matter(lists, fitted):
+    order = np.random.default_rng(1).permutation(len(lists))
+    again = CategoricalHMM(3).fit([lists[n] for n in order])
+    np.testing.assert_allclose(again.emissions_, fitted.emissions_, atol=1e-6)
+    np.testing.assert_allclose(again.transitions_, fitted.transitions_, atol=1e-6)
+    assert again.log_likelihood_ == pytest.approx(fitted.log_likelihood_, rel=1e-9)
+
+
+def test_alone_or_in_a_batch(lists, fitted):
+    together = np.split(fitted.predict_proba(lists), np.cumsum([len(one) for one in lists])[:-1])
+    for one, want in list(zip(lists, together, strict=True))[:5]:
+        assert np.array_equal(fitted.predict_proba(one), want)
+    assert fitted.score_sequences(lists).sum() == pytest.approx(fitted.log_likelihood_, rel=1e-12)
+
+
+def test_gaps_at_the_end_change_nothing(lists, fitted):
+    padded = [[*one, None, None] for one in lists]
+    assert fitted.score(padded) == pytest.approx(fitted.score(lists), rel=1e-9)
+    long = fitted.predict_proba(padded[0])
+    np.testing.assert_allclose(long[:-2], fitted.predict_proba(lists[0]), atol=1e-12)
+    np.testing.assert_allclose(long[-1], long[-3] @ fitted.transitions_ @ fitted.transitions_, atol=1e-12)
+
+
+def test_unseen_symbols_are_gaps_with_a_word(lists, fitted):
+    changed = ["new", *lists[0][1:]]
+    with pytest.warns(DataWarning, match="1 observations of X are symbols that the fit has not seen \\('new'\\)"):
+        got = fitted.predict_proba(changed)
+    assert np.array_equal(got, fitted.predict_proba([None, *lists[0][1:]]))
+
+
+def test_dead_states_do_no_harm():
+    """More states than symbols, no smoothing: numbers stay finite and rows stay distributions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = CategoricalHMM(6, smoothing=0.0, n_init=2).fit(["a", "b", "a", "a", "b"] * 10)
+    for part in (model.start_, model.transitions_, model.emissions_):
+        np.testing.assert_allclose(part.sum(axis=-1), 1.0)
+    assert np.isfinite(model.score(["a", "b"]))
+    assert model.report_.verdict != "trusted"
+
+
+def test_one_state_is_the_unigram_model(lists):
+    flat = [word for one in lists for word in one]
+    model = CategoricalHMM(1, smoothing=0.0).fit(lists)
+    counts = pd.Series(flat).value_counts(normalize=True).sort_index().to_numpy()
+    np.testing.assert_allclose(model.emissions_[0], counts)
+    assert model.score(lists) == pytest.approx(np.log(counts) @ pd.Series(flat).value_counts().sort_index().to_numpy())
+
+
+def test_limit_is_told(lists):
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        model = CategoricalHMM(3, max_iter=2, tol=1e-12).fit(lists)
+    assert not model.converged_
+    assert any("stopped before" in reason for reason in model.report_.reasons)
+
+
+# ------------------------------------------------------------------ pieces
+
+
+def test_pieces_cover_everything_once(made):
+    begins, ends = pieces_of(made.sequences)
+    assert (ends > begins).all()
+    assert (ends - begins).sum() == made.sequences.n_steps
+    split = cut(made.sequences, 0)
+    assert split.learn.n_steps + split.held.n_steps == made.sequences.n_steps
+    assert 0.1 < split.held.n_steps / made.sequences.n_steps < 0.3
+    assert thinned(made.sequences, 500, 0).n_steps <= 500
+
+
+# ------------------------------------------------------------------ results
+
+
+def test_tables_speak_the_users_words(lists, fitted):
+    frame = pd.DataFrame({"sequence": ["x", "x", "y"], "symbol": ["w00", None, "w03"]})
+    table = fitted.state_table(frame)
+    assert isinstance(table, pd.DataFrame)
+    assert table.columns.tolist() == ["sequence", "position", "symbol", "state", "probability"]
+    assert table["sequence"].tolist() == ["x", "x", "y"]
+    assert table["position"].tolist() == [1, 2, 1]
+    assert table["symbol"].tolist() == ["w00", "", "w03"]
+    parameters = fitted.parameter_table_.to_pandas()
+    sums = parameters.groupby(["kind", "from"])["probability"].sum()
+    np.testing.assert_allclose(sums, 1.0)
+    assert len(parameters) == 3 + 9 + 36
+
+
+def test_samples_follow_the_model(fitted):
+    symbols, states = fitted.sample(20_000, random_state=1)
+    again, _ = fitted.sample(20_000, random_state=1)
+    assert symbols.tolist() == again.tolist()
+    assert set(symbols.tolist()) <= set(WORDS.tolist())
+    moves = np.zeros((3, 3))
+    np.add.at(moves, (states[:-1], states[1:]), 1)
+    np.testing.assert_allclose(moves / moves.sum(axis=1, keepdims=True), fitted.transitions_, atol=0.03)
+    assert fitted.sample(0)[0].tolist() == []
+    with pytest.raises(DataError, match="n_samples=-1"):
+        fitted.sample(-1)
+
+
+def test_entropy_rate():
+    """A chain that shows its state has a formula; an independent one the entropy of its symbols."""
+    transitions = np.array([[0.9, 0.1], [0.3, 0.7]])
+    model = CategoricalHMM(2)
+    model.start_, model.transitions_, model.emissions_ = np.full(2, 0.5), transitions, np.eye(2)
+    model.symbols_, model.n_observed_ = np.array(["a", "b"], object), 100
+    share = np.array([0.75, 0.25])
+    exact = -float(share @ (transitions * np.log(transitions)).sum(axis=1))
+    rate, error = model.entropy_rate()
+    assert abs(rate - exact) < 5 * error + 1e-9
+    model.n_observed_ = 1
+    with pytest.warns(IdentifiabilityWarning, match="Corollary 1.7"):
+        model.entropy_rate()
+
+
+def test_saved_and_loaded(tmp_path, lists, fitted):
+    fitted.save(tmp_path / "m.tacit")
+    again = tacit.load(tmp_path / "m.tacit")
+    assert np.array_equal(again.predict_proba(lists), fitted.predict_proba(lists))
+    assert again.symbols_.tolist() == fitted.symbols_.tolist()
+    assert again.report_.verdict == fitted.report_.verdict
+    assert again.parameter_table_.num_rows == 48
+
+
+def test_the_number_of_states_is_found(made, lists):
+    model = CategoricalHMM().fit(lists)
+    assert model.n_states_ == 3
+    assert model.selection_["chosen"] == 3
+    assert any("3 states" in note for note in model.report_.notes)
