@@ -182,16 +182,8 @@ class Results:
     def table(self, stem: str, columns: Mapping[str, Any], *, main: bool = False) -> None:
         """A result table; on stdout only the main one is printed."""
         from tacit.data.frames import build_frame
-        from tacit.io.write import write_columns
 
-        table = build_frame(columns, "pyarrow")
-        if self.folder is None:
-            if main:
-                write_columns(table, "-", format=self.format)
-            return
-        path = self.folder / f"{stem}.{self.format}"
-        write_columns(table, path, format=self.format)
-        self.written.append(str(path))
+        self.batches(stem, iter([build_frame(columns, "pyarrow")]), main=main)
 
     def batches(self, stem: str, tables: Iterator[Any], *, main: bool = False) -> None:
         """A result table that comes in batches."""

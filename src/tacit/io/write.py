@@ -16,6 +16,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,21 +40,17 @@ def write_columns(table: pa.Table, path: str | os.PathLike[str], *, format: File
     empty string reads back as null; Parquet and JSON lines keep the two apart. In JSON lines a number that is
     not finite is null, and dates are text.
     """
-    if format not in ("csv", "parquet", "jsonl"):
-        raise DataError(f"found format {format!r}; Tacit writes 'csv', 'parquet' and 'jsonl'")
-    if len(set(table.column_names)) < table.num_columns:
-        raise DataError(f"the table for {os.fspath(path)} has a column name twice; make the names differ")
-    if os.fspath(path) == STDOUT:
-        _write(table, sys.stdout.buffer, format)
-        sys.stdout.buffer.flush()
-        return
-    packing = "gzip" if format != "parquet" and os.fspath(path).lower().endswith(".gz") else None
-    with atomic_path(path) as part, pa.output_stream(str(part), compression=packing) as sink:
-        _write(table, sink, format)
+    write_batches(iter([table]), path, format=format)
 
 
 def write_batches(tables: Iterator[pa.Table], path: str | os.PathLike[str], *, format: FileFormat) -> None:
     """The same table by table, in flat memory; all have the same columns. The file is whole or not there."""
+    if format not in ("csv", "parquet", "jsonl"):
+        raise DataError(f"found format {format!r}; Tacit writes 'csv', 'parquet' and 'jsonl'")
+    first = next(tables)
+    if len(set(first.column_names)) < first.num_columns:
+        raise DataError(f"the table for {os.fspath(path)} has a column name twice; make the names differ")
+    tables = chain([first], tables)
     if os.fspath(path) == STDOUT:
         _write_all(tables, sys.stdout.buffer, format)
         sys.stdout.buffer.flush()
@@ -125,12 +122,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _write(table: Any, sink: Any, format: FileFormat, *, header: bool = True) -> None:
-    if format == "parquet":
-        import pyarrow.parquet as pq  # a CSV file should not wait for it
-
-        pq.write_table(table, sink)
-        return
+def _write(table: Any, sink: Any, format: FileFormat, *, header: bool) -> None:
     names = table.column_names
     table = pa.table([_plain(table.column(name), name) for name in names], names=names)
     if format == "jsonl":

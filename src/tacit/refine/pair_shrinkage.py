@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 ROUNDS, PAIRS_FOR_FEWER = 3, 50.0
 """Times every item is weighed anew by its partners' means: a fourth moves B by less than .01 on simulated models, and
-from so many pairs an item on the third by less than .003."""
+from so many pairs an item on the third by .004 at the most."""
 POINTS, COARSE, LEVELS = 41, 21, 33
 """Grid points of x in the last round and before it, and levels at which partners are tallied (linear in between)."""
 EDGE = 0.02
