@@ -77,7 +77,7 @@ def em(
     """Climb from `start` until an iteration gains less than `tol` nats per observed cell.
 
     ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the start alone. `converged` is true only when
-    the gain fell below `tol`, or no gain was left at all. With `accelerate` two steps are followed by a leap along
+    the objective moved by less than `tol`; a step that falls by more ends the climb without that claim. With `accelerate` two steps are followed by a leap along
     their direction (SQUAREM), taken back when the objective would not rise by it; `n_iter` counts passes over the
     data, leaps included. `known` are the statistics of the start where an earlier climb ended, which saves their pass.
     `keep` hears after every iteration where the climb stands; `begun`, such a place, goes on from there instead of
@@ -96,8 +96,8 @@ def em(
         new_sums = steps.expect(new_params)
         new_objective = steps.objective(new_params, new_sums)
         gain = new_objective - objective
-        if gain < -MONOTONE_SLACK * abs(objective):  # cannot happen by theory: keep the better point
-            converged = True
+        if gain < -MONOTONE_SLACK * abs(objective):  # cannot happen by theory: keep the better point, and be honest
+            converged = -gain < tol * cells
             break
         n_iter += 1
         before, params, sums, objective = params, new_params, new_sums, new_objective

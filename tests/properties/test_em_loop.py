@@ -1,0 +1,58 @@
+"""The one EM loop: it climbs, stops for a reason, and claims to have converged only when it has."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tacit.refine.em import Step, em
+
+
+@dataclass
+class Scripted:
+    """A family whose objective is whatever the script says: parameter i has the i-th value."""
+
+    objectives: list[float]
+    n_cells: int = 1
+
+    def expect(self, params: int) -> int:
+        return params
+
+    def objective(self, params: int, sums: int) -> float:
+        return self.objectives[sums]
+
+    def log_likelihood(self, sums: int) -> float:
+        return self.objectives[sums]
+
+    def maximise(self, sums: int) -> int:
+        return min(sums + 1, len(self.objectives) - 1)
+
+    def extrapolate(self, start: int, once: int, twice: int) -> int:
+        return min(twice + 1, len(self.objectives) - 1)
+
+
+def test_a_small_gain_is_convergence() -> None:
+    found = em(Scripted([-10.0, -5.0, -4.0, -3.9999]), 0, max_iter=50, tol=1e-3)
+    assert (found.params, found.n_iter, found.converged) == (3, 3, True)
+    assert found.path == [-10.0, -5.0, -4.0, -3.9999]
+
+
+def test_running_out_of_steps_is_not() -> None:
+    assert not em(Scripted([-10.0, -5.0, -4.0, -3.0]), 0, max_iter=2, tol=1e-3).converged
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-3])
+def test_a_step_that_falls_keeps_the_better_point_and_does_not_claim_to_have_converged(tol: float) -> None:
+    found = em(Scripted([-10.0, -5.0, -7.0]), 0, max_iter=50, tol=tol)
+    assert (found.params, found.objective, found.converged) == (1, -5.0, False)
+
+
+def test_a_fall_smaller_than_tol_is_convergence() -> None:
+    found = em(Scripted([-10.0, -5.0, -5.0001]), 0, max_iter=50, tol=1e-3)
+    assert (found.params, found.converged) == (1, True)
+
+
+def test_a_leap_that_would_fall_is_taken_back() -> None:
+    heard: list[Step] = []
+    found = em(Scripted([-10.0, -5.0, -4.0, -9.0]), 0, max_iter=3, tol=0, accelerate=True, callback=heard.append)
+    assert found.objective == -4.0
+    assert [step.objective for step in heard] == [-5.0, -4.0]
