@@ -2,6 +2,7 @@
 
     python benchmarks/pairs.py                       # M = 50,000 items, 5 M counts: Example 1, Zipf, graded
     python benchmarks/pairs.py --items 5000 --pairs 500000 --worlds zipf
+    python benchmarks/pairs.py number --repeats 4    # the number of components found, K = 1 to 10
 
 Every fit runs in a process of its own, counts already in memory as scipy delivers them; seconds are wall-clock of `fit`
 (best of `--repeats`), its reading of the matrix listed apart, on all threads for Tacit (`--threads`), one for scipy,
@@ -19,6 +20,11 @@ import subprocess
 import sys
 import time
 
+NUMBER_WORLDS = {
+    "overlap .05": {"overlap": 0.05},
+    "overlap .3": {"overlap": 0.3},
+    "columns of their own": {"asymmetric": True},
+}
 SYSTEMS = ("svds", "scaled svd", "tacit svd", "tacit auto")
 ERROR_ROWS = 400
 """Rows of B on which the l1 error is measured, evenly spread over the items in order of their marginal."""
@@ -62,8 +68,33 @@ def measured(world: str, items: int, n_pairs: int, system: str, rank: int, threa
     return {"seconds": best, "reading": reading, "extra_mb": (peak - held) / 1024, "mb": bytes_ / 2**20, "error": error}
 
 
+def number(repeats: int) -> None:
+    """How often `PairMatrix(None)` finds the number of simulated causes, and whether it splits a single one."""
+    import warnings
+
+    from tacit import PairMatrix
+    from tacit.simulate import pairs
+
+    for name, options in NUMBER_WORLDS.items():
+        found: dict[str, int] = {"right": 0, "too few": 0, "too many": 0}
+        split = [0, 0]
+        for K in range(1, 11):
+            for density in (10, 20, 50):
+                for seed in range(repeats):
+                    made = pairs(800, 800 * density, "topics", n_components=K, random_state=seed, **options)
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        symmetric = not options.get("asymmetric", False)
+                        got = PairMatrix(None, symmetric=symmetric).fit(made.counts).n_components_
+                    found["right" if got == K else "too few" if got < K else "too many"] += 1
+                    split[0] += K == 1
+                    split[1] += K == 1 and got > 1
+        print(f"{name:20} {found} of {sum(found.values())}; one cause split {split[1]} of {split[0]}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=["time", "number"], default="time")
     parser.add_argument("--items", type=int, default=50_000)
     parser.add_argument("--pairs", type=int, default=5_000_000)
     parser.add_argument("--rank", type=int, default=2)
@@ -73,6 +104,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.part == "number":
+        return number(options.repeats)
     if options.one:
         world, system = options.one
         arguments = (options.items, options.pairs, system, options.rank, options.threads, options.repeats)
