@@ -1,5 +1,7 @@
 """How often a clustering is ε-correct on data like that of Theorem 3.1, by simulation: the answer beside the bound.
 
+The bound is that of Najafi, Motahari & Rabiee 2020 (`cluster_theorems`).
+
 The simulated mixture is as hard as (𝓛, δ)-separability and α allow without being contrived: informative columns hold
 only the frequencies ½ ± δ/2, half of the classes each, drawn anew for every column; all other columns are fair coins;
 all classes but one weigh α. A clustering with more than ⌈1/α⌉ clusters does not count as correct, as in the theorem:

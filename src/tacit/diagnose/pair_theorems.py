@@ -30,8 +30,9 @@ def needed_pairs_per_item(separation: float, error: float, *, constant: float = 
 def total_variation_bound(n_observations: float, n_symbols: float) -> float:
     """Claim D.2: ½ √(√(2/(2 − 4N/3M)) − 1), at most 1: what a test can at best gain over guessing.
 
-    The total variation between N uniform symbols and N symbols of a random 2-state hidden Markov model with disjoint
-    emissions and t = 1/4, M large. No test has a power above its level by more. From N/M = 3/2 on it says nothing: 1.
+    It proves Theorem 5.1, which is Theorem 1.6. The total variation between N uniform symbols and N symbols of a random
+    2-state hidden Markov model with disjoint emissions and t = 1/4, M large. No test has a power above its level by
+    more. From N/M = 3/2 on it says nothing: 1.
 
     >>> round(total_variation_bound(100, 1000), 3)
     0.094
@@ -43,9 +44,10 @@ def total_variation_bound(n_observations: float, n_symbols: float) -> float:
 
 
 def exact_total_variation_bound(n_observations: int, n_symbols: int, *, transition: float = TRANSITION) -> float:
-    """The same without the limit of large M: ½ √(Y − 1) with Y summed as in (46), Claim D.1's f inside.
+    """The same without the limit of large M: ½ √(Y − 1) (43) with Y (44) summed over overlaps (45) as in (46).
 
-    `n_symbols` must be even. The sum begins at i = 0 (the paper's at 1 forgets one of the M/2 + 1 overlaps).
+    The terms are f of Claim D.1. `n_symbols` must be even. The sum begins at i = 0 (the paper's at 1 forgets one of the
+    M/2 + 1 overlaps).
     """
     half = n_symbols // 2
     if 2 * half != n_symbols or half < 1 or n_observations < 1:

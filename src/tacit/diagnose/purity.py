@@ -105,7 +105,7 @@ def purity_certificates(
     n_jobs: int | None = 1,
     extra: Statistic | None = None,
 ) -> PurityTable:
-    """Test and certify every cluster of a mixture fitted to a table of two-valued columns.
+    """Test (3.3) in every cluster of a mixture fitted to a table of two-valued columns, and certify it.
 
     `smoothing` as in the fit, for the folds. `extra` is one more statistic of a drawn cluster's cells (m, L) in
     {0, 1, nan}, such as maximal total correlation with a larger d; it is permuted and flags like the others.

@@ -45,7 +45,10 @@ class Scatter:
 
 
 def nearest_to_axes(factor: Floats) -> Floats:
-    """ε (K,): how far the nearest row is from being about class k only; 0 for a class specialist."""
+    """ε (K,): how far the nearest row is from being about class k only; 0 for a class specialist.
+
+    With all of them 0 the factor is separable (Definition 1 of Ibrahim & Fu 2021).
+    """
     rows = factor[factor.sum(axis=1) > 0]
     rows = rows / rows.sum(axis=1, keepdims=True)
     squared = np.square(rows).sum(axis=1)[:, None] - 2 * rows + 1  # ‖row − e_k‖²

@@ -83,7 +83,10 @@ class WithoutStates:
 
 
 def combinations_of(params: SwitchParams, most: int = 3) -> list[Rival]:
-    """Combinations of two to `most` switches with coefficients ±1, most nearly binary first."""
+    """Combinations of two to `most` switches with coefficients ±1, most nearly binary first.
+
+    Rigidity (6), in expectation (27), is condition (I): no combination but the switches themselves is binary.
+    """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)
     found = []

@@ -183,7 +183,8 @@ def _examine_bumps(examiner: Examiner, X: Floats, params: SwitchParams, on: Floa
 def condition_two(params: SwitchParams) -> tuple[Floats, Floats, list[int]]:
     """Of each switch, relative to λ: smallest and largest |eigenvalue| of its projected Jacobian, and the sign of (31).
 
-    The Jacobian is L_uᵀ K'W'(2𝒞(I, I, e_i) − C)WK L_u (Appendix D) with C^-½ in the place of WK.
+    The Jacobian is L_uᵀ K'W'(2𝒞(I, I, e_i) − C)WK L_u with C^-½ in the place of WK: full rank under condition (II), by
+    Lemma 2. C and 𝒞 are the moments (8) of P(h).
     """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)

@@ -84,6 +84,8 @@ def factor_spa(
 ) -> SpaFactors:
     """Algorithm 1 on a matrix of pair frequencies (C, C); `split` (N,) marks the columns of S₁.
 
+    X̃ (3) is cut out of them and its columns brought to sum one (11) before the projections.
+
     With ``exact=False`` the nonnegative least squares of H are plain least squares cut at zero: for a start among
     others, at a tenth of the time. Fewer than `n_components` classes come back when X̃ has no more independent columns.
     """
@@ -92,7 +94,7 @@ def factor_spa(
     virtual = frequencies[np.ix_(cells, ~cells)]  # (3)
     mass = virtual.sum(axis=0)
     used = np.flatnonzero(mass > 0)
-    normalised = virtual[:, used] / mass[used]  # columns sum to one, as before (11)
+    normalised = virtual[:, used] / mass[used]  # columns sum to one (11)
     points = denoised(normalised, mass[used], n_components) if denoise else normalised
     anchors = used[successive_projection(points, min(n_components, *virtual.shape))]  # line 4
     left_first, right_first = _starts(sizes[split]), _starts(sizes[~split])

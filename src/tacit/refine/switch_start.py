@@ -38,7 +38,7 @@ EXCLUSIVE = 3.0
 
 @dataclass(frozen=True)
 class SpectralStart:
-    """What the moments say: weights (d, m), shares of rows (d,), σ², and the way there."""
+    """What the moments say: weights (d, m), shares of rows 1/λ² (d,) by Lemma 1, σ², and the way there."""
 
     W: Floats
     share: Floats
@@ -64,10 +64,10 @@ def spectral_start(
     hashes: NDArray[np.uint64] | None = None,
     spectrum_: Spectrum | None = None,
 ) -> SpectralStart:
-    """Weights of d switches from rows X (n, m); σ is estimated when not given (0: none).
+    """Algorithm 1 (Algorithm 2 without noise): weights of d switches from rows X (n, m); σ is estimated if not given.
 
-    `split` uses the first half of the rows (by hash) for moments and the other for scores. `filter_` None takes the
-    exact filter without noise and Kolmogorov–Smirnov with it.
+    σ = 0 is no noise. `split` uses the first half of the rows (by hash) for moments and the other for scores. `filter_`
+    None takes the exact filter without noise and Kolmogorov–Smirnov with it.
     """
     rng = np.random.default_rng(rng)
     order = rng.permutation(len(X)).astype(np.uint64) if hashes is None else hashes
@@ -104,7 +104,7 @@ def spectral_start(
 def pick(
     T: Floats, pairs: Eigenpairs, scores: Floats, search: Search, n: int, passing: float
 ) -> tuple[NDArray[np.intp], bool]:
-    """Which of the scored candidates are the switches, and whether they exclude one another.
+    """Which of the scored candidates are the switches (15), and whether they exclude one another.
 
     `passing` is a score that true switches keep below.
     """

@@ -27,14 +27,14 @@ class Prior:
 
 
 def maximise_tables(sums: Sums, prior: Prior, first: NDArray[np.int32]) -> Mixture:
-    """The mixture that maximises the expected objective."""
+    """The mixture that maximises the expected objective: (22a)–(22b), with pseudo-counts."""
     totals = sums.totals + prior.weights
     return Mixture(totals / totals.sum(), normalise_tables(sums.table + prior.table, first), first)
 
 
 @dataclass(frozen=True)
 class TableSteps:
-    """The table family's steps over an engine."""
+    """The table family's steps over an engine: (21), whose sums over the rows the kernels make, and (22)."""
 
     engine: MemoryEngine
     prior: Prior
