@@ -4,17 +4,16 @@ The rule:
 
 1. *Targets.* `folder/file.py: name` in the last column of a paper's table is importable under `tacit`; `tacit reproduce
    key` is a key of the command, and its function stands in the same row.
-2. *Named back.* The target's own docstring (a file's: its module docstring) names every item of the row, and it or its
-   module names the paper by one of the names in "Docstrings call it". An item is named by itself, by a range or list that
-   holds it, (13a) also by (13) and (13) by one of its parts. A row's tables and figures need only be named by the
-   `reproduce` functions, the commands by nobody.
+2. *Named back.* The own docstring of every target of a row (a file's: its module docstring) names every item of the
+   row, and it or its module names the paper by one of the names in "Docstrings call it". An item is named by itself, by a
+   range or list that holds it, (13a) also by (13), and (13) by one of its parts.
 3. *Nothing forgotten.* Every item under "Numbered in the paper" stands in the table or under "Not used", not in both.
    Rows may also hold sections and appendices, which no paper is asked for in full.
 4. *No drift.* What a module of moments/, factor/, refine/ or diagnose/ names under `Paper` of one of the five stands in
    that paper's table; each clause (between ";" and full stops) belongs to the last of the five named so far, unless it
    names somebody else's year.
-5. *Heads.* Every module of factor/ and moments/, and every module of refine/ and diagnose/ that holds an item or has a
-   `Paper` line, opens with Paper, Needs, Promises, Differs, Symbols in this order.
+5. *Heads.* Every module of factor/ and moments/, and every module of refine/ and diagnose/ that holds an item, has one
+   of the five lines or defines a class `…Steps`, opens with Paper, Needs, Promises, Differs, Symbols in this order.
 6. *Others.* The last table names every module with a `Paper` line that cites somebody outside the five, and each row's
    authors and year stand in that module's docstring.
 """
@@ -35,7 +34,9 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tacit"
 PAGE = (ROOT / "docs" / "algorithms" / "index.md").read_text(encoding="utf-8")
 HEAD = ("Paper", "Needs", "Promises", "Differs", "Symbols")
-WORDS = "theorem|lemma|proposition|corollary|definition|assumption|claim|table|figure|remark|example|algorithm|section|appendix"
+WORDS = (
+    "theorem|lemma|proposition|corollary|definition|assumption|claim|table|figure|remark|example|algorithm|section|appendix"
+)
 PRINTED = ("table", "figure")
 UNCOUNTED = ("section", "appendix")
 ROMAN = {"I": "1", "II": "2", "III": "3", "IV": "4"}
@@ -43,7 +44,7 @@ ROMAN = {"I": "1", "II": "2", "III": "3", "IV": "4"}
 # ------------------------------------------------------------------ items
 
 Item = tuple[str, str]
-"""Kind and number: ("equation", "13a"), ("lemma", "A.1")."""
+"""Kind and number: ("equation", "13a"), ("lemma", "A.1"), ("condition", "1") for (I)."""
 
 _NUMBER = r"(?:[A-F]\.)?\d{1,2}(?:\.\d{1,2})?"
 _EQUATION = re.compile(rf"(?<![\w\])])\(({_NUMBER}[a-c]?|I{{1,2}})\)(?:\s*[–-]\s*\(({_NUMBER}[a-c]?|I{{1,2}})\))?")
@@ -57,7 +58,8 @@ def items_in(text: str) -> set[Item]:
     """Every numbered item a text names; ranges and lists are taken apart."""
     found: set[Item] = set()
     for match in _EQUATION.finditer(text):
-        found |= {("equation", number) for number in _range(match[1], match[2] or match[1])}
+        kind = "condition" if match[1] in ROMAN else "equation"
+        found |= {(kind, number) for number in _range(match[1], match[2] or match[1])}
     for match in _NAMED.finditer(text):
         kind = {"corollarie": "corollary", "lemmata": "lemma"}.get(match[1].lower(), match[1].lower())
         for part in re.split(r",\s+and\s+|,\s+|\s+and\s+", match[2]):
@@ -71,8 +73,8 @@ def _range(first: str, last: str) -> list[str]:
     if first == last:
         return [first]
     begin, end = (re.fullmatch(r"((?:[A-F]\.)?(?:\d+\.)?)(\d+)([a-c]?)", number) for number in (first, last))
-    assert begin and end, f"no range: {first} to {last}"
-    assert begin[1] == end[1], f"no range: {first} to {last}"
+    if begin is None or end is None or begin[1] != end[1]:
+        raise ValueError(f"{first} to {last} is no range")
     if begin[2] == end[2]:
         return [f"{begin[1]}{begin[2]}{chr(letter)}" for letter in range(ord(begin[3]), ord(end[3]) + 1)]
     return [f"{begin[1]}{number}" for number in range(int(begin[2]), int(end[2]) + 1)]
@@ -107,8 +109,8 @@ class Paper:
 
 
 def _rows(section: str) -> list[list[str]]:
-    lines = [line for line in section.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if not line.startswith("| ---")][1:]
+    lines = [line for line in section.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines[1:]]
 
 
 def _bullet(section: str, begin: str) -> str:
@@ -189,7 +191,7 @@ def clauses_of(cited: str) -> list[tuple[Paper | None, str]]:
 
 
 def _title(case: tuple[Paper, Row]) -> str:
-    return f"{case[0].title.split(':')[0]} {case[1].item}".replace(" ", "_")
+    return f"{case[0].title.split(':')[0]} {case[1].item}".replace(" ", "_").replace("–", "-")
 
 
 @pytest.mark.parametrize("case", EVERY_ROW, ids=_title)
@@ -245,8 +247,20 @@ def test_what_a_module_cites_is_in_the_index(path):
 
 def _with_heads() -> list[str]:
     holding = {target.partition(": ")[0] for _, row in EVERY_ROW for target in row.targets}
-    judged = {path for path in modules("refine", "diagnose") if block(head_of(path), "Paper") or path in holding}
-    return sorted({*modules("factor", "moments"), *judged})
+    return sorted(
+        {
+            *modules("factor", "moments"),
+            *(path for path in modules("refine", "diagnose") if path in holding or _begun(path) or _has_steps(path)),
+        }
+    )
+
+
+def _begun(path: str) -> bool:
+    return any(block(head_of(path), key) is not None for key in HEAD)
+
+
+def _has_steps(path: str) -> bool:
+    return re.search(r"^class \w*Steps\b", (SOURCE / path).read_text(encoding="utf-8"), re.M) is not None
 
 
 @pytest.mark.parametrize("path", _with_heads())
@@ -292,8 +306,9 @@ def test_papers_by_others_stand_in_their_modules(row):
         ("Theorems 2.1 and 2.2", {("theorem", "2.1"), ("theorem", "2.2")}),
         ("Lemmas 4.1–4.2, A.1 and A.3", {("lemma", "4.1"), ("lemma", "4.2"), ("lemma", "A.1"), ("lemma", "A.3")}),
         ("Tables I–III", {("table", "1"), ("table", "2"), ("table", "3")}),
-        ("definitions 1–2, Corollaries 1.5 and 1.7", {("definition", "1"), ("definition", "2"), ("corollary", "1.5"), ("corollary", "1.7")}),
-        ("condition (II), Appendix J", {("equation", "2"), ("appendix", "J")}),
+        ("definitions 1–2", {("definition", "1"), ("definition", "2")}),
+        ("Corollaries 1.5 and 1.7", {("corollary", "1.5"), ("corollary", "1.7")}),
+        ("condition (II), Appendix J", {("condition", "2"), ("appendix", "J")}),
         ("Claim\n          3.8", {("claim", "3.8")}),
         ("LatentClass(2), weights (2,), in 2018 (ICML 2018), Algorithm 1's", {("algorithm", "1")}),
     ],

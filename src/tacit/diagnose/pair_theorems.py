@@ -1,7 +1,19 @@
 """What the paper on sparse pair counts proves cannot be done, as functions of the sample.
 
-Huang, Kakade, Kong & Valiant 2018: Section 5.1 (learning needs N of order M), Theorem 5.1 with Claims D.1 and D.2
-(telling a 2-state hidden Markov model from uniform noise needs N of order M), Corollary 1.7 (so does the entropy rate).
+Paper     Huang, Kakade, Kong & Valiant 2018: Section 5.1 (learning needs N of order M), Theorem 5.1 with Claims D.1 and
+          D.2 (telling a 2-state hidden Markov model from uniform noise needs N of order M), Corollary 1.7 (so does the
+          entropy rate)
+Needs     numbers only: how many pairs or symbols were drawn, from how many kinds
+Promises  the paper's bounds: what no method and no test can do, whatever it is
+Differs   the constant of Section 5.1 is not known and 1 by default; Claim D.2's limit also stands beside the sum it is
+          the limit of
+
+Symbols   paper   here             meaning
+          N       n_observations   pairs, or symbols of a sequence
+          M       n_symbols        items
+          C_Δ     separation       ‖Δ‖₁ of Example 1
+          t       TRANSITION       chance to change state
+          Y       Y                E[(Pr₂/Pr₁)²] under Pr₁, (44)
 """
 
 from __future__ import annotations

@@ -5,9 +5,19 @@ pairs an item nothing weaker than `detectable_value` could have been seen. `caut
 than were asked for, or more are there; when structure lies barely above the threshold; when pairs an item are so few
 that B is mostly unknown; when order matters and B was made symmetric, or counts are weights, or EM was cut short.
 
-The paper's own quantities (Huang, Kakade, Kong & Valiant 2018) stand beside them: N/M, ‖Δ̂‖₁ of Assumption 1, mass and
-number per bin (8), the bound on spillover (18), good bins (Definition 4.3 with the constants of Lemma 4.5), the
-condition of the anchor matrix (25).
+Paper     Huang, Kakade, Kong & Valiant 2018: N/M (5), ‖Δ̂‖₁ of Assumption 1 (3), mass and number per bin (8), the bound
+          on spillover (18) of Lemma 3.4, good bins (Definition 4.3 with S_k (28) and the constants of Lemma 4.5), the
+          condition of the anchor matrix (25), Definition 4.1
+Needs     a fitted `Factored`, the counts behind it, the tests of every rank (`pair_structure`)
+Promises  the paper's quantities at the fitted ρ̂ and Δ̂. Its constants are not known, so that doubts rest on tests and
+          on thresholds that were measured
+Differs   bins begin at ε₀/M, as in `factor/pair_phases.py`; 𝒜 holds all items with Δ̂ > 0, not those of some bins
+
+Symbols   paper      here              shape      meaning
+          ρ̂, Δ̂       marginal, delta   (M,)
+          d₀         ratio             —          N/M
+          W_k, M_k   mass, number      (levels,)  of a bin
+          S_k        separation        (levels,)  Σ |Δ̂| of a bin
 """
 
 from __future__ import annotations

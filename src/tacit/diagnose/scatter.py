@@ -5,6 +5,8 @@ Needs     H ≥ 0
 Promises  a *necessary* condition only: a direction of C outside cone(Hᵀ) disproves the SSC, finding none
           among the sampled ones does not prove it. With two classes C is the whole quadrant and the test is
           exact for part (i). Part (ii) is not tested.
+Differs   the paper states the condition and has no test of it; directions are where C touches the facets of the
+          orthant, and random ones on its boundary
 
 Symbols   paper       here         shape    meaning
           H (or Z)    factor       (C, K)   stacked confusion matrices times D^½

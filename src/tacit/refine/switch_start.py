@@ -1,4 +1,18 @@
-"""The spectral start of hidden switches, from rows to parameters: the walk of Algorithm 1, and of 2 without noise."""
+"""The spectral start of hidden switches, from rows to parameters.
+
+Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018, "Learning Binary Latent Variable Models: A Tensor Eigenpair
+          Approach", the walk of Algorithm 1, and of Algorithm 2 without noise; shares of rows by Lemma 1
+Needs     what `factor/switches.py` needs; d, or a number to choose it below
+Promises  what `factor/switches.py` promises (Theorems 1 and 2 of the paper)
+Differs   without noise the search is repeated with more starts while exact vectors are missing; switches that exclude
+          one another are recognised by their orthogonal tensor; where candidates run out orthogonal directions fill up
+
+Symbols   paper   here        shape       meaning
+          W       W           (d, m)      weights
+          p_i     share       (d,)        1/λ², how often a switch is on
+          K, 𝓦    whitening.K, tensor     (m, d), (d, d, d)
+          U*      chosen      (d,)        which candidates were taken, (15)
+"""
 
 from __future__ import annotations
 
