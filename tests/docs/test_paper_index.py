@@ -5,8 +5,8 @@ The rule:
 1. *Targets.* `folder/file.py: name` in the last column of a paper's table is importable under `tacit`; `tacit reproduce
    key` is a key of the command, and its function stands in the same row.
 2. *Named back.* The own docstring of every target of a row (a file's: its module docstring) names every item of the
-   row, and it or its module names the paper by one of the names in "Docstrings call it". An item is named by itself, by a
-   range or list that holds it, (13a) also by (13), and (13) by one of its parts.
+   row, and it or its module names the paper by one of the names in "Docstrings call it". An item is named by itself, by
+   a range or list that holds it, (13a) also by (13), and (13) by one of its parts.
 3. *Nothing forgotten.* Every item under "Numbered in the paper" stands in the table or under "Not used", not in both.
    Rows may also hold sections and appendices, which no paper is asked for in full.
 4. *No drift.* What a module of moments/, factor/, refine/ or diagnose/ names under `Paper` of one of the five stands in

@@ -2,7 +2,7 @@
 
 Paper     Ibrahim & Fu 2022, criterion (9), smooth version (17), reweighted updates (11)/(18), Theorem 2
 Needs     every worker co-labels with others; the observed blocks drawn alike
-Promises  a stationary point of (17); its error is bounded by (10)
+Promises  a stationary point of (17); the bound (10) is that of an optimum of (9), which no method is sure to find
 Differs   the constrained least squares (18) is solved exactly (one eigendecomposition and the multiplier of
           the ball) where the paper takes projected gradient steps; all workers move at once by a step that
           is halved until the objective falls, so every sweep is monotone. `pair_weight="robust-size"`

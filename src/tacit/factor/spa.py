@@ -4,7 +4,7 @@ Paper     Ibrahim & Fu 2021, "Recovering Joint PMF from Pairwise Marginals", Alg
           projections of Gillis & Vavasis 2014
 Needs     columns split in two halves such that, on the second, every class has a category nearly its own
           (separability, Definition 1); F at most the number of cells of either half
-Promises  (4): the error of each factor is O(κ²(W) √F ζ), ζ from the sampling noise and the lack of separability
+Promises  (4): the error of each factor of S₁ is O(κ²(W) √F ζ), ζ from the sampling noise and the lack of separability
 Differs   the split is a choice the paper leaves open: the naive one (first M columns), or several balanced random
           ones scored by the likelihood of the pair counts; `denoise` keeps the F leading directions, weighted by
           mass, and evens them out once before projecting (both help on real tables, docs/models/tables.md). λ comes
