@@ -12,8 +12,9 @@ The rule:
 4. *No drift.* What a module of moments/, factor/, refine/ or diagnose/ names under `Paper` of one of the five stands in
    that paper's table; each clause (between ";" and full stops) belongs to the last of the five named so far, unless it
    names somebody else's year.
-5. *Heads.* Every module of factor/ and moments/, and every module of refine/ and diagnose/ that holds an item, has one
-   of the five lines or defines a class `…Steps`, opens with Paper, Needs, Promises, Differs, Symbols in this order.
+5. *Heads.* Every module of factor/ and moments/, and every module of refine/ and diagnose/ that holds an item, cites a
+   year, has one of the five lines or defines a class `…Steps`, opens with Paper, Needs, Promises, Differs, Symbols in
+   this order.
 6. *Others.* The last table names every module with a `Paper` line that cites somebody outside the five, and each row's
    authors and year stand in that module's docstring.
 """
@@ -39,6 +40,7 @@ WORDS = (
 )
 PRINTED = ("table", "figure")
 UNCOUNTED = ("section", "appendix")
+YEAR = r"\b(?:19|20)\d\d\b"
 ROMAN = {"I": "1", "II": "2", "III": "3", "IV": "4"}
 
 # ------------------------------------------------------------------ items
@@ -179,9 +181,9 @@ def clauses_of(cited: str) -> list[tuple[Paper | None, str]]:
     """The clauses of a `Paper` block, each with the one of the five it speaks of."""
     out: list[tuple[Paper | None, str]] = []
     now: Paper | None = None
-    for clause in re.split(r";|\.\s", cited):
+    for clause in re.split(r";|(?<!et al)\.\s", cited):
         spoken = next((paper for paper in PAPERS if names_paper(clause, paper)), None)
-        foreign = spoken is None and re.search(r"\b(?:19|20)\d\d\b", clause)
+        foreign = spoken is None and re.search(YEAR, clause)
         now = spoken or (None if foreign else now)
         out.append((now, clause))
     return out
@@ -256,7 +258,8 @@ def _with_heads() -> list[str]:
 
 
 def _begun(path: str) -> bool:
-    return any(block(head_of(path), key) is not None for key in HEAD)
+    head = head_of(path)
+    return bool(re.search(YEAR, head)) or any(block(head, key) is not None for key in HEAD)
 
 
 def _has_steps(path: str) -> bool:
@@ -275,7 +278,7 @@ def test_algorithm_modules_open_with_the_same_head(path):
 
 def _cites_others(path: str) -> bool:
     cited = block(head_of(path), "Paper") or ""
-    return any(paper is None and re.search(r"\b(?:19|20)\d\d\b", clause) for paper, clause in clauses_of(cited))
+    return any(paper is None and re.search(YEAR, clause) for paper, clause in clauses_of(cited))
 
 
 def test_papers_by_others_are_listed():

@@ -1,10 +1,20 @@
 """Can the communities be trusted? The verdict, with the numbers behind it.
 
-`not identifiable` when the graph shows no division at all: every signal beside its density is one that chance makes
-(Huang et al. 2018, Section 5.1, with the thresholds of Mossel, Neeman & Sly and of Massoulié: below
-(a − b)² = 2(a + b) no method does better than guessing). `caution` when fewer signals than blocks rise above chance,
-when blocks hold hardly a node, when most labels are guesses by their own probabilities, when a block reaches over
-pieces of the graph that nothing connects, or when messages or EM did not come to rest.
+`not identifiable` when the graph shows no division at all: every signal beside its density is one that chance makes.
+`caution` when fewer signals than blocks rise above chance, when blocks hold hardly a node, when most labels are guesses
+by their own probabilities, when a block reaches over pieces of the graph that nothing connects, or when messages or EM
+did not come to rest.
+
+Paper     Huang et al. 2018, Section 5.1, with the thresholds of Mossel, Neeman & Sly and of Massoulié: below
+          (a − b)² = 2(a + b) no method does better than guessing
+Needs     fitted blocks, the signals of the graph (`factor/bethe_hessian.py`)
+Promises  on simulated graphs verdicts as docs/models/communities.md counts them
+Differs   thresholds of any number of blocks and uneven degrees, by the eigenvalues of the blocks' transitions
+
+Symbols   paper   here       shape     meaning
+          a, b    a, b       —         links a node has inside and between two equal blocks
+          —       affinity   (K, K)    as in `refine/blocks.py`
+          —       beliefs    (n, K)    P(block | graph)
 """
 
 from __future__ import annotations

@@ -13,6 +13,15 @@ errors of 0 or 1 reaches it. Coverage by region is in docs/models/table_verdicts
 The likelihood-ratio test of F against F + 1 classes (McLachlan 1987) simulates tables from the fitted F classes with
 the gaps of the data, and treats the data and every simulated table by the same starts: only then is its size right.
 It stops as soon as the answer at level `alpha` is known (Besag & Clifford 1991).
+
+Paper     McLachlan 1987; Besag & Clifford 1991; Wilson 1927 for the form of the intervals
+Needs     a fitted mixture and its table; starts like those of the fit
+Promises  intervals that cover as docs/models/table_verdicts.md measures; the test's size is `alpha`
+Differs   standard errors go into Wilson's interval instead of percentiles; draws weigh patterns instead of copying rows
+
+Symbols   here             shape    meaning
+          table_se         (C, F)   se, standard errors of the tables
+          effective_rows   (C, F)   n_eff, pooled
 """
 
 from __future__ import annotations

@@ -1,8 +1,18 @@
 """Frequencies and weights of a clustering, with intervals.
 
-Najafi, Motahari & Rabiee 2020, Section 3: after an ε-correct clustering every entry of P and w is known up to
-ε + O(n^-1/2). The second part is Wilson's score interval of the observed share; the first widens it by `epsilon`,
-since a share of at most ε of the rows comes from elsewhere. Gaps are left out of the column they are in.
+After an ε-correct clustering every entry of P and w is known up to ε + O(n^-1/2). The second part is Wilson's score
+interval of the observed share; the first widens it by `epsilon`, since a share of at most ε of the rows comes from
+elsewhere. Gaps are left out of the column they are in.
+
+Paper     Najafi, Motahari & Rabiee 2020, Section 3, after Theorem 3.1
+Needs     labels of an ε-correct clustering, ε
+Promises  the paper's ε + O(n^-1/2) entry by entry, at the given level
+Differs   Wilson's interval in place of Chernoff's bound
+
+Symbols   paper   here          shape    meaning
+          w       weights       (κ,)
+          P       frequencies   (κ, L)
+          ε       epsilon       —
 """
 
 from __future__ import annotations

@@ -1,8 +1,17 @@
 """Can the clusters of yes/no rows be trusted? The verdict, with the numbers behind it.
 
-`not identifiable` when the columns that vary are fewer than any K clusters need, 2⌈log₂ K⌉ + 1 (Allman, Matias & Rhodes
-2009). `caution` when a cluster rests on few rows, when its purity test flags it, when too many of its rows may belong
+`not identifiable` when the columns that vary are fewer than are known to be enough for K clusters, 2⌈log₂ K⌉ + 1.
+`caution` when a cluster rests on few rows, when its purity test flags it, when too many of its rows may belong
 elsewhere, when the numbers of clusters that evidence and usefulness ask for lie far apart, or when EM was cut short.
+
+Paper     Allman, Matias & Rhodes 2009 (generic identifiability)
+Needs     fitted clusters, their purity certificates and path
+Promises  what the certificates promise (`diagnose/purity.py`)
+Differs   they prove that so many columns are enough for almost all parameters; fewer are taken for too few
+
+Symbols   here      shape     meaning
+          table     (n, L)    without columns set aside
+          mixture             the fitted clusters
 """
 
 from __future__ import annotations

@@ -2,8 +2,16 @@
 
     NPMI(i, j) = log(P_ij / (P_i P_j)) / −log P_ij,   P the share of documents that hold the word, or both words
 
-(Bouma 2009), averaged over the pairs of a topic's top words; −1 for two words that never meet, 1 for words that only
-occur together. A word that no document holds makes no pair.
+averaged over the pairs of a topic's top words; −1 for two words that never meet, 1 for words that only occur together.
+
+Paper     Bouma 2009
+Needs     documents, the fitted ones or others
+Promises  a number from −1 to 1; NaN where a topic has no pair to ask
+Differs   whole documents in place of sliding windows; a word that no document holds makes no pair
+
+Symbols   here      shape     meaning
+          topics    (K, M)    probabilities of words
+          n_words   —         top words of a topic
 """
 
 from __future__ import annotations

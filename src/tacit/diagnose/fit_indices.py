@@ -10,6 +10,13 @@ All criteria are smaller-is-better; with ℓ the log-likelihood in nats, q the f
 
 Entropy R² is 1 − Σ_s H(posterior of row s) / (n ln F): 1 when every row is sure of its class, 0 when none is told
 anything. It is not a number for one class.
+
+Paper     those named beside the criteria
+Needs     a fitted mixture and its table
+Promises  the definitions; how often each finds the number of clusters: docs/models/clusters_choice.md
+Differs   nothing; weights of rows count as rows
+
+Symbols   above
 """
 
 from __future__ import annotations

@@ -14,6 +14,15 @@ Intervals are Wilson's at the effective rows, n_eff = p (1 − p) / se²: they s
 
 Wide tables: the columns that tell classes apart best, as many as `CORE` parameters hold, are inverted together with
 the weights; every other column joins them one at a time, since it moves rows between classes the least.
+
+Paper     Louis 1982; Wilson 1927 for the form of the intervals
+Needs     a mixture of two-valued columns at its maximum, near enough
+Promises  95 % intervals that cover as docs/models/clusters_purity.md measures
+Differs   the inverse is taken over the columns that tell most, others joining one by one
+
+Symbols   paper   here          shape    meaning
+          —       frequencies   (K, L)   p
+          —       posterior     (n, K)   τ
 """
 
 from __future__ import annotations

@@ -1,10 +1,20 @@
 """Can the states of a hidden Markov model be trusted? The verdict, with the numbers behind it.
 
 Three doubts. Is there anything: do neighbouring symbols depend on one another at all (`structure_test`), and are there
-enough observations for so many symbols? Theorem 1.6 of Huang, Kakade, Kong & Valiant 2018: below the order of M
-observations nobody can tell a two-state chain from independent draws, and by Corollary 1.7 nobody knows its entropy
-rate. Is every state needed: does the model with one state fewer predict sequences left out as well? Is the answer the
-only one: transitions and emissions of full rank, three steps in a row, every state seen to come and go.
+enough observations for so many symbols? Is every state needed: does the model with one state fewer predict sequences
+left out as well? Is the answer the only one: transitions and emissions of full rank, three steps in a row, every state
+seen to come and go.
+
+Paper     Huang, Kakade, Kong & Valiant 2018, Theorem 1.6: below the order of M observations nobody can tell a two-state
+          chain from independent draws, and by Corollary 1.7 nobody knows its entropy rate
+Needs     a fitted model and its sequences; a function that fits one state fewer
+Promises  on simulated chains verdicts as docs/models/hmm.md counts them
+Differs   the order of M is taken for M; dependence is tested on halves of the pieces, for any number of states
+
+Symbols   paper   here          shape    meaning
+          N/M     —             —        observations a symbol
+          p, q    emissions     (K, M)   what states show
+          T       transitions   (K, K)
 """
 
 from __future__ import annotations

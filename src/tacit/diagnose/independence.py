@@ -10,6 +10,16 @@ B permutations give mean and spread, z = (value − mean) / spread; a borderline
 many. p-values reach below 1/(B + 1) through the law that each statistic has in the limit: Gumbel's for a largest pair,
 Tracy & Widom's for an eigenvalue (Chiani's 2014 gamma approximation), scaled to the permutations' mean and spread. That
 these are estimated from B values is paid for: z passes through Student's t with B − 1 degrees of freedom first.
+
+Paper     Najafi, Motahari & Rabiee 2020, Definition 3.5 for pairs; Chiani 2014 for the tail
+Needs     rows drawn independently, binary columns that vary
+Promises  under independence z has mean 0 and spread 1, whatever margins and gaps are; p-values as measured in
+          docs/models/clusters_purity.md
+Differs   permutations in place of a threshold from theory
+
+Symbols   paper   here         shape    meaning
+          Q       Rows         (m, L)   ones, and what is shown
+          D       S            (L, L)   shrunk correlations: D ≈ S²/2
 """
 
 from __future__ import annotations

@@ -11,6 +11,17 @@ Power: with λ the leading scaled value of B (‖Δ/√ρ‖² at rank 2), n pai
 point at the truth with squared cosine 1 − 1/g, g = λ² n/√(MM') (twice that when B is symmetric), if g > 1, and not at
 all below (Baik, Ben Arous & Péché 2005): t grows like √N λ (1 − 1/g). That is for even marginals. For others the same
 holds with what regularised scaling sees: v_i = ρ_i/(ρ_i + ρ̄), M = 4 Σ v_i² and λ = 2 Σ Δ_i²/(ρ_i + ρ̄).
+
+Paper     the question of rank 1 or 2 is that of Huang, Kakade, Kong & Valiant 2018, Theorem 5.1, which says when it has
+          no answer; Baik, Ben Arous & Péché 2005 for the power
+Needs     independent pairs, or nearly: halves are drawn pair by pair
+Promises  level to first order, whatever the learned functions are; power as above (`tacit reproduce pairs:testing`)
+Differs   the paper has no test; this one is for every rank
+
+Symbols   paper   here        shape       meaning
+          ρ, Δ    marginal, separation
+          —       G           (r+1, r+1)  products of functions over pairs
+          —       t           —           Schur complement; over its standard error a `statistic`
 """
 
 from __future__ import annotations

@@ -3,6 +3,16 @@
 Tests of dependence compare Pearson's statistic with its exact mean and variance over permutations (Dawson 1954), so
 rare categories do no harm. All pairs are judged at once from one (C, C) matrix of counts; wide tables give only some
 of their columns to it, long ones some of their rows, both chosen by hash.
+
+Paper     Dawson 1954
+Needs     pair counts, whole ones for chances
+Promises  mean and variance over permutations exactly; chances by a gamma law with these
+Differs   per column the sum over its partners and the largest partner are looked at, each doubled
+
+Symbols   here      shape    meaning
+          counts    (C, C)   cells occurring together
+          n         (N, N)   rows that show both columns
+          k, m      (N, N)   categories seen, their margins
 """
 
 from __future__ import annotations

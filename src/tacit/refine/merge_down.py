@@ -1,9 +1,18 @@
 """Starts by merging: three times as many classes as asked for, a few EM passes, then the nearest become one.
 
-A class too many costs little and finds what a start with just enough classes misses; merging two classes gives up
-what Ward's rule (1963) would, with the multinomial likelihood in place of squares. On 13 real tables × F ∈ {4, 12} one
-such start ends .013 nats a row below the best of twenty random ones, a single random one .20, spread rows .11
+A class too many costs little and finds what a start with just enough classes misses. On 13 real tables × F ∈ {4, 12}
+one such start ends .013 nats a row below the best of twenty random ones, a single random one .20, spread rows .11
 (docs/models/tables.md).
+
+Paper     Ward 1963: merge the two that lose least
+Needs     a fit with too many classes
+Promises  nothing by itself: members of a pool, of which EM keeps the best
+Differs   what is lost is multinomial log-likelihood in place of squares
+
+Symbols   here      shape     meaning
+          counts    (C, G)    expected cells of G classes
+          weights   (G,)      their rows
+          worth     (G,)      Σ n log p of each
 """
 
 from __future__ import annotations

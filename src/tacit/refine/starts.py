@@ -1,7 +1,14 @@
 """Several starts, one answer: short runs, the best kept, the rest of the iterations for it alone.
 
-`race` compares few starts that may carry different priors; `halve` many under the same one, by successive halving
-(Jamieson & Talwalkar 2016): everyone gets a few passes, the better half some more, and so on.
+`race` compares few starts that may carry different priors; `halve` many under the same one: everyone gets a few passes,
+the better half some more, and so on.
+
+Paper     Jamieson & Talwalkar 2016 (successive halving)
+Needs     steps of one family; for `halve` one prior, else objectives say nothing about one another
+Promises  the answer is the best of those that were climbed to the end; of equals the earlier start wins
+Differs   rounds have passes of their own; those who stay go on from where they stopped
+
+Symbols   P   parameters of a family     S   its sufficient statistics
 """
 
 from __future__ import annotations
