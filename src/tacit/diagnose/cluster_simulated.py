@@ -4,6 +4,15 @@ The simulated mixture is as hard as (𝓛, δ)-separability and α allow without
 only the frequencies ½ ± δ/2, half of the classes each, drawn anew for every column; all other columns are fair coins;
 all classes but one weigh α. A clustering with more than ⌈1/α⌉ clusters does not count as correct, as in the theorem:
 n clusters of one row would be pure.
+
+Paper     Najafi, Motahari & Rabiee 2020, Theorem 3.1, whose bound this is the simulated answer to
+Needs     n, L, 𝓛, α, δ, ε, and a function that clusters a table
+Promises  shares of correct clusterings among repeats, for the clustering and for one that knows the truth
+Differs   the theorem holds for every separable mixture, the simulation for one hard but honest kind
+
+Symbols   paper   here                      meaning
+          𝓛 α δ   separable, alpha, delta   as in `cluster_theorems`
+          ℬ       SimulatedModel            a mixture: w (K,), P (K, L)
 """
 
 from __future__ import annotations

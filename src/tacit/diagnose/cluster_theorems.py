@@ -65,7 +65,7 @@ def separable_columns(P: Floats, delta: float) -> int:
 
 
 def separable_delta(P: Floats, separable: int) -> float:
-    """The largest δ for which P (K, L) is (𝓛, δ)-separable; 1 when there is one class."""
+    """The largest δ for which P (K, L) is (𝓛, δ)-separable, Definition 3.3; 1 when there is one class."""
     gaps = _pair_gaps(P)
     if not 1 <= separable <= np.asarray(P).shape[1]:
         raise DataError(f"separable is {separable} and P has {np.asarray(P).shape[1]} columns; give 1 to that many")
@@ -110,7 +110,10 @@ def sub_dimension(K: float, delta: float, epsilon: float) -> float:
 
 
 def lemma_4_1(n: float, d: int, K: float, delta: float, epsilon: float) -> Quantities:
-    """P{D(Q) ≤ τ} for d columns of a mixture no class of which outweighs 1 − ε, given `least_separable` < 𝓛 ≤ d."""
+    """Lemma 4.1: P{D(Q) ≤ τ} for d columns of a mixture no class of which outweighs 1 − ε.
+
+    It asks for `least_separable` < 𝓛 ≤ d.
+    """
     tau = threshold(K, epsilon)
     log_beta = 2 * log(tau) - 4 * log(d) - (d + 1) * LOG_2
     return {
@@ -122,13 +125,13 @@ def lemma_4_1(n: float, d: int, K: float, delta: float, epsilon: float) -> Quant
 
 
 def lemma_4_2(n: float, d: int, K: float, epsilon: float) -> Quantities:
-    """P{D(Q) ≥ τ} for d columns of a single class; K is the test's."""
+    """Lemma 4.2: P{D(Q) ≥ τ} for d columns of a single class; K is the test's."""
     tau = threshold(K, epsilon)
     return {"tau": tau, "log_bound": (d + 1) * LOG_2 - _exp(2 * log(tau) + log(n) - 2 * log(d) - (d + 1) * LOG_2)}
 
 
 def lemma_4_3(n: float, L: float, separable: float, K: float, delta: float, epsilon: float) -> Quantities:
-    """P{D_max ≤ τ} for an impure cluster of n rows, and P{D_max ≥ τ} for a pure one.
+    """Lemma 4.3: P{D_max ≤ τ} for an impure cluster of n rows, and P{D_max ≥ τ} for a pure one.
 
     `log_impure_floor` keeps h = ⌊𝓛/d⌋ where the printed bound has 𝓛/d.
     """
@@ -146,7 +149,7 @@ def lemma_4_3(n: float, L: float, separable: float, K: float, delta: float, epsi
 
 
 def lemma_a1(separable: float, K: int, delta: float, epsilon: float) -> Quantities:
-    """Lower bounds of lim D(Q) when no class outweighs 1 − ε: as stated, as (A.10) gives it, and repaired.
+    """Lemma A.1: lim D(Q) is at least this when no class outweighs 1 − ε: as stated, as (A.8)–(A.10) give it, repaired.
 
     Repaired: Σ_ℓ var ≥ 𝓛δ² (1 − Σ w²)/2, and 1 − Σ w² is at least 2r(1−r), and at least r when r ≥ ½, for a largest
     weight 1 − r; the entropy is the largest there is at that r, the left side of (A.8).
@@ -169,12 +172,12 @@ def lemma_a1(separable: float, K: int, delta: float, epsilon: float) -> Quantiti
 
 
 def lemma_a2(n: float, d: int, deviation: float) -> Quantities:
-    """P{|D(Q) − lim D(Q)| > deviation} for n rows of d columns of any Bernoulli mixture."""
+    """Lemma A.2: P{|D(Q) − lim D(Q)| > deviation} for n rows of d columns of any Bernoulli mixture."""
     return {"log_bound": (d + 1) * LOG_2 - _exp(2 * log(deviation) + log(n) - 4 * log(d) - (d + 1) * LOG_2)}
 
 
 def lemma_a3(n: float, K: int, alpha: float) -> Quantities:
-    """P{a class has fewer than αn/2 of the n rows}, (A.17)."""
+    """Lemma A.3: P{a class has fewer than αn/2 of the n rows}, (A.17)."""
     return {"log_bound": log(K) - n * alpha**2 / 2}
 
 
@@ -184,9 +187,10 @@ def lemma_a3(n: float, K: int, alpha: float) -> Quantities:
 def theorem_3_1(
     n: float, L: float, separable: float, alpha: float, delta: float, epsilon: float, *, K: int | None = None
 ) -> Quantities:
-    """How surely Algorithm 1 is ε-correct on n rows: `promised` = 1 − P{ℰ₁} − P{ℰ₂} − P{ℰ₃}, 0 when that is less.
+    """Theorem 3.1: how surely Algorithm 1 is ε-correct on n rows.
 
-    The logarithms of the three bounds are those of (4.5), (4.7) and Lemma A.3; the promise needs 𝓛 > d.
+    `promised` = 1 − P{ℰ₁} − P{ℰ₂} − P{ℰ₃}, 0 when that is less. The logarithms of the three bounds are those of (4.5),
+    (4.7) and Lemma A.3; the promise needs 𝓛 > d.
     """
     K = floor(1 / alpha + 1e-9) if K is None else K
     d, tau = ceil(sub_dimension(1 / alpha, delta, epsilon) - 1e-9), threshold(1 / alpha, epsilon)
@@ -211,7 +215,7 @@ def theorem_3_1(
 def needed(
     alpha: float, delta: float, epsilon: float, zeta: float, *, K: int | None = None, L: float | None = None
 ) -> Quantities:
-    """The smallest data for which (4.5), (4.7) and Lemma A.3 are at most ζ/3 each: 𝓛 and n with the least n · 𝓛.
+    """What Theorem 3.1 asks for: (4.5), (4.7) and Lemma A.3 at most ζ/3 each, at the 𝓛 and n with the least n · 𝓛.
 
     L defaults to 𝓛: every column tells. For a given 𝓛, `needed_rows` has the smallest n.
     """
@@ -261,7 +265,7 @@ def _log_rate(alpha: float, tau: float, d: int) -> float:
 
 
 def _accept_impure(log_n: float, log_separable: float, K: int, log_c: float) -> float:
-    """(4.5): (n+1) log K + 𝓛 log 4 − n 𝓛 c."""
+    """(4.4)–(4.5): (n+1) log K + 𝓛 log 4 − n 𝓛 c."""
     log_gain = log_n + log_separable + log_c
     if max(log_n, log_separable) > LARGEST_LOG - 10:  # too large to write out: the larger side decides
         log_cost = float(np.logaddexp(log_n + log(log(K)), log_separable + log(LOG_4)))

@@ -1,7 +1,19 @@
 """What the paper on sparse pair counts proves cannot be done, as functions of the sample.
 
-Huang, Kakade, Kong & Valiant 2018: Section 5.1 (learning needs N of order M), Theorem 5.1 with Claims D.1 and D.2
-(telling a 2-state hidden Markov model from uniform noise needs N of order M), Corollary 1.7 (so does the entropy rate).
+Paper     Huang, Kakade, Kong & Valiant 2018: Section 5.1 (learning needs N of order M), Theorem 5.1 with Claims D.1 and
+          D.2 (telling a 2-state hidden Markov model from uniform noise needs N of order M), Corollary 1.7 (so does the
+          entropy rate)
+Needs     numbers only: how many pairs or symbols were drawn, from how many kinds
+Promises  the paper's bounds: what no method and no test can do, whatever it is
+Differs   the constant of Section 5.1 is not known and 1 by default; Claim D.2's limit also stands beside the sum it is
+          the limit of
+
+Symbols   paper   here             meaning
+          N       n_observations   pairs, or symbols of a sequence
+          M       n_symbols        items
+          C_Δ     separation       ‖Δ‖₁ of Example 1
+          t       TRANSITION       chance to change state
+          Y       Y                E[(Pr₂/Pr₁)²] under Pr₁, (44)
 """
 
 from __future__ import annotations
@@ -30,8 +42,9 @@ def needed_pairs_per_item(separation: float, error: float, *, constant: float = 
 def total_variation_bound(n_observations: float, n_symbols: float) -> float:
     """Claim D.2: ½ √(√(2/(2 − 4N/3M)) − 1), at most 1: what a test can at best gain over guessing.
 
-    The total variation between N uniform symbols and N symbols of a random 2-state hidden Markov model with disjoint
-    emissions and t = 1/4, M large. No test has a power above its level by more. From N/M = 3/2 on it says nothing: 1.
+    It proves Theorem 5.1, which is Theorem 1.6. The total variation between N uniform symbols and N symbols of a random
+    2-state hidden Markov model with disjoint emissions and t = 1/4, M large. No test has a power above its level by
+    more. From N/M = 3/2 on it says nothing: 1.
 
     >>> round(total_variation_bound(100, 1000), 3)
     0.094
@@ -43,9 +56,10 @@ def total_variation_bound(n_observations: float, n_symbols: float) -> float:
 
 
 def exact_total_variation_bound(n_observations: int, n_symbols: int, *, transition: float = TRANSITION) -> float:
-    """The same without the limit of large M: ½ √(Y − 1) with Y summed as in (46), Claim D.1's f inside.
+    """The same without the limit of large M: ½ √(Y − 1) (43) with Y (44) summed over overlaps (45) as in (46).
 
-    `n_symbols` must be even. The sum begins at i = 0 (the paper's at 1 forgets one of the M/2 + 1 overlaps).
+    The terms are f of Claim D.1. `n_symbols` must be even. The sum begins at i = 0 (the paper's at 1 forgets one of the
+    M/2 + 1 overlaps).
     """
     half = n_symbols // 2
     if 2 * half != n_symbols or half < 1 or n_observations < 1:

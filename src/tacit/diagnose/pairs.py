@@ -5,9 +5,19 @@ pairs an item nothing weaker than `detectable_value` could have been seen. `caut
 than were asked for, or more are there; when structure lies barely above the threshold; when pairs an item are so few
 that B is mostly unknown; when order matters and B was made symmetric, or counts are weights, or EM was cut short.
 
-The paper's own quantities (Huang, Kakade, Kong & Valiant 2018) stand beside them: N/M, ‖Δ̂‖₁ of Assumption 1, mass and
-number per bin (8), the bound on spillover (18), good bins (Definition 4.3 with the constants of Lemma 4.5), the
-condition of the anchor matrix (25).
+Paper     Huang, Kakade, Kong & Valiant 2018: N/M (5), ‖Δ̂‖₁ of Assumption 1 (3), mass and number per bin (8), the bound
+          on spillover (18) of Lemma 3.4, good bins (Definition 4.3 with S_k (28) and the constants of Lemma 4.5), the
+          condition of the anchor matrix (25), Definition 4.1
+Needs     a fitted `Factored`, the counts behind it, the tests of every rank (`pair_structure`)
+Promises  the paper's quantities at the fitted ρ̂ and Δ̂. Its constants are not known, so that doubts rest on tests and
+          on thresholds that were measured
+Differs   bins begin at ε₀/M, as in `factor/pair_phases.py`; 𝒜 holds all items with Δ̂ > 0, not those of some bins
+
+Symbols   paper      here              shape      meaning
+          ρ̂, Δ̂       marginal, delta   (M,)
+          d₀         ratio             —          N/M
+          W_k, M_k   mass, number      (levels,)  of a bin
+          S_k        separation        (levels,)  Σ |Δ̂| of a bin
 """
 
 from __future__ import annotations
@@ -79,7 +89,7 @@ class PairEvidence:
 
 
 def examine_pairs(evidence: PairEvidence) -> Examination:
-    """Diagnose a fitted pair matrix."""
+    """Diagnose a fitted pair matrix; N/M is `pairs_per_item` (5)."""
     examiner = Examiner()
     counts, shape = evidence.counts, evidence.used_shape
     ratio = counts.n_pairs / np.sqrt(shape[0] * shape[1])
@@ -175,7 +185,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
 
 
 def _examine_paper(examiner: Examiner, evidence: PairEvidence, ratio: float) -> None:
-    """N/M and, at rank 2, Assumption 1, bins, spillover, good bins, the anchor matrix."""
+    """At rank 2 the ‖Δ‖₁ of Assumption 1 (3), bins, spillover, good bins, the anchor matrix; `ratio` is N/M."""
     if evidence.n_components != 2:
         return
     delta, marginal = evidence.factored.separation[:, 0], evidence.factored.marginal
@@ -196,7 +206,7 @@ def _examine_paper(examiner: Examiner, evidence: PairEvidence, ratio: float) -> 
 
 
 def anchor_condition(delta: Floats, marginal: Floats) -> float:
-    """Condition of [ρ_𝒜, Δ_𝒜; 1 − ρ_𝒜, −Δ_𝒜] (25), 𝒜 the items with Δ > 0."""
+    """Condition of [ρ_𝒜, Δ_𝒜; 1 − ρ_𝒜, −Δ_𝒜] (25), 𝒜 the items with Δ > 0: an anchor partition (Definition 4.1)?"""
     chosen = delta > 0
     mass, part = float(marginal[chosen].sum()), float(delta[chosen].sum())
     matrix = np.array([[mass, part], [1 - mass, -part]])
@@ -204,7 +214,10 @@ def anchor_condition(delta: Floats, marginal: Floats) -> float:
 
 
 def bin_rows(bins: Bins, delta: Floats, ratio: float, width: float, tau: float) -> list[dict[str, float | bool | None]]:
-    """One row per bin: its ends (in 1/M), mass, number, spillover bound (18), good or not (Definition 4.3)."""
+    """One row per bin: its ends (in 1/M), mass, number, the spillover bound (18) of Lemma 3.4, good or not.
+
+    A good bin (Definition 4.3) has mass and, for it, separation (28) above the constants of Lemma 4.5.
+    """
     ends = [0.0, *bins.edges.tolist(), None]
     separation = np.bincount(bins.level, weights=np.abs(delta), minlength=bins.n_levels)  # S_k (28)
     constant = float(np.abs(delta).sum()) / 24  # C₁ = C₂ of Lemma 4.5

@@ -5,6 +5,8 @@ Needs     H ≥ 0
 Promises  a *necessary* condition only: a direction of C outside cone(Hᵀ) disproves the SSC, finding none
           among the sampled ones does not prove it. With two classes C is the whole quadrant and the test is
           exact for part (i). Part (ii) is not tested.
+Differs   the paper states the condition and has no test of it; directions are where C touches the facets of the
+          orthant, and random ones on its boundary
 
 Symbols   paper       here         shape    meaning
           H (or Z)    factor       (C, K)   stacked confusion matrices times D^½
@@ -45,7 +47,10 @@ class Scatter:
 
 
 def nearest_to_axes(factor: Floats) -> Floats:
-    """ε (K,): how far the nearest row is from being about class k only; 0 for a class specialist."""
+    """ε (K,): how far the nearest row is from being about class k only; 0 for a class specialist.
+
+    With all of them 0 the factor is separable (Definition 1 of Ibrahim & Fu 2021).
+    """
     rows = factor[factor.sum(axis=1) > 0]
     rows = rows / rows.sum(axis=1, keepdims=True)
     squared = np.square(rows).sum(axis=1)[:, None] - 2 * rows + 1  # ‖row − e_k‖²

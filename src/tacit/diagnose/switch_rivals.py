@@ -5,6 +5,18 @@ likelihood. Combinations of two and three switches with coefficients ±1 cover w
 exclude one another (h_i + h_j), one that implies another (h_j − h_i), a baseline (1 − h_i), and their unions. Noise
 blurs P(h), so a combination that looks nearly binary is tested: EM goes on with the states that speak against it ruled
 out, and the fall of the log-likelihood says how much the data wanted them.
+
+Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018: rigidity (6), in expectation (27), which is condition (I)
+Needs     fitted switches, and EM steps on the plane of their weights
+Promises  of combinations of up to three switches those that stand: ruling their contrary states out costs the
+          likelihood no more than chance (a χ² quantile)
+Differs   the paper asks for the condition and tests nothing; other coefficients than ±1, and more than three switches,
+          are not looked at
+
+Symbols   paper   here       shape    meaning
+          u       u          (d,)     coefficients
+          r(u)    rigidity   —        mean squared distance of uᵀh from 0 and 1
+          P_h     log_prior  (2^d,)   of all on/off vectors
 """
 
 from __future__ import annotations
@@ -83,7 +95,10 @@ class WithoutStates:
 
 
 def combinations_of(params: SwitchParams, most: int = 3) -> list[Rival]:
-    """Combinations of two to `most` switches with coefficients ±1, most nearly binary first."""
+    """Combinations of two to `most` switches with coefficients ±1, most nearly binary first.
+
+    Rigidity (6), in expectation (27), is condition (I): no combination but the switches themselves is binary.
+    """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)
     found = []

@@ -5,8 +5,16 @@ switches that exclude one another, one that implies another. `caution` when a sw
 in half of the rows, whatever the others do), when its eigenvalue does not rise above the noise, when its values are not
 two bumps, when half of the rows give another answer, when few rows hold a switch, or when EM was cut short.
 
-Conditions are those of the tensor eigenpair paper (ICML 2018): (I), (II), (27), (31) on the estimated P(h); Newton
-condition numbers and Kolmogorov–Smirnov scores (30) of the chosen candidates beside their null level.
+Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018: conditions (I), (II), (27) and (31) on the estimated P(h) with its
+          moments (8), Lemma 2; Kolmogorov–Smirnov scores (29)–(30) of the chosen candidates
+Needs     fitted switches, the rows they were fitted to, the spectral start
+Promises  a switch whose conditions fail is named; simulated cases hold the verdicts (tests/statistics)
+Differs   conditions are stated of the truth; here they are asked of the fit, and of fits of two halves of the rows
+
+Symbols   paper   here             shape        meaning
+          C, 𝒞    C, third         (d, d)       E[h ⊗ h]; 𝒞(I, I, e_i)
+          J_p     spectrum         (d−1,)       eigenvalues of the projected Jacobian, relative to λ
+          Δ_n     scores           (d,)         Kolmogorov–Smirnov distances
 """
 
 from __future__ import annotations
@@ -183,7 +191,8 @@ def _examine_bumps(examiner: Examiner, X: Floats, params: SwitchParams, on: Floa
 def condition_two(params: SwitchParams) -> tuple[Floats, Floats, list[int]]:
     """Of each switch, relative to λ: smallest and largest |eigenvalue| of its projected Jacobian, and the sign of (31).
 
-    The Jacobian is L_uᵀ K'W'(2𝒞(I, I, e_i) − C)WK L_u (Appendix D) with C^-½ in the place of WK.
+    The Jacobian is L_uᵀ K'W'(2𝒞(I, I, e_i) − C)WK L_u with C^-½ in the place of WK: full rank under condition (II), by
+    Lemma 2. C and 𝒞 are the moments (8) of P(h).
     """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)

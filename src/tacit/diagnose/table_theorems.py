@@ -70,7 +70,10 @@ def smallest_frequency(frequencies: Floats, first: NDArray[np.int32]) -> float:
 
 
 def theorem_1(mixture: Mixture, frequencies: Floats, n_rows: float, observed: float) -> Quantities:
-    """η, κ(W), the ε allowed and achieved, the S and N asked for and the error promised."""
+    """η, κ(W), the ε allowed and achieved, the S and N asked for and the error promised by Theorem 1, (4).
+
+    Constants are those of its proof: the error is √F times (17), S follows from (19), N from (20) and Lemma 7, (61).
+    """
     sizes, F = np.diff(mixture.first), mixture.n_classes
     split = widest_split(sizes, F)
     cells, M, I = np.repeat(split, sizes), int(split.sum()), int(sizes.max())
@@ -114,7 +117,10 @@ def divergences(mixture: Mixture) -> Floats:
 
 
 def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, float | list[float] | None]:
-    """D̄₁, D̄₂, D̄, ρ₁, ρ₂, δ₁, δ₂, the N, S and D̄ asked for, and the errors promised for this S, p, λ."""
+    """D̄₁, D̄₂, D̄, ρ₁, ρ₂, δ₁, δ₂, the N, S and D̄ asked for, and the errors promised for this S, p, λ.
+
+    D̄ and the basin are those of Assumption 2, δ₁ and δ₂ (56); Theorem 2 asks for S by (36) and N by (38).
+    """
     F, N, I = mixture.n_classes, mixture.n_columns, int(np.diff(mixture.first).max())
     S, p, weights = max(n_rows, 1.0), max(observed, LEAST_OBSERVED), mixture.weights
     log_term = float(np.log(12 * N * F * I / DELTA))
@@ -163,7 +169,7 @@ def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, flo
 
 
 def start_in_basin(start: Mixture, mixture: Mixture, basin: dict[str, float | list[float] | None]) -> Quantities:
-    """Assumption 2: is every entry of the start within δ₁ of the profiles and δ₂ of the weights, classes matched?
+    """Assumption 2: is every entry of the start within δ₁ of the profiles and δ₂ (56) of the weights, classes matched?
 
     Without the D̄ that Theorem 2 asks for δ₁ and δ₂ may exceed 1, and then being inside says nothing.
     """

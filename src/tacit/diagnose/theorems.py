@@ -75,7 +75,7 @@ def theorem_1(mixture: Mixture, pairs: PairCounts) -> Quantities:
 
 
 def theorem_2(pairs: PairCounts, n_classes: int) -> Quantities:
-    """The two terms of (10) with C = 1: what pairs nobody shares cost, and what sampling costs."""
+    """Theorem 2: the two terms of (10) with C = 1, what pairs nobody shares cost and what sampling costs."""
     M, sizes = pairs.n_columns, pairs.observed[2]
     if M < 2 or not len(sizes):
         return {"missing_term": None, "sampling_term": None}
@@ -93,7 +93,10 @@ def leverages(factor: Floats) -> Floats:
 
 
 def theorem_3(mixture: Mixture, noise: float) -> dict[str, float]:
-    """Assumption 1 and Theorem 3 at the fitted H, constants one; `noise` is ν = ‖N‖_F."""
+    """Assumption 1 with (14), and Theorem 3 at the fitted H, constants one; `noise` is ν = ‖N‖_F.
+
+    ρ is the rate of (16a), η σ and ν make the neighbourhood of (16b).
+    """
     factor = stacked_factor(mixture)
     rows, K = factor.shape  # M·K, K
     sigma = float(np.linalg.norm(factor))
@@ -123,7 +126,8 @@ def theorem_3(mixture: Mixture, noise: float) -> dict[str, float]:
 def admissible_alpha(sigma: float, smallest_positive: float, noise: float, start: float = 0.0) -> dict[str, float]:
     """Lemma 8: the interval of α for noise ν and a start with q₍₀₎ = ‖Q₍₀₎ − Q‖²; empty when low > high.
 
-    σ √q₍₀₎ + ν ≤ α ≤ min_Δ H − σ √q₍₀₎ − ν. With ``start=0`` it is the widest any start could have.
+    σ √q₍₀₎ + ν ≤ α ≤ min_Δ H − σ √q₍₀₎ − ν (83); (15) says that it is not empty. With ``start=0`` it is the widest any
+    start could have.
     """
     margin = sigma * float(np.sqrt(start)) + noise
     return {"alpha_low": margin, "alpha_high": smallest_positive - margin}

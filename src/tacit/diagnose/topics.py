@@ -7,9 +7,15 @@ two halves are fitted apart from scratch and matched. Do the documents determine
 simplex without pure words or documents leave its corners open, and pairs alone never fix weights (Corollary 1.3:
 they need a third token, or words that only one topic uses).
 
-Symbols   d0   tokens_per_word   N/M (5)
-          z    directions        standard scores of the directions beside the marginal
-          TV   distance          ½ Σ_w |φ_kw − φ'_kw|
+Paper     Huang, Kakade, Kong & Valiant 2018: N/M (5), Corollary 1.3, and Section 5.1 for the lower bound
+Needs     fitted topics and shares, the documents, and a function that fits halves of them
+Promises  on 200 simulated inputs without an answer a doubt every time, on 200 sound ones none (docs/models/topics.md)
+Differs   the paper has two topics and asks for rank 1 or 2; here any number, by directions on documents left out
+
+Symbols   paper   here              meaning
+          d₀      tokens_per_word   N/M (5)
+          —       directions        z, standard scores of the directions beside the marginal
+          —       distance          TV, ½ Σ_w |φ_kw − φ'_kw|
 """
 
 from __future__ import annotations

@@ -26,7 +26,10 @@ class Entropy(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """Where a sequence starts, where a state goes, and what it shows; every row is a distribution."""
+    """Where a sequence starts, where a state goes, and what it shows; every row is a distribution.
+
+    Definition 1.4 of Huang, Kakade, Kong & Valiant 2018, for any number of states.
+    """
 
     start: Floats  # (K,)
     transitions: Floats  # (K, K)

@@ -1,7 +1,8 @@
 """The one parameter object of all table-like models: class weights plus conditional tables.
 
 ``P(row) = Σ_f weights[f] · Π_n table[first[n] + row[n], f]``. Dawid–Skene is this with one column per
-annotator, a Bernoulli mixture is this with two categories a column.
+annotator, a Bernoulli mixture is this with two categories a column. In the papers it is (1) of Ibrahim & Fu 2022
+(crowds), (1)–(2) of Ibrahim & Fu 2021 (tables) and (1.1) of Najafi, Motahari & Rabiee 2020 (clusters).
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ far above the clamp of the kernels, and no count below 10¹² rows can tell it f
 
 @dataclass(frozen=True)
 class Mixture:
-    """Class weights (F,) and stacked conditional tables (C, F); column n owns rows first[n]:first[n+1]."""
+    """Class weights (F,) and stacked conditional tables (C, F); column n owns rows first[n]:first[n+1].
+
+    The model of three papers: (1)–(2) for tables, (1) for crowds, (1.1) for clusters.
+    """
 
     weights: Floats
     table: Floats

@@ -1,7 +1,7 @@
 """Ancestry proportions from tensor eigenpairs: allele frequencies taken for binary.
 
 Paper     Jaffe, Weiss, Carmi, Kluger & Nadler, "Learning Binary Latent Variable Models: A Tensor Eigenpair Approach"
-          (ICML 2018), Section 5.2 and Appendix J
+          (ICML 2018), Section 5.2 with model (32), and Appendix J
 Needs     populations so long apart that most alleles are fixed in one and lost in another; more people than populations
 Promises  consistent where frequencies are 0 or 1. Elsewhere h is not binary and nothing is promised: on panels of
           F_ST .2 its error was two and a half times that of least squares, at .8 it was the smaller

@@ -6,6 +6,17 @@ much they said (labels) and by how much their labels tell about the class (`deci
 labels tell nothing have no say, so a crowd of guessers with a few experts follows the experts. If the
 decisive workers are, weighted like that, worse than chance, no data could tell: the labels then come out
 swapped, and the verdict says what was assumed.
+
+Paper     Kuhn 1955 (the assignment problem); every factorisation leaves the order of its classes open
+Needs     how alike the classes of two sides are, or confusion matrices whose labels are the classes
+Promises  the matching with the largest total; for labels, the right one where decisive workers beat chance
+Differs   one order for the whole crowd. The published figures of Ibrahim & Fu 2022 sort every worker's classes
+          by themselves (`align_each_worker`), which takes every worker to be better than chance
+
+Symbols   here         shape                  meaning
+          similarity   (K, K)                 what is summed along the matching
+          confusions   (worker, true, given)
+          say          (M,)                   labels given · decisiveness²
 """
 
 from __future__ import annotations

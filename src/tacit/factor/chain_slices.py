@@ -72,7 +72,7 @@ def neighbours_of(data: Sequences, n_states: int, pairs: sp.csr_array | None = N
 
 
 def chain_by_slices(data: Sequences, around: Neighbours, rng: np.random.Generator) -> Chain | None:
-    """The model whose trigrams fit best; None where there are too few trigrams to tell."""
+    """Corollary 1.5 for any number of states: the model whose trigrams fit best; None where they are too few."""
     pair, slices = _moments(data, around)
     corners = diagonalise(pair, slices, rng)
     if corners is None:

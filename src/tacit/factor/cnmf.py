@@ -7,7 +7,8 @@ The objective is the misfit of all observed pairs at once, with shared ("coupled
 
 Paper     Ibrahim, Fu, Kargas & Huang, "Crowdsourcing via pairwise co-occurrences: identifiability and
           algorithms", NeurIPS 2019: the coupled criterion, fitted by alternating over the A_m and D in
-          KL divergence. Its constraints are (4a)–(4c) of the symmetric-NMF paper that compares with it
+          KL divergence. Its constraints are (4a)–(4c), its model (2) of the symmetric-NMF paper that compares
+          with it (Ibrahim & Fu 2022)
 Needs     two disjoint groups of annotators, each with specialists of all classes (both stacks H⁽¹⁾, H⁽²⁾
           sufficiently scattered) and of rank K; the start in the right basin: MultiSPA's is taken
 Promises  with exact moments every global minimum is the truth up to one order of classes; the objective
@@ -38,7 +39,7 @@ occur far above it."""
 
 
 def factor_cnmf(pairs: PairCounts, n_classes: int, *, max_iter: int = 200, tol: float = 1e-6) -> Mixture:
-    """The Dawid–Skene model nearest to all observed pairs in divergence; class k is label k."""
+    """The Dawid–Skene model nearest to all observed pairs in divergence, (4a)–(4c); class k is label k."""
     start = factor_multispa(pairs, n_classes)
     left, right, _ = pairs.observed
     R = pairs.frequencies()
@@ -61,7 +62,7 @@ def divergence(R: Floats, left: Indices, right: Indices, A: Floats, weights: Flo
 
 
 def model(left: Indices, right: Indices, A: Floats, weights: Floats) -> Floats:
-    """A_m D A_jᵀ of all observed pairs (P, K, K)."""
+    """A_m D A_jᵀ of all observed pairs (P, K, K), (2)."""
     return np.maximum((A[left] * weights) @ A[right].transpose(0, 2, 1), MODEL_FLOOR)
 
 

@@ -115,7 +115,10 @@ def stack_observed(pairs: PairCounts, *, memory: int | None = None) -> Floats:
 
 
 def reachable(observed: Bools) -> Bools:
-    """Blocks (M, M) that are observed or follow by (7)–(8): m–r, r–ℓ and ℓ–n are observed for some ℓ, r."""
+    """Blocks (M, M) that are observed or follow by (7)–(8): m–r, r–ℓ and ℓ–n are observed for some ℓ, r.
+
+    Nobody need have been designated (Remark 1).
+    """
     links = np.array(observed, np.float32)
     np.fill_diagonal(links, 0)  # a worker's co-occurrence with itself is never observed
     paths = ((links @ links > 0).astype(np.float32) @ links) > 0

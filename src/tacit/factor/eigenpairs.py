@@ -40,7 +40,7 @@ FEWEST_ROWS = 50
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """Points y = u/λ (c, d), what is left of 𝓣(I, y, y) − y, and the stability of each."""
+    """Eigenpairs (Definition 1, (2)) as points y = u/λ (c, d), what is left of 𝓣(I, y, y) − y, and their stability."""
 
     y: Floats  # (c, d)
     residual: Floats  # (c,) relative to ‖y‖
@@ -62,7 +62,10 @@ class Eigenpairs:
 
 
 def describe(T: Floats, y: Floats) -> Eigenpairs:
-    """Residual and stability of points."""
+    """Residual and stability of points: `smallest` is zero for a pair that is not Newton-stable (Definition 2).
+
+    `definite` is not for a power-stable one (Definition 3).
+    """
     length = np.linalg.norm(y, axis=1)
     left = np.linalg.norm(contract(T, y) - y, axis=1) / length
     u = y / length[:, None]
@@ -105,7 +108,7 @@ def projected_jacobian(T: Floats, u: Floats, eigenvalue: Floats) -> Floats:
 
 
 def newton(T: Floats, starts: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Orthogonal Newton correction from unit vectors (s, d): end points y = u/λ, and which converged."""
+    """Orthogonal Newton correction of g (3) from unit vectors (s, d): end points y = u/λ, and which converged."""
     s, d = starts.shape
     u = starts / np.linalg.norm(starts, axis=1, keepdims=True)
     eigenvalue = np.zeros(s)
@@ -145,7 +148,7 @@ def _solve(A: Floats, b: Floats) -> Floats:
 
 
 def levenberg_marquardt(T: Floats, starts: Floats) -> Floats:
-    """Points (s, d) of least ‖𝓣(I, y, y) − y‖ near the starts; not only where it vanishes."""
+    """Points (s, d) of least ‖𝓣(I, y, y) − y‖ near the starts; where it vanishes they solve (35) (Lemma 6)."""
     s, d = starts.shape
     y, damping = starts.copy(), np.full(s, 1e-2)
     residual = contract(T, y) - y
@@ -176,7 +179,10 @@ def levenberg_marquardt(T: Floats, starts: Floats) -> Floats:
 
 
 def shifted_power(T: Floats, starts: Floats, direction: int) -> Floats:
-    """Unit fixed points (s, d) of the shifted power method: maxima (direction 1) or minima (−1) of 𝓣(u, u, u)."""
+    """Unit fixed points (s, d) of the shifted power method: maxima (direction 1) or minima (−1) of 𝓣(u, u, u).
+
+    These are the power-stable pairs (Definition 3).
+    """
     u = starts / np.linalg.norm(starts, axis=1, keepdims=True)
     active = np.arange(len(u))
     floor = 1e-3 * np.linalg.norm(T)

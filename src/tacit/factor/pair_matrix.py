@@ -1,7 +1,7 @@
 """A probability matrix in factored form, and the one identifiable decomposition B = ρρ'ᵀ + Σ_s sign_s Δ_s Δ'_sᵀ.
 
-Paper     Huang, Kakade, Kong & Valiant 2018, (4): Cov(B) = B − ρρᵀ has one rank-1 decomposition at rank 2; here for
-          any K
+Paper     Huang, Kakade, Kong & Valiant 2018, (2) and (4): Cov(B) = B − ρρᵀ has one rank-1 decomposition at rank 2;
+          here for any K
 Needs     factors whose products are nonnegative
 Promises  `Factored` is nonnegative and sums to one, entry by entry, without the matrix being made
 Differs   for K > 2 the Δ_s are the orthogonal ones (weighted by 1/ρ), largest first
@@ -26,7 +26,10 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Factored:
-    """B_ij = marginal_i column_marginal_j + Σ_s signs_s separation_is column_separation_js, never below zero."""
+    """B_ij = marginal_i column_marginal_j + Σ_s signs_s separation_is column_separation_js, never below zero.
+
+    (4), with ρ and Δ of (2) for any number of separations.
+    """
 
     marginal: Floats  # (M,)
     column_marginal: Floats  # (M',)
@@ -51,7 +54,7 @@ class Factored:
 
 
 def rank_two(marginals: tuple[Floats, Floats], lifts: tuple[Floats, Floats], sign: float) -> Factored:
-    """The decomposition (4) of B ∝ ρ_i ρ'_j (1 + sign x_i y_j): its own marginals, its own separations.
+    """The decomposition (4) of B ∝ ρ_i ρ'_j (1 + sign x_i y_j): its own marginals, its own separations (2).
 
     With u = ρ, v = ρx, w = ρ', t = ρ'y, m = Σv, n = Σt, T = 1 + sign·m·n: B = (u wᵀ + sign v tᵀ)/T has the row sums
     (u + sign·n·v)/T, and what is left of them is sign (v − m u)(t − n w)ᵀ/T².

@@ -1,8 +1,8 @@
 """The two phases of the paper: bins of marginals, one truncated SVD per bin, stitched; then the anchor partition.
 
 Paper     Huang, Kakade, Kong & Valiant 2018, "Recovering Structured Probability Matrices", Algorithm 1 (Phase I),
-          Algorithm 2 (Phase II), Theorems 2.1 and 2.2; bins (8), rescaling (16), regularisation (22), stitching Claim
-          3.8, anchor matrix (25)
+          Algorithm 2 (Phase II), Theorems 1.1, 2.1 and 2.2; bins (8), rescaling (16), regularisation (22), stitching
+          Claim 3.8, anchor matrix (25)
 Needs     pairs drawn from a rank-2 matrix with ‖Δ‖₁ of order one (Assumption 1); N/M at least 1/ε₀⁴ for Phase I
 Promises  Phase I: ℓ₁ error below ε₀ with N of order M; Phase II: O(√(M/N))
 Differs   slips mended: (a) bins begin at ε₀/M, not at 1/M: both versions in the paper leave [ε₀/M, 1/M) uncovered;
@@ -101,7 +101,7 @@ def pair_phases(
     rounds: int = 1,
     seed: int = 0,
 ) -> Phases:
-    """Algorithms 1 and 2; `rounds=0` is Phase I alone."""
+    """Algorithms 1 and 2; `rounds=0` is Phase I (Algorithm 1) alone."""
     one, two, three = split_counts(counts, 3, seed) if split else (counts, counts, counts)
     marginals = _marginals(one, symmetric)  # Algorithm 1, step 1, (6)
     binned = [marginal_bins(part, one.n_pairs, epsilon, bin_width, tau) for part in marginals]  # step 2
@@ -123,7 +123,10 @@ def pair_phases(
 
 
 def marginal_bins(marginal: Floats, n_pairs: float, epsilon: float, width: float, tau: float) -> Bins:
-    """Step 2: levels by the empirical marginal; [ε₀/M, log M/M) in steps of `width`."""
+    """Step 2: levels (8) by the empirical marginal; [ε₀/M, log M/M) in steps of `width`.
+
+    With their mass (10) and expected largest row sum (14). The lightest is set to zero (Claim 3.7).
+    """
     size = len(marginal)
     top = max(np.log(size), epsilon * width)
     edges = [epsilon]
@@ -149,7 +152,7 @@ def marginal_bins(marginal: Floats, n_pairs: float, epsilon: float, width: float
 def _phase_one(
     counts: Counts, marginals: list[Floats], binned: list[Bins], symmetric: bool
 ) -> tuple[SideEstimate, SideEstimate]:
-    """Steps 3 and 4: one truncated SVD per level, stitched."""
+    """Algorithm 1, steps 3 and 4: one truncated SVD per level, its heavy rows set to zero (22), stitched."""
     matrix = counts.matrix
     deltas = [np.zeros(len(part)) for part in marginals]
     blocks: list[tuple[list[NDArray[np.intp]], list[Floats]]] = []
@@ -180,7 +183,10 @@ def _phase_one(
 
 
 def _leading(block: sp.csr_array, parts: list[Floats], scales: list[Floats], symmetric: bool) -> tuple[Floats, Floats]:
-    """u, u' with u u'ᵀ the rank-1 truncated SVD of D^{-1/2} (block − ρ̂ρ̂ᵀ) D^{-1/2}, both of the same length."""
+    """u, u' with u u'ᵀ the rank-1 truncated SVD of D^{-1/2} (block − ρ̂ρ̂ᵀ) D^{-1/2}, both of the same length.
+
+    The heaviest level has D = ρ̂ (Lemma 3.3, (16)), the others D = I.
+    """
     inverse = [np.where(scale > 0, 1 / np.where(scale > 0, scale, 1.0), 0.0) for scale in scales]
     scaled = sp.csr_array(sp.diags_array(inverse[0]) @ block @ sp.diags_array(inverse[1]))
     offs = [part * turn for part, turn in zip(parts, inverse, strict=True)]
@@ -262,7 +268,7 @@ def _anchors(side: SideEstimate, delta: Floats, n_pairs: float, turn: int) -> ND
 def _phase_two(
     counts: Counts, chosen: list[NDArray[np.bool_]], symmetric: bool
 ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], float]:
-    """Steps 2 and 3: the anchor matrix, then every item by a 2 × 2 linear system; the third result is (25)."""
+    """Algorithm 2, steps 2 and 3: the anchor matrix, every item by a 2 × 2 system (Lemma 4.6); the third is (25)."""
     matrix, total = counts.matrix, counts.total
     groups = [np.column_stack([part, ~part]).astype(np.float64) for part in chosen]
     by_column = (matrix.T @ groups[0]).T / total  # Σ_{i ∈ 𝒜} [B_N]_{i, ·}, (2, M')
@@ -287,6 +293,7 @@ def _phase_two(
 
 
 def _marginals(counts: Counts, symmetric: bool) -> list[Floats]:
+    """ρ̂ of rows and of columns (Lemma 3.1, (6))."""
     rows, columns = counts.row_sums / counts.total, counts.column_sums / counts.total
     if symmetric:
         both = (rows + columns) / 2

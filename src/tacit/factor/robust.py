@@ -2,7 +2,7 @@
 
 Paper     Ibrahim & Fu 2022, criterion (9), smooth version (17), reweighted updates (11)/(18), Theorem 2
 Needs     every worker co-labels with others; the observed blocks drawn alike
-Promises  a stationary point of (17); its error is bounded by (10)
+Promises  a stationary point of (17); the bound (10) is that of an optimum of (9), which no method is sure to find
 Differs   the constrained least squares (18) is solved exactly (one eigendecomposition and the multiplier of
           the ball) where the paper takes projected gradient steps; all workers move at once by a step that
           is halved until the objective falls, so every sweep is monotone. `pair_weight="robust-size"`
@@ -70,7 +70,7 @@ def residuals(data: Observed, blocks: Floats) -> Floats:
 
 
 def objective(data: Observed, blocks: Floats, pair_weight: PairWeight) -> float:
-    """(17a), each pair once; squared residuals for "uniform"; times |S| for "robust-size"."""
+    """(17a), each pair once, for U_m within (17b); squared residuals for "uniform"; times |S| for "robust-size"."""
     squares = residuals(data, blocks)
     terms = squares if pair_weight == "uniform" else np.sqrt(squares + SMOOTH)
     return float((terms * data.size if pair_weight == "robust-size" else terms).sum() / 2)
@@ -85,7 +85,7 @@ def weights_of(data: Observed, blocks: Floats, pair_weight: PairWeight) -> Float
 
 
 def solve_in_ball(gram: Floats, target: Floats, radius: float) -> Floats:
-    """argmin ‖·‖ of tr(U G Uᵀ) − 2 tr(U Bᵀ) with ‖U‖_F ≤ radius, for stacks G (M, K, K), B (M, a, K).
+    """argmin of tr(U G Uᵀ) − 2 tr(U Bᵀ) with ‖U‖_F ≤ radius, (18a)–(18b), for stacks G (M, K, K), B (M, a, K).
 
     The multiplier μ of the ball solves ‖B (G + μI)⁻¹‖ = radius; the norm falls in μ, so bisection finds it.
     """
@@ -115,7 +115,7 @@ def fit_robust_root(
     max_sweeps: int = 30,
     tol: float = 1e-6,
 ) -> tuple[Floats, list[float]]:
-    """Stacked square root (M·K, K) from `start`, and (17a) after every sweep, the start first."""
+    """Stacked square root (M·K, K) of criterion (9) from `start`, and (17a) after every sweep, the start first."""
     data = Observed.of(pairs)
     n_classes = start.shape[1]
     blocks = start.reshape(data.n_workers, -1, n_classes)

@@ -7,6 +7,13 @@ Promises  nothing by itself: members of a pool, of which EM keeps the best. Eigh
           the mean and the worst distance of their best to the best of all (nats a row): spread rows .008 / .06,
           shared-out rows .02 / .17, random tables .04 / .48, SPA .06 / .74, spectral clusters .07 / .90. A start must
           be cheap as well: a few EM passes over a small table cost less than one careful clustering
+Differs   a tenth of the marginals is mixed into every class (EM cannot lift a probability from zero), and a gap says
+          the marginals; directions of the embedding come from a (C, C) covariance, whatever the number of rows
+
+Symbols   here        shape     meaning
+          one_hot     (m, C)    rows as zeros and ones
+          marginals   (C,)      each category's share of its column
+          shares      (m, F)    rows divided among classes
 """
 
 from __future__ import annotations

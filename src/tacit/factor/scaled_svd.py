@@ -81,7 +81,7 @@ def scaled_svd(
     `centred` takes ρ_r ρ_cᵀ off first, so that what comes back is structure alone. With ``symmetric=True`` counts of
     ordered pairs (i, j) of a symmetric B serve as (C + Cᵀ)/2 without that matrix being made; None asks the matrix.
     `passes` are the rows and columns as the kernels read them, where they are at hand (`Counts.rows`, `.columns`).
-    ``regularise=0`` is Appendix E's √marginal scaling, ``regularise=inf`` its plain truncated SVD.
+    ``regularise=0`` is Appendix E's √marginal scaling, ``regularise=inf`` its plain truncated SVD (Claim E.1).
     """
     if symmetric is None:
         symmetric = matrix.shape[0] == matrix.shape[1] and _equals_transpose(matrix)

@@ -6,13 +6,17 @@
 one problem per row of b, with a Gram matrix of its own or one for all. ‖y − Aᵀx‖² is this problem with G = A Aᵀ and
 b = A y; where cells of y are missing, both are taken over the cells that are there (`gram_of`, `products_of`).
 
-A primal active-set method (Nocedal & Wright 2006, Algorithm 16.3) on all rows together: solve with the variables at a
-bound held there; go as far towards it as the bounds allow and hold what they stop; once arrived, let go of the
-variable whose multiplier asks for it most. The objective falls at every step, so it ends at the one minimum; what is
-left open is a singular G, where a ridge of `RIDGE` makes the shortest of equal answers the minimum. Rows share no
-arithmetic: a row's answer has the same bits alone and in any company.
+Paper     Nocedal & Wright 2006, Algorithm 16.3 (primal active sets): solve with the variables at a bound held there; go
+          as far towards it as the bounds allow and hold what they stop; once arrived, let go of the variable whose
+          multiplier asks for it most
+Needs     positive semidefinite Gram matrices, starts within the bounds
+Promises  the objective falls at every step, so it ends at the one minimum; rows share no arithmetic: a row's answer has
+          the same bits alone and in any company
+Differs   all rows walk together; a singular G gets a ridge of `RIDGE`, which makes the shortest of equal answers the
+          minimum
 
-Symbols   G, b     (…, d, d), (…, d)   Gram matrices, right-hand sides
+Symbols   here     shape               meaning
+          G, b     (…, d, d), (…, d)   Gram matrices, right-hand sides
           x        (…, d)              answers
           free     (…, d)              variables between their bounds
 """

@@ -4,7 +4,7 @@ Paper     Ibrahim & Fu 2021, "Recovering Joint PMF from Pairwise Marginals", Alg
           projections of Gillis & Vavasis 2014
 Needs     columns split in two halves such that, on the second, every class has a category nearly its own
           (separability, Definition 1); F at most the number of cells of either half
-Promises  (4): the error of each factor is O(κ²(W) √F ζ), ζ from the sampling noise and the lack of separability
+Promises  (4): the error of each factor of S₁ is O(κ²(W) √F ζ), ζ from the sampling noise and the lack of separability
 Differs   the split is a choice the paper leaves open: the naive one (first M columns), or several balanced random
           ones scored by the likelihood of the pair counts; `denoise` keeps the F leading directions, weighted by
           mass, and evens them out once before projecting (both help on real tables, docs/models/tables.md). λ comes
@@ -84,6 +84,8 @@ def factor_spa(
 ) -> SpaFactors:
     """Algorithm 1 on a matrix of pair frequencies (C, C); `split` (N,) marks the columns of S₁.
 
+    X̃ (3) is cut out of them and its columns brought to sum one (11) before the projections.
+
     With ``exact=False`` the nonnegative least squares of H are plain least squares cut at zero: for a start among
     others, at a tenth of the time. Fewer than `n_components` classes come back when X̃ has no more independent columns.
     """
@@ -92,7 +94,7 @@ def factor_spa(
     virtual = frequencies[np.ix_(cells, ~cells)]  # (3)
     mass = virtual.sum(axis=0)
     used = np.flatnonzero(mass > 0)
-    normalised = virtual[:, used] / mass[used]  # columns sum to one, as before (11)
+    normalised = virtual[:, used] / mass[used]  # columns sum to one (11)
     points = denoised(normalised, mass[used], n_components) if denoise else normalised
     anchors = used[successive_projection(points, min(n_components, *virtual.shape))]  # line 4
     left_first, right_first = _starts(sizes[split]), _starts(sizes[~split])

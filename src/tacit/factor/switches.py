@@ -92,7 +92,7 @@ def weights_of(y: Floats, whitening: Whitening) -> Floats:
 def find_candidates(
     T: Floats, mean: Floats, n: int, search: Search, rng: np.random.Generator, lm_starts: int = LM_STARTS
 ) -> Eigenpairs:
-    """Distinct eigenpairs with λ > 1 − τ (14), (20); `mean` is the whitened mean Kᵀμ, n the rows behind the moments."""
+    """Distinct eigenpairs (13) with λ > 1 − τ (14), (20); `mean` is the whitened mean Kᵀμ, n the rows it is over."""
     d = T.shape[0]
     if d == 1:
         y = np.array([[1 / T[0, 0, 0] if abs(T[0, 0, 0]) > 1e-9 else 1.0]])
@@ -129,7 +129,10 @@ def _power_points(T: Floats, rng: np.random.Generator) -> Floats:
 
 
 def score(Z: Floats, y: Floats, spread: Floats, filter_: Filter) -> Floats:
-    """How far from a switch each candidate is (c,): projected rows Z (r, d), spread = σ‖v‖ (c,)."""
+    """How far from a switch each candidate is (c,): projected rows Z (r, d), spread = σ‖v‖ (c,).
+
+    From the values vᵀx (25): by (16) without noise, by rounding (26), or by Kolmogorov–Smirnov (30).
+    """
     out = np.empty(len(y))
     step = max(2**21 // max(len(Z), 1), 1)
     for begin in range(0, len(y), step):

@@ -85,7 +85,7 @@ def rotate_nonnegative(
 
 
 def rotate_from_several(root: Floats, n_starts: int, rng: np.random.Generator) -> Rotation:
-    """The best of the identity and random starting rotations, by the residual of (12a)."""
+    """The best of the identity and random starting rotations, by the residual of (12a) under (12b)."""
     shape = (root.shape[1], root.shape[1])
     turns = [None] + [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(n_starts - 1)]
     tried = [rotate_nonnegative(root, turn=turn) for turn in turns]

@@ -2,6 +2,16 @@
 
 SPA wins on data that follow the model, merged classes (`refine.merge_down`) on real tables: the default races both
 (docs/models/tables.md).
+
+Paper     Ibrahim & Fu 2021: pair frequencies as in Proposition 1, Algorithm 1 on its naive split or on the likeliest of
+          several, random starts as in Table I
+Needs     a sample of rows; starts from moments also two columns and at most `MOST_CELLS` categories
+Promises  starts that do not depend on the order of rows, columns or categories; what SPA promises is in `factor/spa.py`
+Differs   classes that X̃ cannot give are filled from data rows, and starts are softened by a tenth of the marginals
+
+Symbols   paper   here          shape    meaning
+          X̂_jk    frequencies   (C, C)   estimated pairwise marginals, all blocks
+          S₁      split         (N,)     columns of the first half
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ LARGEST = 1.0
 
 
 def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30, tol: float = 1e-2) -> tuple[Floats, int]:
-    """Stacked square root (M·K, K) from `start`, and the sweeps it took.
+    """Stacked square root (M·K, K) of criterion (9), weighted by co-labels, from `start`, and the sweeps it took.
 
     `tol` is the relative change of a sweep: the start of EM needs two digits, not eight.
     """

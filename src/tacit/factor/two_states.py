@@ -47,7 +47,7 @@ class TwoStateMoments(NamedTuple):
 
 
 def two_state_chain(data: Sequences, *, trigrams: NDArray[np.int64] | None = None) -> Chain | None:
-    """π, T, p and q; `trigrams` are the places where those that may be used begin (None: all). None: no structure."""
+    """Corollary 1.5: π, T, p and q, or None without structure; `trigrams` begin at these places (None: all)."""
     pairs = data.pairs()
     if not pairs.sum():
         return None

@@ -40,7 +40,7 @@ class TwoTopics:
 
 
 def weight_from_triples(counts: sp.csr_array, lift: Floats) -> float | None:
-    """π_p from documents (D, M) of three words or more; None where there is none, or their pairs show no spread.
+    """π_p of Corollary 1.3 from documents (D, M) of three words or more; None where none is, or pairs show no spread.
 
     With the score v = x − mean x of a word (over the tokens of these documents), two different words of a document
     have E[v v'] = π_p π_q s² and three E[v v' v''] = π_p π_q (π_q − π_p) s³ with s = v·(p − q): the skewness
@@ -70,7 +70,7 @@ def weight_from_anchors(low: float, high: float) -> float:
 
 
 def two_topics(rho: Floats, delta: Floats, weight: float) -> TwoTopics:
-    """p = ρ + √(π_q/π_p) Δ and q = ρ − √(π_p/π_q) Δ, cut at zero; the topic with Δ > 0 first."""
+    """Definition 1.2 with p = ρ + √(π_q/π_p) Δ and q = ρ − √(π_p/π_q) Δ, cut at zero; the topic with Δ > 0 first."""
     odds = np.sqrt((1 - weight) / weight)
     topics = np.maximum(np.vstack([rho + odds * delta, rho - delta / odds]), 0.0)
     return TwoTopics(np.array([weight, 1 - weight]), topics / topics.sum(axis=1, keepdims=True))

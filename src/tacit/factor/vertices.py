@@ -1,7 +1,7 @@
 """Hidden causes as the corners of the scaled embedding: weighted centres, successive projections, memberships.
 
-Paper     the step from (ρ, Δ) to D and W that Huang et al. 2018 leave to anchors (Corollary 1.3), for any K; corners by
-          successive projections (Gillis & Vavasis 2014), on centres; Arora et al. 2012 take single words
+Paper     the step from (ρ, Δ) to D and W of (1) that Huang et al. 2018 leave to anchors (Corollary 1.3), for any K;
+          corners by successive projections (Gillis & Vavasis 2014), on centres; Arora et al. 2012 take single words
 Needs     for every cause a group of items nearly its own (anchors); K at most the rank of the counts
 Promises  with exact moments and one pure group per cause, D and W exactly
 Differs   a rare word's point is mostly noise, and the most extreme points are rare words: `CENTRES` · K weighted
@@ -46,7 +46,7 @@ class Vertices:
 
 @dataclass(frozen=True)
 class PairModel:
-    """B = left · mixing · rightᵀ; columns of `left` and `right` and all of `mixing` sum to one."""
+    """B = left · mixing · rightᵀ (1); columns of `left` and `right` and all of `mixing` sum to one."""
 
     left: Floats  # (M, K)
     right: Floats  # (M', K); the same object in the symmetric case

@@ -5,6 +5,10 @@ Needs     most votes on most tasks better than chance
 Promises  nothing; near-random crowds mislead it (Table 7 of the crowd paper)
 Differs   a task's vote is the share of its labels (soft), so ties are shared and a task without labels
           gets the overall shares
+
+Symbols   paper      here           shape       meaning
+          n_il^(k)   label_matrix   (n, M·K)    which label worker k gave task i
+          T_ij       vote_shares    (n, K)      class of each task, soft
 """
 
 from __future__ import annotations

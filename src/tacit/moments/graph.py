@@ -2,6 +2,16 @@
 
 What pair counts can determine is decided here: parameters of workers in different components cannot be
 compared, and in a bipartite component (no odd cycle) the pair counts fit a whole family of models.
+
+Paper     Ibrahim & Fu 2022 ask for walks of three observed pairs (Remark 1); this is what any method needs
+Needs     labels
+Promises  components, and which of them have an odd cycle, exactly; linear in the labels
+Differs   no list of pairs is built: a task is a chain of its workers, and three labels on it are a triangle
+
+Symbols   paper   here         shape          meaning
+          Ω       —            (M, M)         pairs of workers with a common task, never formed
+          —       component    (M,)           part of each worker
+          —       determined   (components,)  whether it has an odd cycle
 """
 
 from __future__ import annotations

@@ -1,9 +1,18 @@
 """Do ordered pairs look as if their order did not matter?
 
 Under B = Bᵀ each of the n = n_ij + n_ji counts of a pair falls to either order like a fair coin. Two sums of squares
-say whether they did: pair by pair (Bowker 1948), which needs pairs seen twice, and item by item (row sum against column
-sum, Stuart 1955), which sees what single counts add up to. Each term has mean 1 and variance 2 − 2/n exactly. Of very
-many pairs those of some items are looked at, chosen by a hash of their sums.
+say whether they did: pair by pair, which needs pairs seen twice, and item by item (row sum against column sum), which
+sees what single counts add up to.
+
+Paper     Bowker 1948 (pair by pair); Stuart 1955 (item by item)
+Needs     counts whose rows and columns name the same items
+Promises  each term has mean 1 and variance 2 − 2/n exactly when order does not matter
+Differs   sums are standardised by these, for χ² laws do not hold where most pairs were seen once or twice; of very many
+          pairs those of some items are looked at, chosen by a hash of their sums
+
+Symbols   here         meaning
+          difference   n_ij − n_ji of a pair, or row sum − column sum of an item
+          total        n, their sum
 """
 
 from __future__ import annotations

@@ -3,6 +3,16 @@
 Cells are stacked as everywhere: column n owns cells first[n]:first[n+1]. Counts are int64 and add, so the
 counts of two halves of the data are the sum of theirs. Ragged rows keep only what was seen (sparse); dense
 tables, where nearly every pair occurs, keep the full matrix.
+
+Paper     Ibrahim & Fu 2022, (3), for labels; Ibrahim & Fu 2021, Proposition 1, for tables with gaps
+Needs     coded rows; for ragged ones a list of pairs that fits into memory
+Promises  exact integers (weighted rows: sums of their weights); unbiased where gaps say nothing
+Differs   counts are kept, frequencies are made when asked for; rows count for the pairs they show both columns of
+
+Symbols   paper      here          shape        meaning
+          R̂_mj       frequencies   (P, K, K)    of the observed pairs m < j
+          |S_mj|     sizes         (P,)         rows that show both
+          Ω          observed      (P,), (P,)   pairs of columns seen together
 """
 
 from __future__ import annotations
@@ -92,7 +102,7 @@ def pair_memory(labels: Labels) -> int:
 
 
 def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCounts:
-    """Co-occurrences of all worker pairs in one pass; refuses when the list would not fit `memory` bytes."""
+    """Co-occurrences (3) of all worker pairs in one pass; refuses when the list would not fit `memory` bytes."""
     need = pair_memory(labels)
     if memory is not None and need > memory:
         raise DataError(

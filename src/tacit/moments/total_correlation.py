@@ -58,7 +58,7 @@ class MaximalTotalCorrelation:
 
 
 def total_correlation(table: Table, columns: Sequence[int] | Ints, *, membership: Membership | None = None) -> float:
-    """D(Q) of the chosen columns (3.1), for all rows or a cluster of them.
+    """D(Q) of the chosen columns, Definition 3.4, (3.1)–(3.2), for all rows or a cluster of them.
 
     `membership` (n_rows,) is boolean, or the share of each row that belongs to the cluster.
     """
@@ -220,7 +220,7 @@ def _joined(rows: Table, columns: Ints, candidates: Ints) -> Floats:
 
 
 def _excess(sum_counts: Any, ones: Any, total: Any) -> Any:
-    """m · D(Q) from Σ c log c over patterns, the columns' ones (d, …) and m: (3.1) and (3.2) with logs of counts."""
+    """m · D(Q) from Σ c log c over patterns, the columns' ones (d, …) and m: (3.1), (3.2) as in (A.11)."""
     zeros = np.maximum(total - ones, 0.0)
     return sum_counts + (len(ones) - 1) * xlogy(total, total) - (xlogy(ones, ones) + xlogy(zeros, zeros)).sum(axis=0)
 

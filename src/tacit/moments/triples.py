@@ -3,6 +3,14 @@
 Rows with a gap in one of the three columns are left out of that triple only, so a triple's counts over their sum
 are its estimated three-dimensional marginal. Counts are int64 unless row weights are fractions, and add: the counts
 of two halves of the data are the sum of theirs.
+
+Paper     Kargas, Sidiropoulos & Fu 2018: the marginals that coupled tensor decomposition takes apart
+Needs     a table of at least three columns
+Promises  exact counts, all triples or as many as asked for, every column in about equally many
+Differs   some triples in place of all: there are N³/6 of them, and `factor/ctd.py` does not need all
+
+Symbols   paper   here          shape             meaning
+          X_jkl   frequencies   (I_j, I_k, I_l)   estimated marginal of three columns
 """
 
 from __future__ import annotations

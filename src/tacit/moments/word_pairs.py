@@ -6,6 +6,16 @@ diagonal counts n_i (n_i − 1) and not n_i². Summed over documents this is `pa
 For the spectrum each document is weighted by 1 / (N_d − 1): every token then has one partner's worth of pairs, long
 documents do not drown the short ones, and the marginals are the word counts themselves. C v = Xᵀ(s ∘ (X v)) − diag · v
 costs two passes over the cells, where C itself would have up to M² of them. Documents of one token have no pair.
+
+Paper     Huang, Kakade, Kong & Valiant 2018: the bigrams of Definition 1.2, from documents of any length
+Needs     documents of two tokens at least
+Promises  unbiased: pairs have the law D W Dᵀ, W the mean of θθᵀ over documents (weighted by their tokens) with shares θ
+Differs   their documents are one pair each; here every pair of different tokens counts, 1/(N_d − 1) of it
+
+Symbols   paper   here      shape    meaning
+          B_N     C         (M, M)   word pairs, never formed
+          —       matrix    (D, M)   X, counts of words in documents
+          —       scale     (D,)     s, 1/(N_d − 1)
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A small set of extra labels after which every co-occurrence of two workers can be computed.
 
-Block (m, n) of the co-occurrences is within reach of equations (7)–(8) when a walk of three observed pairs leads
-from worker m to worker n; a diagonal block needs a triangle. Adding the pair (a, b) brings within reach
+Block (m, n) of the co-occurrences is within reach of equations (7)–(8) of Ibrahim & Fu 2022 when a walk of three
+observed pairs leads from worker m to worker n; a diagonal block needs a triangle. Adding the pair (a, b) brings
+within reach
 
     neighbours of a × neighbours of b,   two steps from a × b,   two steps from b × a,   and (a, b) itself,
 

@@ -2,12 +2,17 @@
 
 Model     allele count of person i at SNP j ~ Binomial(2, Σ_k Q[i, k] F[j, k]), missing calls left out
 Paper     Alexander, Novembre & Lange 2009 (ADMIXTURE): each row of Q and of F given the other half is a concave
-          problem with few unknowns, solved by sequential quadratic programming; Varadhan & Roland 2008 for the leaps
+          problem with few unknowns, solved by sequential quadratic programming; Varadhan & Roland 2008 for the leaps;
+          the mean of the model is (32) of Jaffe, Weiss, Carmi, Kluger & Nadler 2018
 Needs     a start that is not symmetric in the populations
 Promises  the log-likelihood never falls: a SNP's step is halved until it does not, a person's likewise, a leap that
           falls is taken back; at the end every person's proportions are the one maximum given the frequencies
 Differs   plain EM under the same leaps was tried, also on random blocks of SNPs first: on four HapMap groups it was
           440 nats short of these blocks after 1,200 passes, so it is not here
+
+Symbols   paper   here          shape              meaning
+          Q, W    proportions   (person, K)        of populations in people (W of (32) is its transpose)
+          F, H    frequencies   (SNP, K)           of the counted allele (H of (32) is its transpose)
 """
 
 from __future__ import annotations

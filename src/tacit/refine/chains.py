@@ -6,6 +6,17 @@ elsewhere. Without them rare words cost more on new data than the states gain. P
 would pull frequent symbols, whose counts are sure, as much as rare ones; with the root rare ones are pulled more, which
 is better on every text and simulation tried (docs/models/hmm.md). Starts and transitions get a small even share. A
 state that nothing is in (possible without pseudo-counts only) shows ρ and goes anywhere, so that it can live again.
+
+Paper     Baum, Petrie, Soules & Weiss 1970; Varadhan & Roland 2008 for the leaps
+Needs     a start that is not symmetric in the states
+Promises  the objective never falls
+Differs   pseudo-counts; gaps are steps that show nothing
+
+Symbols   paper   here          shape    meaning
+          π       start         (K,)
+          T       transitions   (K, K)   from a state (row) to the next
+          D       emissions     (K, M)   P(symbol | state), D of Huang, Kakade, Kong & Valiant transposed
+          ρ       frequencies   (M,)     of the symbols
 """
 
 from __future__ import annotations

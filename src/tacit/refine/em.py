@@ -4,6 +4,13 @@ A family of models brings three pure functions (`Steps`): a pass over the data t
 statistics, the objective at the parameters that made them, and the parameters that maximise it. The loop
 keeps the parameters and the statistics of the same point together, so what it returns is consistent: the
 log-likelihood, the objective and the parameters belong to one another.
+
+Paper     Dempster, Laird & Rubin 1977; Varadhan & Roland 2008 for the leaps (SQUAREM)
+Needs     steps whose M-step maximises the expected objective
+Promises  the objective never falls, but by rounding; `converged` only where a step moved it by less than `tol`
+Differs   gains are counted per observed cell; a leap that does not raise the objective is taken back
+
+Symbols   P   parameters of a family     S   its sufficient statistics at some parameters
 """
 
 from __future__ import annotations
@@ -76,12 +83,12 @@ def em(
 ) -> Refined[P, S]:
     """Climb from `start` until an iteration gains less than `tol` nats per observed cell.
 
-    ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the start alone. `converged` is true only when
-    the objective moved by less than `tol`; a step that falls by more ends the climb without that claim. With `accelerate` two steps are followed by a leap along
-    their direction (SQUAREM), taken back when the objective would not rise by it; `n_iter` counts passes over the
-    data, leaps included. `known` are the statistics of the start where an earlier climb ended, which saves their pass.
-    `keep` hears after every iteration where the climb stands; `begun`, such a place, goes on from there instead of
-    `start`.
+    ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the start alone. `converged` is true only when the
+    objective moved by less than `tol`; a step that falls by more ends the climb without that claim. With `accelerate`
+    two steps are followed by a leap along their direction (SQUAREM), taken back when the objective would not rise by
+    it; `n_iter` counts passes over the data, leaps included. `known` are the statistics of the start where an earlier
+    climb ended, which saves their pass. `keep` hears after every iteration where the climb stands; `begun`, such a
+    place, goes on from there instead of `start`.
     """
     if begun is not None:
         start, known = begun.params, None

@@ -4,6 +4,17 @@ The objective is the log-likelihood with its noise at its best, −N/2 (log 2π�
 that are there: it rises exactly when the residual sum of squares falls. The first half of a step finds the fractions of
 given profiles (the minimum on the simplex), the second the profiles of given fractions (the minimum in the box): both
 are exact, so no step can lower it.
+
+Paper     the model of Jaffe, Weiss, Carmi, Kluger & Nadler 2018, Appendix N; given profiles, the constrained least
+          squares of Houseman et al. 2012; Varadhan & Roland 2008 for the leaps
+Needs     values in [0, 1], at least as many samples as parts
+Promises  the residual squares never rise; nothing about which of equally good answers is found
+Differs   profiles lie in [0, 1] (the paper: 0 or 1); gaps are left out
+
+Symbols   paper  here        shape    meaning
+          W      fractions   (n, K)   on the simplex
+          H      profiles    (K, m)   in the box
+          X      data        (n, m)   `turned` is the same feature by feature
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ Paper     Robbins 1956; Kiefer & Wolfowitz 1956 (the maximum-likelihood mixing l
 Needs     the likelihoods, nothing of the law
 Promises  every step climbs; the law is the maximum over the grid when the climb converged
 Differs   `pseudo` units of a given law may be added as a prior: small groups of units are drawn to the law of all
+
+Symbols   paper   here             shape           meaning
+          G       params           (point,)        the mixing law
+          f       log_likelihood   (unit, point)   of every unit at every grid point
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Maximum likelihood of pair counts for any number of causes: EM on B = D_L W D_Rᵀ.
 
 Model     a pair draws two causes from W, then its row item from D_L and its column item from D_R; in the symmetric case
-          D_L = D_R and W = Wᵀ (an aspect model: Hofmann 1999; Arora et al. 2012 call D the dictionary)
+          D_L = D_R and W = Wᵀ
+Paper     Hofmann 1999 (the aspect model and its EM); Varadhan & Roland 2008 for the leaps; B = D W Dᵀ is (1) of Huang,
+          Kakade, Kong & Valiant 2018
 Needs     a start that is not symmetric in the causes (`factor.vertices.pair_model`)
 Promises  the objective, log-likelihood plus the logarithm of the prior, never falls
-Differs   from Huang et al. 2018, whose Phase II is one linear step for two causes: for K sets it adds nothing before
+Differs   from the latter, whose Phase II is one linear step for two causes: for K sets it adds nothing before
           EM. `smoothing` pseudo-counts an item, spread over the causes, keep a rare item from belonging to one cause
           because it was seen twice
 

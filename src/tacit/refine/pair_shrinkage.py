@@ -1,7 +1,8 @@
 """Empirical Bayes for rank 2: marginals and separations of pair counts, each item shrunk as its counts deserve.
 
-Model     B_ij = ρ_i ρ'_j (1 + sign · x_i y_j), (4) of Huang, Kakade, Kong & Valiant 2018 with x = Δ/ρ; ρ and x drawn
-          from unknown laws, that of x one per level of frequency
+Model     B_ij = ρ_i ρ'_j (1 + sign · x_i y_j) with x = Δ/ρ; ρ and x drawn from unknown laws, that of x one per level of
+          frequency
+Paper     Huang, Kakade, Kong & Valiant 2018, (4), and the anchor step of Section 4.2; Robbins 1956 for empirical Bayes
 Needs     a decomposition above the noise (`factor.scaled_svd`)
 Promises  x and y lie in intervals whose corners keep every B_ij nonnegative, so the matrix stays in factored form
 Differs   from the paper entirely: its phases estimate each x_i from its own counts. Here a row's likelihood in x_i is

@@ -2,8 +2,15 @@
 
 Paper     "Learning Binary Latent Variable Models: A Tensor Eigenpair Approach", Appendix K (one weighted least-squares
           step), Appendix L (alternating least squares), Section 5.1 (the oracle)
+Needs     a start of weights (K) or of switches (L); noise known (K)
+Promises  nothing: rounding may raise the squares, and L ends where its switches stand still or after `max_iter` passes
 Differs   nothing; `tacit.refine.switches` (EM for the exact model) is better than either: Appendix K leaves P(h) out,
           which hurts in strong noise
+
+Symbols   paper   here    shape        meaning
+          X, W    X, W    (n, m), (d, m)
+          H       h       (n, d)       switches of the rows
+          Π       share   (rows, K)    likelihoods of the K best states of a row, scaled to sum one
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which candidates are the switches, when noise blurs their scores: several picks, judged by likelihood.
 
 Scores of true and false candidates overlap when the two bumps of a switch do, and a true vector that is badly estimated
-scores badly. Picks with jittered scores climb on a
-sample of rows by successive halving; the best by likelihood is the start.
+scores badly. Picks with jittered scores climb on a sample of rows by successive halving; the best by likelihood is the
+start.
 """
 
 from __future__ import annotations

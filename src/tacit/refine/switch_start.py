@@ -1,4 +1,18 @@
-"""The spectral start of hidden switches, from rows to parameters: the walk of Algorithm 1, and of 2 without noise."""
+"""The spectral start of hidden switches, from rows to parameters.
+
+Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018, "Learning Binary Latent Variable Models: A Tensor Eigenpair
+          Approach", the walk of Algorithm 1, and of Algorithm 2 without noise; shares of rows by Lemma 1
+Needs     what `factor/switches.py` needs; d, or a number to choose it below
+Promises  what `factor/switches.py` promises (Theorems 1 and 2 of the paper)
+Differs   without noise the search is repeated with more starts while exact vectors are missing; switches that exclude
+          one another are recognised by their orthogonal tensor; where candidates run out orthogonal directions fill up
+
+Symbols   paper   here        shape       meaning
+          W       W           (d, m)      weights
+          p_i     share       (d,)        1/λ², how often a switch is on
+          K, 𝓦    whitening.K, tensor     (m, d), (d, d, d)
+          U*      chosen      (d,)        which candidates were taken, (15)
+"""
 
 from __future__ import annotations
 
@@ -38,7 +52,7 @@ EXCLUSIVE = 3.0
 
 @dataclass(frozen=True)
 class SpectralStart:
-    """What the moments say: weights (d, m), shares of rows (d,), σ², and the way there."""
+    """What the moments say: weights (d, m), shares of rows 1/λ² (d,) by Lemma 1, σ², and the way there."""
 
     W: Floats
     share: Floats
@@ -64,10 +78,10 @@ def spectral_start(
     hashes: NDArray[np.uint64] | None = None,
     spectrum_: Spectrum | None = None,
 ) -> SpectralStart:
-    """Weights of d switches from rows X (n, m); σ is estimated when not given (0: none).
+    """Algorithm 1 (Algorithm 2 without noise): weights of d switches from rows X (n, m); σ is estimated if not given.
 
-    `split` uses the first half of the rows (by hash) for moments and the other for scores. `filter_` None takes the
-    exact filter without noise and Kolmogorov–Smirnov with it.
+    σ = 0 is no noise. `split` uses the first half of the rows (by hash) for moments and the other for scores. `filter_`
+    None takes the exact filter without noise and Kolmogorov–Smirnov with it.
     """
     rng = np.random.default_rng(rng)
     order = rng.permutation(len(X)).astype(np.uint64) if hashes is None else hashes
@@ -104,7 +118,7 @@ def spectral_start(
 def pick(
     T: Floats, pairs: Eigenpairs, scores: Floats, search: Search, n: int, passing: float
 ) -> tuple[NDArray[np.intp], bool]:
-    """Which of the scored candidates are the switches, and whether they exclude one another.
+    """Which of the scored candidates are the switches (15), and whether they exclude one another.
 
     `passing` is a score that true switches keep below.
     """

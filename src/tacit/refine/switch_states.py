@@ -10,6 +10,16 @@ The log-weight of state h in a row is log P(h) + hᵀβ − ½ hᵀGh/σ² with 
   that raises the row's sum, so EM on it is monotone.
 
 State number c has switch i on when bit i of c is set.
+
+Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018, model (1); its Appendix K keeps a row's six likeliest states
+Needs     weights, log P(h), σ²
+Promises  *split* and *all* are exact; *near* is a lower bound of each row's sum that no move of a centre lowers
+Differs   all states instead of six, each with its P(h)
+
+Symbols   paper   here     shape      meaning
+          h       states   (2^d, d)   all on/off vectors
+          —       β        (n, d)     Wx/σ²
+          —       G        (d, d)     WWᵀ, over σ² where said
 """
 
 from __future__ import annotations

@@ -4,7 +4,17 @@ Rows are climbed on in the d-dimensional plane of the spectral start, where all 
 sum of squares; the last steps, in the full space, free the weights of the plane. Both climb the same likelihood.
 How states are summed is decided once per climb, from the start (`choose_states`), so that objectives are comparable.
 
-Symbols   W (d, q)  weights in the coordinates of the rows (q = d in the plane, m in full); P(h) (2^d,); σ²
+Paper     Dempster, Laird & Rubin 1977; the model is (1) of Jaffe, Weiss, Carmi, Kluger & Nadler 2018, who do
+          without its likelihood; Varadhan & Roland 2008 for the leaps
+Needs     a start near the answer (`refine/switch_start.py`); noise of one variance in all features
+Promises  the objective never falls; weights, P(h) and σ² of a stationary point
+Differs   P(h) is any law on the 2^d on/off vectors, with a few pseudo-rows; with many switches only states near a
+          centre of each row are summed
+
+Symbols   paper   here        shape    meaning
+          W       W           (d, q)   weights in the coordinates of the rows (q = d in the plane, m in full)
+          P_h     log_prior   (2^d,)   log P(h)
+          σ²      sigma2      —
 """
 
 from __future__ import annotations

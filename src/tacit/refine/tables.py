@@ -3,6 +3,17 @@
 The objective is the log-likelihood plus a Dirichlet prior given as pseudo-counts of the same shape as the
 statistics: ``Σ prior_table · log table + Σ prior_weights · log weights``. Zero pseudo-counts are plain
 maximum likelihood. The M-step is then one addition and one normalisation.
+
+Paper     Ibrahim & Fu 2021, (21)–(22), which is the EM of Yeredor & Haardt 2019, and for labels of Dawid & Skene 1979;
+          Varadhan & Roland 2008 for the leaps
+Needs     a start without zeros where there are rows: EM cannot lift a probability from zero
+Promises  the objective never falls; near the truth the errors of Theorem 2 (`diagnose/table_theorems.py`)
+Differs   pseudo-counts; gaps are left out of both steps
+
+Symbols   paper     here      shape    meaning
+          λ         weights   (F,)     class weights
+          A_n       table     (C, F)   stacked conditional tables
+          Σ_s q̂_sf  totals    (F,)     expected rows of a class; its cells are the sums' `table` (C, F)
 """
 
 from __future__ import annotations
@@ -27,14 +38,14 @@ class Prior:
 
 
 def maximise_tables(sums: Sums, prior: Prior, first: NDArray[np.int32]) -> Mixture:
-    """The mixture that maximises the expected objective."""
+    """The mixture that maximises the expected objective: (22a)–(22b), with pseudo-counts."""
     totals = sums.totals + prior.weights
     return Mixture(totals / totals.sum(), normalise_tables(sums.table + prior.table, first), first)
 
 
 @dataclass(frozen=True)
 class TableSteps:
-    """The table family's steps over an engine."""
+    """The table family's steps over an engine: (21), whose sums over the rows the kernels make, and (22)."""
 
     engine: MemoryEngine
     prior: Prior

@@ -9,8 +9,15 @@ climbs it (docs/models/topics.md says what was compared).
 
 One iteration: `INNER` EM steps of all shares with topics held, then one pass that gives both M-steps.
 
-Symbols   θ   shares   (D, K)     φ   topics   (M, K), word by word as the kernel reads them
-          a   a        (K,)       b   b        (M,)
+Paper     Asuncion, Welling, Smyth & Teh 2009 (which compares CVB0 with this, MAP); Hofmann 1999 without the prior
+Needs     first topics that differ (`factor/topic_start.py`)
+Promises  the objective never falls; given topics, a document's shares are the one maximum
+Differs   shares and topics climb together, and leap (Varadhan & Roland 2008)
+
+Symbols   paper   here     shape    meaning
+          θ       shares   (D, K)   of topics in documents
+          φ       topics   (M, K)   word by word, as the kernel reads them
+          a, b    a, b     (K,), (M,)   pseudo-counts
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures 2, 3 and 4: how fast the rotation (13) finds a sparse factor, and how steady the whole method is.
+"""Figures 2, 3 and 4 of Ibrahim & Fu 2022: how fast rotation (13) finds a sparse factor, how steady the method is.
 
 The text does not give Figure 2's three densities φ, nor ψ; ours are .3, .5 and .7, and the library's ψ.
 """
@@ -34,10 +34,12 @@ DISTANCE = f"median ‖HΠ − H_t‖² / K after {ITERATIONS} iterations"
 
 
 def figure2(run: Run) -> Outcome:
+    """Figure 2: without noise."""
     return _convergence(run, "without noise", None)
 
 
 def figure3(run: Run) -> Outcome:
+    """Figure 3: at 30 dB."""
     return _convergence(run, "at 30 dB", 30.0)
 
 
@@ -108,7 +110,7 @@ def _first_below(path: Floats, level: float) -> float:
 
 
 def figure4(run: Run) -> Outcome:
-    """Errors of many runs on labelme: random roots, robust imputation, EM."""
+    """Figure 4: errors of many runs on labelme: random roots, robust imputation, EM."""
     methods = [recipe for recipe in OWN if recipe.variant == RELEASED and recipe.polish is not None]
     crowd = read_crowd(run, "labelme")
     mean, _ = FIGURE4["RobSymNMF-EM"]

@@ -1,4 +1,4 @@
-"""Machine annotators for Tables 1–3: the ten classifiers of Table 8, and how their labels are thinned."""
+"""Machine annotators for Tables 1–3 of Ibrahim & Fu 2022: the ten classifiers of Table 8, labels thinned."""
 
 from __future__ import annotations
 

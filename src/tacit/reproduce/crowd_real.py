@@ -1,4 +1,4 @@
-"""Tables 4, 5 and 9: real crowds with known answers, every method's error and seconds next to the paper's."""
+"""Tables 4, 5 and 9 of Ibrahim & Fu 2022: real crowds with known answers, error and seconds next to the paper's."""
 
 from __future__ import annotations
 
@@ -46,14 +46,17 @@ def read_crowd(run: Run, name: str) -> KnownCrowd | None:
 
 
 def table4(run: Run) -> Outcome:
+    """Table 4: Bluebird and Dog."""
     return _table(run, "bluebird and dog, error % and seconds", ("bluebird", "dog52"), REPEATS)
 
 
 def table5(run: Run) -> Outcome:
+    """Table 5: RTE and TREC."""
     return _table(run, "rte and trec, error % and seconds", ("rte", "trec"), REPEATS)
 
 
 def table9(run: Run) -> Outcome:
+    """Table 9: LabelMe."""
     return _table(run, "labelme, error % and seconds", ("labelme",), LABELME_REPEATS)
 
 

@@ -1,4 +1,4 @@
-"""Tables 6 and 7: the synthetic crowd of section C.1, whose confusion matrices and prior are known.
+"""Tables 6 and 7 of Ibrahim & Fu 2022: the synthetic crowd of section C.1, whose confusions and prior are known.
 
 Table 6 gives the methods exact co-occurrences of some pairs, Table 7 estimates from N labelled tasks. Both
 measure (19), the mean squared error of all confusion columns and the prior under the best order of classes.
@@ -99,6 +99,7 @@ def draw_observed(n_workers: int, missing: float, rng: np.random.Generator) -> N
 
 
 def table6(run: Run) -> Outcome:
+    """Table 6: exact co-occurrences, some of them missing."""
     rows = []
     seeds = run.seeds(REPEATS, 2)
     for prior in PRIORS:
@@ -137,6 +138,7 @@ def _exact_trial(seed: int, prior: PriorKind, missing: float) -> dict[str, tuple
 
 
 def table7(run: Run) -> Outcome:
+    """Table 7: N labelled tasks."""
     seeds = run.seeds(REPEATS, 2)
     recipes = [recipe for recipe in RECIPES if not (run.quick and recipe.slow)]
     rows = []

@@ -1,4 +1,4 @@
-"""Tables 1–3: ten classifiers as annotators of UCI tables, labels thinned in the paper's three ways.
+"""Tables 1–3 of Ibrahim & Fu 2022: ten classifiers as annotators of UCI tables, labels thinned in three ways.
 
 The paper's annotators are MATLAB presets whose errors are not printed; ours are the same ten kinds in
 scikit-learn, so levels differ and the order of the methods is what can be compared: a rank correlation with
@@ -59,7 +59,7 @@ Paper = dict[str, tuple[Figure, ...]]
 
 
 def table1(run: Run) -> Outcome:
-    """Connect4; when it is not there its rows are skipped, and Car stands in below them."""
+    """Table 1: Connect4; when it is not there its rows are skipped, and Car stands in below them."""
     rows, notes = _block(run, "Connect4", TABLE1, TABLE1_COLUMNS, trained(run, "connect4"), _by_chance())
     if rows[0].note:
         name, source = "Car in place of Connect4", trained(run, "car")
@@ -69,7 +69,7 @@ def table1(run: Run) -> Outcome:
 
 
 def table2(run: Run) -> Outcome:
-    """Credit; without the raw table, complete labels of ten classifiers kept as a crowd are thinned."""
+    """Table 2: Credit; without the raw table, complete labels of ten classifiers kept as a crowd are thinned."""
     source, notes = trained(run, "credit"), []
     if source is None:
         source = kept(run, "uci_credit")
@@ -79,7 +79,7 @@ def table2(run: Run) -> Outcome:
 
 
 def table3(run: Run) -> Outcome:
-    """Car, with three shares of missing co-occurrences."""
+    """Table 3: Car, with three shares of missing co-occurrences."""
     thins: list[Thin] = [partial(thin_by_parts, missing=missing) for missing in MISSING]
     rows, notes = _block(run, "Car", TABLE3, TABLE3_COLUMNS, trained(run, "car"), thins)
     reached = [_reach_note(run, *pair) for pair in zip(MISSING, TABLE3_MISSING_AFTER, strict=True)]

@@ -1,4 +1,4 @@
-"""Tables III and IV: Car and Mushroom, rows split 50:20:30, the class as one more column, predicted by MAP.
+"""Tables III and IV of Ibrahim & Fu 2021: Car and Mushroom, rows split 50:20:30, the class one more column (MAP).
 
 Everything is fitted on the training half. The rank, the rounds of EM and the strength of the other classifiers are
 chosen by their accuracy on the validation rows; `LatentClassClassifier()` never sees those. Columns that are constant
@@ -51,12 +51,12 @@ class Score:
 
 
 def table3(run: Run) -> Outcome:
-    """Car."""
+    """Table III: Car."""
     return _table(run, "Car", "tables/car.csv", TABLE3)
 
 
 def table4(run: Run) -> Outcome:
-    """Mushroom."""
+    """Table IV: Mushroom."""
     return _table(run, "Mushroom", "tables/mushroom.csv", TABLE4)
 
 

@@ -1,4 +1,4 @@
-"""Table II: ratings of 30 action movies, cells split 50:20:30, predicted by their conditional expectation.
+"""Table II of Ibrahim & Fu 2021: ratings of 30 action movies, cells split 50:20:30, predicted by their expectation.
 
 The paper's MovieLens 20M is not at hand: ours is the small release, 549 users. The rank and the rounds of EM are
 chosen by RMSE on the validation cells; a user's test cells are predicted from their training cells. `LatentClass()`
@@ -54,6 +54,7 @@ class Score:
 
 
 def table2(run: Run) -> Outcome:
+    """Table II: errors of predicted ratings."""
     path = run.find(FILE)
     title = f"MovieLens action movies, 549 users, {run.times(REPEATS)} trials (the paper: MovieLens 20M)"
     if path is None:

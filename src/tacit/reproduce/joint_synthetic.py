@@ -1,4 +1,4 @@
-"""Table I: five columns of ten categories, five classes, half of the cells hidden.
+"""Table I of Ibrahim & Fu 2021: five columns of ten categories, five classes, half of the cells hidden.
 
 Rows of the factors are uniform on the simplex (Assumption 1); F of the rows of H are moved to within ε of the
 corners, so that the paper's ε-separability holds for the split it uses; columns are scaled to sum to one. The
@@ -31,6 +31,7 @@ MAX_ITER, TOL = 1_000, 1e-8
 
 
 def table1(run: Run) -> Outcome:
+    """Table I: errors of factors and of the joint distribution for 10³ to 10⁶ rows."""
     sizes = SIZES[1:2] if run.quick else SIZES
     rows: list[Row] = []
     notes: list[str] = [f"S = {size:,} is left out of a quick run" for size in SIZES if size not in sizes]
@@ -84,7 +85,7 @@ def solutions(table: Table, truth: Mixture, seed: int) -> list[tuple[str, str, M
 
 
 def draw_truth(rng: np.random.Generator) -> Mixture:
-    """A model whose H is ε-separable: for every class f some normalised row of H is within ε of e_f."""
+    """A model of Assumption 1 whose H is ε-separable: for every class f some normalised row is within ε of e_f."""
     first = np.arange(0, N_COLUMNS * N_CATEGORIES + 1, N_CATEGORIES, dtype=np.int32)
     weights = rng.dirichlet(np.ones(N_CLASSES))
     table = rng.dirichlet(np.ones(N_CLASSES), size=N_COLUMNS * N_CATEGORIES)

@@ -1,9 +1,10 @@
 """Community detection as a pair matrix of rank 2: Section 5.1's reduction, measured on both sides of the threshold.
 
-Section 5.1 turns two topics with p, q = (1 ± C)/M into a graph of M nodes with a = d(1 + C²) and b = d(1 − C²), d = N/M
-edges a node. Partial recovery needs (a − b)²/(a + b) = 2 d C⁴ above a constant, which is 2 (Mossel, Neeman & Sly;
-Massoulié): the linear sample size of Theorem 2.1 cannot be bettered. `linear`: overlap and ℓ1 error of B against d for
-growing M coincide. `beyond`: K blocks and uneven degrees at the same signal-to-noise ratio.
+Section 5.1 of Huang, Kakade, Kong & Valiant 2018 turns two topics with p, q = (1 ± C)/M into a graph of M nodes with
+a = d(1 + C²) and b = d(1 − C²), d = N/M edges a node. Partial recovery needs (a − b)²/(a + b) = 2 d C⁴ above a
+constant, which is 2 (Mossel, Neeman & Sly; Massoulié): the linear sample size of Theorem 2.1 cannot be bettered.
+`linear`: overlap and ℓ1 error of B against d for growing M coincide. `beyond`: K blocks and uneven degrees at the same
+signal-to-noise ratio.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ OVERLAP, ERROR, DOUBTED = "overlap", "ℓ1 error of B", "doubted %"
 
 
 def communities(run: Run) -> Outcome:
+    """Section 5.1: overlap and error of B against edges a node."""
     sizes, degrees = (QUICK_SIZES, QUICK_DEGREES) if run.quick else (SIZES, DEGREES)
     columns: dict[str, list[object]] = {name: [] for name in ("M", "d", "method", "overlap", "error", "seconds")}
     rows: list[Row] = []

@@ -2,7 +2,7 @@
 
 Chains of the kind of Theorem 1.6 (transition 1/4, two halves of the alphabet), but with p and q = (1 ± `CONTRAST`) ρ on
 the halves, so that they overlap; ρ is even, or Zipf's. Errors against N/M for growing M: linear sample size means that
-curves of different M coincide. The paper proves the corollaries and shows no figure of them.
+curves of different M coincide. Huang, Kakade, Kong & Valiant 2018 prove the corollaries and show no figure of them.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def two_states(kind: str, M: int, rng: np.random.Generator) -> Chain:
 
 
 def hmm(run: Run) -> Outcome:
+    """Corollary 1.5: errors of parameters, and of the entropy rate of Corollary 1.7, against N/M."""
     sizes, per_symbol = (QUICK_SIZES, QUICK_PER_SYMBOL) if run.quick else (SIZES, PER_SYMBOL)
     rows: list[Row] = []
     columns: dict[str, list[object]] = {name: [] for name in ("N/M", "method", "error")}

@@ -1,11 +1,11 @@
 """Linear sample size: ℓ₁ errors of B, ρ and Δ against N/M, for dictionaries of 500 to 50,000 words.
 
-Theorem 2.2 says O(√(M/N)) for all three, whatever M: curves of different M must coincide. Worlds: Example 1 (C = .8),
-Example 2 (a common word of probability .1 besides) and a Zipf dictionary, which the paper does not have. Methods: both
-truncated SVDs of Appendix E; one regularised scaled SVD; the paper's phases as written (three batches), on all counts,
-and with five rounds of Phase II; EM on pair counts from a random start; `PairMatrix` as it comes. Every answer is
-projected to a probability matrix first (separations cut where entries would be negative). Independence (ρρᵀ) stands
-beside them.
+Theorem 2.2 of Huang, Kakade, Kong & Valiant 2018 says O(√(M/N)) for all three, whatever M: curves of different M must
+coincide. Worlds: Example 1 (C = .8), Example 2 (a common word of probability .1 besides) and a Zipf dictionary, which
+the paper does not have. Methods: both truncated SVDs of Appendix E; one regularised scaled SVD; the paper's phases as
+written (three batches), on all counts, and with five rounds of Phase II; EM on pair counts from a random start;
+`PairMatrix` as it comes. Every answer is projected to a probability matrix first (separations cut where entries would
+be negative). Independence (ρρᵀ) stands beside them.
 
 B has M² entries: above 4,000 words the error is summed over the heaviest rows and an even sample of the others.
 """
@@ -95,6 +95,7 @@ METHODS: dict[str, Fit] = {
 
 
 def linear(run: Run) -> Outcome:
+    """Theorems 1.1, 2.1 and 2.2: errors against N/M by world, number of items and method."""
     sizes, ratios = (QUICK_SIZES, RATIOS[1:4:2]) if run.quick else (SIZES, RATIOS)
     cells = [
         (world, size, ratio) for world in WORLDS for size in sizes for ratio in ratios if size * ratio <= MOST_PAIRS

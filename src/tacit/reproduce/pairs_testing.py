@@ -1,10 +1,10 @@
 """Testing is as hard as learning: level and power of the structure test beside what no test can beat.
 
-Theorem 5.1: a sequence of N symbols is either uniform over M symbols, or comes from a 2-state hidden Markov model with
-transition probability 1/4 and emissions uniform over a random half of the symbols each. Claim D.2 bounds the total
-variation of the two, and with it power minus level of any test. The structure test sees the bigrams only. Beside it the
-same test on independent pairs of Example 1, with the power that random-matrix theory predicts for it, and its level on
-independent pairs with even and with Zipf marginals.
+Theorem 5.1 of Huang, Kakade, Kong & Valiant 2018: a sequence of N symbols is either uniform over M symbols, or comes
+from a 2-state hidden Markov model with transition probability 1/4 and emissions uniform over a random half of the
+symbols each. Claim D.2 bounds the total variation of the two, and with it power minus level of any test. The structure
+test sees the bigrams only. Beside it the same test on independent pairs of Example 1, with the power that random-matrix
+theory predicts for it, and its level on independent pairs with even and with Zipf marginals.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ CHAIN, UNIFORM = "2-state chain, t = 1/4", "uniform symbols"
 
 
 def testing(run: Run) -> Outcome:
+    """Theorems 1.6 and 5.1: share of rejections against N/M for every source, beside the bound."""
     repeats, ratios = run.times(REPEATS, QUICK_REPEATS), (0.5, 8.0) if run.quick else RATIOS
     rows: list[Row] = []
     columns: dict[str, Any] = {name: [] for name in ("source", "ratio", "rejected", "bound", "predicted")}

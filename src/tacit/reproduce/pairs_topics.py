@@ -1,5 +1,7 @@
 """Corollary 1.3: two topics from N bigrams, the error of topics and weights against N/M for growing dictionaries.
 
+The corollary is that of Huang, Kakade, Kong & Valiant 2018, who have no figure of it.
+
 Documents have one topic each (Definition 1.2), the first with probability .3. Dictionaries are Example 1 (every word
 occurs in both topics: no anchors) and two Zipf laws over orders of their own. Pairs determine ρ and Δ only; the weight
 comes from `TRIPLES` documents of three words, a number that does not grow with M, or from anchors. A linear sample size
@@ -81,7 +83,7 @@ METHODS: dict[str, tuple[Callable[[Counts], Lifts], Callable[[Lifts, sp.csr_arra
 
 
 def topics(run: Run) -> Outcome:
-    """The table and the curves of topic errors by empirical Bayes."""
+    """Corollary 1.3: the table and the curves of topic errors by empirical Bayes."""
     sizes, ratios = (QUICK_SIZES, QUICK_RATIOS) if run.quick else (SIZES, RATIOS)
     rows: list[Row] = []
     curves: dict[str, list[object]] = {"N/M": [], "method": [], "error": []}

@@ -1,4 +1,4 @@
-"""Figure 4: ancestry proportions of simulated mosaics, Dirichlet parameters .1, 1 and 10, against other programs.
+"""Figure 4 of the switches paper: ancestry of simulated mosaics, Dirichlet parameters .1, 1 and 10, beside others.
 
 d = 3 populations, m = 50 people (Appendix M). Three kinds of data: the stored mosaics (one draw of msprime each),
 mosaics of a new coalescent in every repeat (msprime, the extra `genetics`), and mosaics of SNPs drawn one by one. The
@@ -62,6 +62,7 @@ METHODS: dict[str, Fit] = {
 
 
 def figure4(run: Run) -> Outcome:
+    """Figure 4: mean error of proportions by Dirichlet parameter and method."""
     rows: list[Row] = []
     columns: dict[str, list[object]] = {"α": [], "method": [], MEASURES["proportions"]: []}
     snps = QUICK_SNPS if run.quick else SNPS

@@ -1,4 +1,4 @@
-"""Figure 6 (Appendix N): cell fractions of twelve artificial blood mixtures from their methylation (Houseman 2012).
+"""Figure 6 (Appendix N) of the switches paper: cell fractions of twelve blood mixtures by methylation (Houseman 2012).
 
 m = 12 samples, n = 500 sites, d = 4 cell types. The paper states Σ|W − Ŵ| / (m n), that is .003 for SHL and .00056 for
 its method: divided by the m d fractions instead, as "mean |W − Ŵ|" reads, .375 and .07. Both are given. Fractions from
@@ -69,6 +69,7 @@ METHODS: dict[str, Fit] = {
 
 
 def figure6(run: Run) -> Outcome:
+    """Figure 6: real and estimated fractions."""
     paths = {part: run.find(name) for part, name in FILES.items()}
     title = "12 blood mixtures, 500 sites, 4 cell types (Houseman 2012)"
     lacking = [FILES[part] for part, path in paths.items() if path is None]

@@ -1,4 +1,4 @@
-"""Figures 2 and 5: error against the number of rows and the noise, and CPU time against the number of rows.
+"""Figures 2 and 5 of the switches paper: error against rows and noise, and CPU time against rows.
 
 d = 6 switches, m = 30 features, Section 5.1's generator, a new model in every repeat (the paper keeps one). The error
 is ‖W − Ŵ‖²_F / (m d). Medians are given beside means: a method that picks a wrong candidate once in 50 draws has a mean
@@ -40,6 +40,7 @@ MEDIAN, MEAN, OPTIMUM, SLOPE = "median error", "mean error", "at the optimum %",
 
 
 def figure2(run: Run) -> Outcome:
+    """Figure 2: error against the number of rows and against the noise."""
     rows_, noises, many = (QUICK_ROWS, QUICK_NOISES, QUICK_MANY) if run.quick else (ROWS, NOISES, MANY)
     settings = list(dict.fromkeys([*((n, NOISE) for n in rows_), *((many, sigma) for sigma in noises)]))
     found = {setting: _draws(run, *setting) for setting in settings}
@@ -69,7 +70,7 @@ def figure2(run: Run) -> Outcome:
 
 
 def figure5(run: Run) -> Outcome:
-    """CPU time of the spectral method and of SHL; ours, EM included, beside them."""
+    """Figure 5: CPU time of the spectral method and of SHL; ours, EM included, beside them."""
     sizes = QUICK_ROWS if run.quick else TIMED_ROWS
     rows: list[Row] = []
     columns: dict[str, list[object]] = {"rows": [], "method": [], "CPU seconds": []}

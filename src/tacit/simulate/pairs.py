@@ -70,6 +70,8 @@ def pairs(
 ) -> PairWorld:
     """Draw pairs (i, j) of `n_items` items; `separation` is C, `n_components` and `overlap` serve ``"topics"``.
 
+    Examples 1 and 2 are those of the paper's Appendix E.
+
     >>> world = pairs(100, 1000, "zipf", random_state=0)
     >>> world.counts.shape, int(world.counts.sum())
     ((100, 100), 1000)

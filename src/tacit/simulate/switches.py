@@ -36,7 +36,7 @@ def binary_factors(
     sigma: float = 0.4,
     random_state: Seed = None,
 ) -> SwitchedRows:
-    """Rows of x = Wᵀh + σξ with dependent switches, a new model in every call.
+    """Rows of x = Wᵀh + σξ (1) with dependent switches, a new model in every call.
 
     Each feature's weights (a column of W) are even on the unit sphere of ℝᵈ. The switches are a rounded Gaussian:
     r ~ N(a, R), h = 1[r > ½], with aᵢ even on (.2, .4) and R = Q diag(u) Qᵀ, Q a random rotation, uᵢ even on (0, 1).

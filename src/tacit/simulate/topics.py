@@ -1,4 +1,7 @@
-"""Documents drawn from topics: mixed membership (LDA) and one topic each (Definition 1.2), with their truth."""
+"""Documents drawn from topics, with their truth: mixed membership (LDA), and one topic each.
+
+The latter are Definition 1.2 of Huang, Kakade, Kong & Valiant 2018 for any number of topics.
+"""
 
 from __future__ import annotations
 
