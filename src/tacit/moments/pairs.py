@@ -102,7 +102,7 @@ def pair_memory(labels: Labels) -> int:
 
 
 def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCounts:
-    """Co-occurrences (3) of all worker pairs in one pass; refuses when the list would not fit `memory` bytes."""
+    """Co-occurrences of all worker pairs in one pass; refuses when the list would not fit `memory` bytes."""
     need = pair_memory(labels)
     if memory is not None and need > memory:
         raise DataError(

@@ -137,7 +137,7 @@ def whiten(spectrum: Spectrum, d: int, sigma2: float) -> Whitening:
 
 
 def third_moment(Z: Floats) -> Floats:
-    """E[z ⊗ z ⊗ z] (d, d, d) of projected rows (n, d): 𝓜 of (9), projected."""
+    """E[z ⊗ z ⊗ z] (d, d, d) of projected rows (n, d)."""
     n, d = Z.shape
     left, right = np.triu_indices(d)
     sums = np.zeros((len(left), d))
@@ -155,7 +155,7 @@ def project(X: Floats, K: Floats) -> Floats:
 
 
 def whitened_tensor(Z: Floats, whitening: Whitening) -> Floats:
-    """𝓦_σ (19), without noise 𝓦 (12): the third moment of projected rows less the noise's share (17)."""
+    """𝓦_σ (19): the third moment of projected rows without the noise's share (17)."""
     noise = whitening.sigma2 * (whitening.K.T @ whitening.K)  # Σ_i σ² Kᵀe_i ⊗ Kᵀe_i
     mean = whitening.mean
     one = mean[:, None, None] * noise  # Kᵀμ ⊗ KᵀK, and its two turns

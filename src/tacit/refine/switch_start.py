@@ -78,10 +78,10 @@ def spectral_start(
     hashes: NDArray[np.uint64] | None = None,
     spectrum_: Spectrum | None = None,
 ) -> SpectralStart:
-    """Algorithm 1 (Algorithm 2 without noise): weights of d switches from rows X (n, m); σ is estimated if not given.
+    """Weights of d switches from rows X (n, m); σ is estimated when not given (0: none).
 
-    σ = 0 is no noise. `split` uses the first half of the rows (by hash) for moments and the other for scores. `filter_`
-    None takes the exact filter without noise and Kolmogorov–Smirnov with it.
+    `split` uses the first half of the rows (by hash) for moments and the other for scores. `filter_` None takes the
+    exact filter without noise and Kolmogorov–Smirnov with it.
     """
     rng = np.random.default_rng(rng)
     order = rng.permutation(len(X)).astype(np.uint64) if hashes is None else hashes
