@@ -147,7 +147,7 @@ def test_strict_tells_programs(symptoms, tmp_path):
     assert main([*arguments, "--strict"]) == 1
     summary = json.loads((tmp_path / "n" / "summary.json").read_text())
     assert summary["verdict"] == "not identifiable"
-    assert any("2 columns vary, and 2 clusters need at least 3" in reason for reason in summary["reasons"])
+    assert any("2 columns vary, too few to tell 2 clusters apart" in reason for reason in summary["reasons"])
 
 
 def test_a_saved_model_puts_new_rows_into_clusters(symptoms, tmp_path, capsys):

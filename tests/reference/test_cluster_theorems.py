@@ -55,6 +55,21 @@ def test_generic_identifiability():
     assert not theorems.generically_identifiable(6, 8)
 
 
+@pytest.mark.parametrize(("L", "K"), [(L, K) for L in range(2, 7) for K in range(2, 10)])
+def test_there_is_room_exactly_where_the_parameters_move_the_patterns_independently(L, K):
+    """The Jacobian of all 2^L pattern frequencies in weights and frequencies, at a random point, has full rank."""
+    rng = np.random.default_rng([L, K])
+    P, patterns = rng.uniform(0.1, 0.9, (K, L)), (np.arange(2**L)[:, None] >> np.arange(L)) & 1
+    each = np.where(patterns[:, None, :] == 1, P, 1 - P)  # (2^L, K, L)
+    of_weights = each.prod(axis=2)
+    of_columns = [
+        (2 * patterns[:, None, at] - 1) * np.delete(each, at, axis=2).prod(axis=2) for at in range(L)
+    ]
+    jacobian = np.hstack([of_weights[:, 1:] - of_weights[:, :1], *of_columns])
+    full = np.linalg.matrix_rank(jacobian, tol=1e-9) == K * (L + 1) - 1
+    assert theorems.has_room(L, K) == full
+
+
 @pytest.mark.parametrize(("alpha", "delta", "epsilon"), [(0.5, 0.9, 0.1), (0.5, 0.6, 0.2), (0.25, 0.9, 0.3)])
 def test_bounds_written_out(alpha, delta, epsilon):
     K, n, L, S = int(1 / alpha), 5e6, 900, 700

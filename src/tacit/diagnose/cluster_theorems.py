@@ -96,6 +96,15 @@ def generically_identifiable(L: int, K: int) -> bool:
     return least_columns(K) <= L
 
 
+def has_room(L: int, K: int) -> bool:
+    """Whether L columns can tell K clusters apart at all, up to finitely many answers.
+
+    2^L − 1 frequencies of patterns must hold the K(L + 1) − 1 parameters; four columns and three clusters are the one
+    case where the count allows what geometry does not (Catalisano, Geramita & Gimigliano 2011).
+    """
+    return K * (L + 1) <= 2**L and (L, K) != (4, 3)
+
+
 # ------------------------------------------------------------ the test and its lemmas
 
 

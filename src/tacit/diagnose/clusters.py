@@ -1,13 +1,13 @@
 """Can the clusters of yes/no rows be trusted? The verdict, with the numbers behind it.
 
-`not identifiable` when the columns that vary are fewer than are known to be enough for K clusters, 2⌈log₂ K⌉ + 1.
-`caution` when a cluster rests on few rows, when its purity test flags it, when too many of its rows may belong
-elsewhere, when the numbers of clusters that evidence and usefulness ask for lie far apart, or when EM was cut short.
+`not identifiable` when too few columns vary to tell K clusters apart. `caution` when fewer than 2⌈log₂ K⌉ + 1 do, which
+are known to be enough, when a cluster rests on few rows, when its purity test flags it, when too many of its rows may
+belong elsewhere, when the numbers of clusters that evidence and usefulness ask for lie far apart, or when EM was cut short.
 
 Paper     Allman, Matias & Rhodes 2009 (generic identifiability)
 Needs     fitted clusters, their purity certificates and path
 Promises  what the certificates promise (`diagnose/purity.py`)
-Differs   they prove that so many columns are enough for almost all parameters; fewer are taken for too few
+Differs   they prove that so many columns are enough for almost all parameters; fewer are doubted, not refused
 
 Symbols   here      shape     meaning
           table     (n, L)    without columns set aside
@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.data.table import Table
-from tacit.diagnose.cluster_theorems import least_columns, separable_delta
+from tacit.diagnose.cluster_theorems import has_room, least_columns, separable_delta
 from tacit.diagnose.purity import PurityTable
 from tacit.diagnose.report import Examination, Examiner
 from tacit.engine.mixture import Mixture
@@ -49,11 +49,17 @@ def examine_clusters(
         "flagged_clusters": np.flatnonzero(purity.flagged).tolist(),
         "impurity": np.asarray(purity.impurity).tolist(),
     }
-    if K > 1 and n_varying < least_columns(K):
+    if K > 1 and not has_room(n_varying, K):
         examiner.doubt(
             "not identifiable",
-            f"{n_varying} columns vary, and {K} clusters need at least {least_columns(K)}; add columns or ask for "
-            "fewer clusters.",
+            f"{n_varying} columns vary, too few to tell {K} clusters apart ({least_columns(K)} are enough); add "
+            "columns or ask for fewer clusters.",
+        )
+    elif K > 1 and n_varying < least_columns(K):
+        examiner.doubt(
+            "caution",
+            f"{n_varying} columns vary, and only from {least_columns(K)} on {K} clusters are known to have one answer; "
+            "add columns or ask for fewer clusters.",
         )
     small = np.flatnonzero(rows < LEAST_ROWS)
     if K > 1 and len(small):
