@@ -119,7 +119,7 @@ def _expand(name: str) -> list[str]:
     if os.path.isdir(name):
         inside = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(READABLE))
         if not inside:
-            raise DataError(f"the folder {name} holds no file that can be read ({', '.join(READABLE)})")
+            raise DataError(f"the folder {name} holds no file that can be read; put some there ({', '.join(READABLE)})")
         return inside
     if not os.path.exists(name) and glob.has_magic(name):
         matching = sorted(glob.glob(name, recursive=True))
