@@ -7,7 +7,15 @@ from typing import Any
 
 from tacit.report.page import Context, Page
 
-DOORS: dict[str, str] = {}
+DOORS: dict[str, str] = {
+    "BinaryFactors": "tacit.report.switches",
+    "Admixture": "tacit.report.ancestry",
+    "MixtureFractions": "tacit.report.fractions",
+    "TopicModel": "tacit.report.topics",
+    "CategoricalHMM": "tacit.report.sequences",
+    "BlockModel": "tacit.report.communities",
+    "PairMatrix": "tacit.report.pairs",
+}
 """Class of the fitted model → module of its page, imported when asked for."""
 
 
