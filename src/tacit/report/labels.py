@@ -16,7 +16,7 @@ from tacit.factor.designated import reachable
 from tacit.models.crowd import FittedCrowd
 from tacit.moments.graph import co_label_graph
 from tacit.plan.information import gain_table
-from tacit.report.charts import ALARM, HUE, Spec, bars, heat_map, histogram
+from tacit.report.charts import ALARM, HUE, Spec, bars, distinct, heat_map, histogram
 from tacit.report.evidence import count, fit_section, next_section, numbers_section
 from tacit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.provenance import provenance_of
@@ -105,7 +105,7 @@ def _accuracies(crowd: FittedCrowd) -> Chart:
     quality = crowd.quality
     order = _worst(crowd)[:SHOWN_WORKERS]
     spec = bars(
-        _distinct([crowd.worker_names[m] for m in order]),
+        distinct([crowd.worker_names[m] for m in order]),
         quality.accuracy[order].tolist(),
         value="accuracy",
         low=quality.low[order].tolist(),
@@ -145,7 +145,7 @@ def _tasks(crowd: FittedCrowd, data: Labels, posterior: Floats) -> Section:
                 float(gain[n]),
             ]
         )
-    columns = [
+    columns: list[str | Column] = [
         "task",
         "label",
         Column("probability", ".1%"),
@@ -172,7 +172,12 @@ def _workers(crowd: FittedCrowd) -> Section:
         ]
         for m in order[:MOST_ROWS]
     ]
-    columns = ["worker", "labels", *(Column(name, ".1%") for name in ("accuracy", "from", "to")), "flag"]
+    columns: list[str | Column] = [
+        "worker",
+        "labels",
+        *(Column(name, ".1%") for name in ("accuracy", "from", "to")),
+        "flag",
+    ]
     caption = (
         "Chance to be right on a task of this crowd, judged by the other labels of each task, with its 95 % interval."
     )
@@ -188,7 +193,7 @@ def _confusions(crowd: FittedCrowd) -> Chart:
     names = [str(name) for name in crowd.class_names[shown].tolist()]
     size = len(shown)
     order = _worst(crowd)[: max(CONFUSION_CELLS // size**2, 1)]
-    labels = _distinct([crowd.worker_names[m] for m in order])
+    labels = distinct([crowd.worker_names[m] for m in order])
     values = [
         {"w": at, "p": np.round(confusions[m][np.ix_(shown, shown)], 4).reshape(-1).tolist()}
         for at, m in enumerate(order)
@@ -256,8 +261,8 @@ def _graph(data: Labels) -> Section:
             [at + 1, int(sizes[part]), told, str(data.worker_names[np.flatnonzero(graph.component == part)[0]])]
             for at, (part, told) in enumerate(zip(parts[:MOST_ROWS].tolist(), determined, strict=True))
         ]
-        columns = ["part", "workers", Column("determined", meaning="its workers' quality follows from the data"),
-                   "for example"]  # fmt: skip
+        known = Column("determined", meaning="its workers' quality follows from the data")
+        columns: list[str | Column] = ["part", "workers", known, "for example"]
         blocks.append(DataTable(columns, rows, "Parts of the crowd, the largest first.", total=len(parts)))
     return Section("Who met whom", blocks, words)
 
@@ -280,7 +285,7 @@ def _meetings(data: Labels, component: NDArray[np.int32], pairs: tuple[Any, Any,
         reached = reachable(met)[np.ix_(kept, kept)]
     else:
         reached = component[kept][:, None] == component[kept][None]
-    names = _distinct([data.worker_names[m] for m in kept])
+    names = distinct([data.worker_names[m] for m in kept])
     spec = _pair_spec(matrix, reached, names)
     which = "" if len(kept) == data.n_workers else f" The {len(kept)} workers with most labels."
     return Chart(
@@ -324,7 +329,7 @@ def _assumed(crowd: FittedCrowd) -> Section:
     weights = crowd.mixture.weights
     order = np.argsort(-weights, kind="stable")[:CONFUSION_CLASSES]
     chart = bars(
-        _distinct([crowd.class_names[k] for k in order]), weights[order].tolist(), value="share of tasks", percent=True
+        distinct([crowd.class_names[k] for k in order]), weights[order].tolist(), value="share of tasks", percent=True
     )
     names = "" if len(order) == len(weights) else f" The {len(order)} largest of {len(weights):,}."
     text = (
@@ -350,7 +355,13 @@ def _plan(columns: dict[str, Any]) -> Section:
             *(cut[name] for name in ("rank", "task", "worker", "reason", "gain")), strict=True
         )
     ]
-    names = ["rank", "task", "worker", Column("gain", ".3f", "nats that the label is expected to tell"), "reason"]
+    names: list[str | Column] = [
+        "rank",
+        "task",
+        "worker",
+        Column("gain", ".3f", "nats that the label is expected to tell"),
+        "reason",
+    ]
     return Section("What to ask next", [DataTable(names, rows, "The plan, most useful first.", total=total)])
 
 
@@ -383,13 +394,3 @@ def _largest(values: Floats, most: int) -> NDArray[np.intp]:
     else:
         kept = np.arange(len(values))
     return kept[np.argsort(-values[kept], kind="stable")]
-
-
-def _distinct(names: Sequence[Any]) -> list[str]:
-    """Names as text, no two alike: 1 and "1" get a mark, for a chart would lay them on one another."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in map(str, names):
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return out
