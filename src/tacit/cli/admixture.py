@@ -35,10 +35,10 @@ SHOWN = 8
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-admixture")
+@output_options("tacit-admixture", report=True)
 def admixture(
     genotype_file: str, populations: int | None, init: str, refine: str, min_maf: float, id_: str | None, engine: str,
-    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Ancestry proportions from genotypes: a PLINK .bed (its .bim and .fam beside it), or a table of 0/1/2 with one row
     a person and one column a SNP, gaps allowed.
@@ -55,14 +55,14 @@ def admixture(
 
     talk = Talk(quiet)
     with talk.doing("reading"):
-        genotypes = _read(genotype_file, id_, threads)
+        genotypes = read_genotype_file(genotype_file, id_, threads)
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads, engine=engine,
     )  # fmt: skip
     with talk.doing("fitting populations"), talk.heeding_warnings():
         model.fit(genotypes)
-    results = Results(out, format_)
+    results = Results(out, format_, no_report=no_report)
     size = model.n_populations_
     results.table("ancestry", _long(model.samples_, model.ancestry_), main=True)
     snps = np.array([str(name) for name in model.snps_.tolist()], object)
@@ -80,8 +80,10 @@ def admixture(
         "proportions": model.ancestry_.mean(axis=0).tolist(),
     }
     command = shlex.join(["tacit", *sys.argv[1:]])
-    summary = summarise(command, model, model.report_, genotypes.n_samples, size) | more
+    inputs = _files(genotype_file)
+    summary = summarise(command, model, model.report_, genotypes.n_samples, size, seed=seed, inputs=inputs) | more
     results.summary(summary, json_)
+    results.report(model, summary, input=genotypes)
     _tell(model, summary, talk, results)
     return 1 if strict and model.report_.verdict != "trusted" else 0
 
@@ -91,7 +93,7 @@ def predict_ancestry(
 ) -> int:
     """Proportions of new people under the populations of a model."""
     with talk.doing("reading"):
-        genotypes = _read(data_file, id_, None)
+        genotypes = read_genotype_file(data_file, id_, None)
     found = model.transform(genotypes)
     results.table("ancestry", _long(genotypes.samples, found), main=True)
     results.summary({"command": "predict", "model": model_file, "n_rows": len(found)}, json_)
@@ -106,7 +108,7 @@ def _long(samples: Any, shares: Any) -> dict[str, Any]:
     return columns | {"proportion": shares.reshape(-1)}
 
 
-def _read(path: str, id_: str | None, threads: int | None) -> Genotypes:
+def read_genotype_file(path: str, id_: str | None, threads: int | None) -> Genotypes:
     from tacit.data.frames import find_column
     from tacit.data.genotypes import read_bed, read_genotypes
     from tacit.errors import DataError
@@ -121,6 +123,13 @@ def _read(path: str, id_: str | None, threads: int | None) -> Genotypes:
     if name is None:
         return read_genotypes(whole)
     return read_genotypes(whole.drop_columns([name]), samples=whole[name])
+
+
+def _files(path: str) -> list[str]:
+    """The files that make up the input: a PLINK panel is three."""
+    if not path.lower().endswith((".bed", ".bim", ".fam")):
+        return [path]
+    return [str(Path(path).with_suffix(suffix)) for suffix in (".bed", ".bim", ".fam")]
 
 
 def _write_matrix(results: Results, name: str, matrix: Any) -> None:

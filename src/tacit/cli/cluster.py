@@ -27,11 +27,11 @@ SHOWN = 8
 @click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
 @engine_options
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-cluster")
+@output_options("tacit-cluster", report=True)
 def cluster(
     files: tuple[str, ...], components: int | None, select: str, binarize: float | None, id_: str | None,
     weights: str | None, engine: str, memory: int | None, cache: str | None, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Clusters of rows of 0/1, true/false or yes/no, gaps allowed; how many there are is found.
 
@@ -66,14 +66,14 @@ def cluster(
     )
     if rows is None:
         whole = fit_files(files, id_, cache, model, talk)
-        results = Results(out, format_)
+        results = Results(out, format_, no_report=no_report)
         found = answers(whole, id_, lambda data: _found(model.predict_proba(data)), talk, "writing clusters")
         results.batches("clusters", found, main=True)
     else:
         with talk.doing("walking through numbers of clusters"), talk.heeding_warnings():
             model.fit(rows.data, sample_weight=weight)
             beliefs = model.predict_proba(rows.data)
-        results = Results(out, format_)
+        results = Results(out, format_, no_report=no_report)
         results.table("clusters", {rows.id_name: rows.ids, **_found(beliefs)}, main=True)
     for stem, frame in (("frequencies", model.intervals()), ("purity", model.purity_), ("path", model.path_)):
         results.table(stem, dict(zip(frame.column_names, frame.columns, strict=True)))
@@ -82,8 +82,10 @@ def cluster(
     results.model("BernoulliMixture", *model_state(model))
     command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"n_columns": len(model._names), "weights": model.weights_.tolist(), "chosen": dict(model._numbers.chosen)}
-    summary = summarise(command, model, model.report_, len(model.labels_), model.n_components_) | more
+    summary = summarise(command, model, model.report_, len(model.labels_), model.n_components_, seed=seed, inputs=files)
+    summary |= more
     results.summary(summary, json_)
+    results.report(model, summary, input=None if rows is None else rows.data)
     tell(model, summary, talk, results)
     return 1 if strict and model.report_.verdict != "trusted" else 0
 

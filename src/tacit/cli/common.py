@@ -8,7 +8,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -31,10 +31,12 @@ TEXT_IN_MEMORY = 3
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
-def output_options(default: str) -> Callable[[F], F]:
-    """--out, --format, --json, --seed, --quiet: every command that writes results has them."""
+def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
+    """--out, --format, --json, --seed, --quiet: every command that writes results has them; what fits, --no-report."""
 
     def add(command: F) -> F:
+        if report:
+            command = click.option("--no-report", is_flag=True, help="Write no report.html.")(command)
         for option in reversed(
             [
                 click.option("--out", default=default, show_default=True, help="Folder for the results; - for stdout."),
@@ -172,9 +174,10 @@ class Talk:
 class Results:
     """Files of a command: written under a temporary name and renamed, or printed when the folder is ``-``."""
 
-    def __init__(self, out: str, format_: str) -> None:
+    def __init__(self, out: str, format_: str, *, no_report: bool = False) -> None:
         self.folder = None if out == "-" else Path(out)
         self.format: FileFormat = format_  # type: ignore[assignment]
+        self.reports = not no_report
         self.written: list[str] = []
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -217,9 +220,28 @@ class Results:
         if json_:
             print(json.dumps(summary, default=float), file=sys.stdout)
 
+    def report(self, fitted: Any, summary: Mapping[str, Any], **data: Any) -> None:
+        """report.html: the page of a fitted model; `data` is what its door can use besides, `input` the data as read.
 
-def summarise(command: str, fitted: Any, report: FitReport, n_rows: int, n_components: int) -> dict[str, Any]:
-    """The keys that every summary.json has."""
+        Comes after the summary: whatever happens here, the results are written.
+        """
+        if self.folder is None or not self.reports:
+            return
+        from tacit.report.doors import context_of, page_of
+        from tacit.report.write import write_report
+
+        path = self.folder / "report.html"
+        write_report(path, page_of(fitted, context_of(summary, data)))
+        self.written.append(str(path))
+
+
+def summarise(
+    command: str, fitted: Any, report: FitReport, n_rows: int, n_components: int, *, seed: int,
+    inputs: Iterable[str | None],
+) -> dict[str, Any]:  # fmt: skip
+    """The keys that every summary.json has; `inputs` are the files that were read."""
+    from tacit.io.hashes import file_hashes
+
     return {
         "command": command,
         "version": tacit.__version__,
@@ -231,6 +253,8 @@ def summarise(command: str, fitted: Any, report: FitReport, n_rows: int, n_compo
         "seconds": {stage: round(value, 6) for stage, value in report.seconds.items()},
         "verdict": report.verdict,
         "reasons": report.reasons,
+        "seed": seed,
+        "files": file_hashes(inputs),
     }
 
 

@@ -34,11 +34,11 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-communities")
+@output_options("tacit-communities", report=True)
 def communities(
     edges_file: str, blocks: int | None, degree_corrected: str, source: str | None, target: str | None,
     weight: str | None, engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Communities of a graph, their number found.
 
@@ -62,11 +62,12 @@ def communities(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(graph)
         report = model.report_
-    results = Results(out, format_)
+    results = Results(out, format_, no_report=no_report)
     results.table("communities", community_columns(model.nodes_, model.probabilities_), main=True)
     results.model("BlockModel", *model_state(model))
     command = shlex.join(["tacit", *sys.argv[1:]])
-    summary = summarise(command, model, report, graph.n_nodes, model.n_blocks_) | {
+    summary = summarise(command, model, report, graph.n_nodes, model.n_blocks_, seed=seed, inputs=[edges_file])
+    summary |= {
         "n_edges": graph.n_edges,
         "degree_corrected": model.degree_corrected_,
         "sizes": np.bincount(model.labels_, minlength=model.n_blocks_).tolist(),
@@ -75,6 +76,7 @@ def communities(
         "notes": report.notes,
     }
     results.summary(summary, json_)
+    results.report(model, summary, input=graph)
     tell(model, summary, talk, results)
     return 1 if strict and report.verdict != "trusted" else 0
 

@@ -34,11 +34,11 @@ SHOWN = 8
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-factors")
+@output_options("tacit-factors", report=True)
 def factors(
     table_file: str, components: int | None, search: str, refine: str, noise: float | None, id_: str | None,
     engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden on/off switches whose weights add up to each row of numbers.
 
@@ -66,14 +66,17 @@ def factors(
     )
     with talk.doing("looking for switches"), talk.heeding_warnings():
         model.fit(rows.data)
-    results = Results(out, format_)
+    results = Results(out, format_, no_report=no_report)
     results.table("switches", switch_columns(model, rows, rows.data), main=True)
     results.table("weights", weight_columns(model))
     results.model("BinaryFactors", *model_state(model))
     command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"noise": model.noise_, "switch_probabilities": model.switch_probabilities_.tolist()}
-    summary = summarise(command, model, model.report_, rows.data.num_rows, model.n_components_) | more
+    n_rows = rows.data.num_rows
+    summary = summarise(command, model, model.report_, n_rows, model.n_components_, seed=seed, inputs=[table_file])
+    summary |= more
     results.summary(summary, json_)
+    results.report(model, summary, input=rows.data, ids=rows.ids)
     tell(model, summary, talk, results)
     return 1 if strict and model.report_.verdict != "trusted" else 0
 

@@ -30,11 +30,11 @@ SHOWN = 12
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Accepted as everywhere; the result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-fractions")
+@output_options("tacit-fractions", report=True)
 def fractions(
     values_file: str, reference: str | None, components: int | None, samples_in: str, id_: str | None,
     engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Fractions of the parts in every sample, from values in [0, 1] such as methylation.
 
@@ -61,14 +61,19 @@ def fractions(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(values)
         report = model.report_
-    results = Results(out, format_)
+    results = Results(out, format_, no_report=no_report)
     results.table("fractions", fraction_columns(model.samples_, model.parts_, model.fractions_), main=True)
     results.table("profiles", profile_columns(model.features_, model.parts_, model.profiles_))
     results.model("MixtureFractions", *model_state(model))
     command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"n_features": len(model.features_), "parts": model.parts_.tolist(), "weights": model.weights_.tolist()}
-    summary = summarise(command, model, report, len(model.fractions_), model.n_components_)
-    results.summary(summary | more | {"noise": model.noise_, "notes": report.notes}, json_)
+    inputs = [values_file, reference]
+    summary = summarise(
+        command, model, report, len(model.fractions_), model.n_components_, seed=seed, inputs=inputs
+    )
+    summary |= more | {"noise": model.noise_, "notes": report.notes}
+    results.summary(summary, json_)
+    results.report(model, summary, input=values)
     tell(model, summary, talk, results)
     return 1 if strict and report.verdict != "trusted" else 0
 

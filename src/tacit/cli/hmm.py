@@ -31,11 +31,11 @@ SHOWN = 8
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads to use; the result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-hmm")
+@output_options("tacit-hmm", report=True)
 def hmm(
     sequence_file: str, states: int | None, init: str, smoothing: float | None, letters: bool, gaps: tuple[str, ...],
     sequence: str | None, symbol: str | None, engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden states behind sequences of symbols: words, letters, bases, events.
 
@@ -61,17 +61,22 @@ def hmm(
         model.fit(data)
         report = model.report_
         entropy = model.entropy_rate(random_state=seed)
-    results = Results(out, format_)
+    results = Results(out, format_, no_report=no_report)
     results.table("states", state_columns(model, data), main=True)
     results.table("parameters", parameter_columns(model.chain_, model.symbols_))
     results.model("CategoricalHMM", *model_state(model))
-    summary = summarise(shlex.join(["tacit", *sys.argv[1:]]), model, report, data.n_steps, model.n_states_)
+    command = shlex.join(["tacit", *sys.argv[1:]])
+    summary = summarise(
+        command, model, report, data.n_steps, model.n_states_, seed=seed, inputs=[sequence_file]
+    )
     more = {
         "n_sequences": data.n_sequences, "n_symbols": data.n_symbols, "weights": model.weights_.tolist(),
         "smoothing": model.smoothing_, "entropy_rate": entropy.rate, "notes": report.notes,
     }  # fmt: skip
-    results.summary(summary | more, json_)
-    tell(model, data, summary | more, talk, results)
+    summary |= more
+    results.summary(summary, json_)
+    results.report(model, summary, input=data)
+    tell(model, data, summary, talk, results)
     return 1 if strict and report.verdict != "trusted" else 0
 
 

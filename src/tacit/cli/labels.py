@@ -31,12 +31,12 @@ SHOWN = 5
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @column_options
-@output_options("tacit-labels")
+@output_options("tacit-labels", report=True)
 def labels(
     labels_file: str, truth: str | None, gold: str | None, method: str, em: bool, smoothing: float | None,
     abstain: tuple[str, ...], control: str | None, memory: int | None, engine: str, threads: int | None, strict: bool,
     task: str | None, worker: str | None, label: str | None,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Consensus labels from a file with the columns task, worker, label (or a Label Studio export).
 
@@ -64,7 +64,8 @@ def labels(
         fitted = fit_crowd(data, settings, clock)
     parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
     command = shlex.join(["tacit", *sys.argv[1:]])
-    return write_crowd(fitted, parameters, answers, talk, Results(out, format_), json_, strict, command)
+    results = Results(out, format_, no_report=no_report)
+    return write_crowd(fitted, parameters, answers, talk, results, json_, strict, command, [labels_file, gold, truth])
 
 
 def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
@@ -81,7 +82,7 @@ def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
 
 def write_crowd(
     fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, talk: Talk, results: Results, json_: bool,
-    strict: bool, command: str,
+    strict: bool, command: str, inputs: list[str | None],
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     seen = fitted.evidence
@@ -96,9 +97,12 @@ def write_crowd(
     arrays, metadata = fitted.state()
     chosen = {name: getattr(seen.settings, name) for name in ("method", "em", "smoothing", "max_iter", "tol", "memory")}
     results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata})
-    summary = summarise(command, fitted, report, seen.data.n_rows, len(fitted.class_names))
+    summary = summarise(
+        command, fitted, report, seen.data.n_rows, len(fitted.class_names), seed=seen.settings.seed, inputs=inputs
+    )
     summary |= {"method": seen.settings.method, **more}
     results.summary(summary, json_)
+    results.report(fitted, summary)
     tell(summary, workers, talk, results)
     return 1 if strict and report.verdict != "trusted" else 0
 

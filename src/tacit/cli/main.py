@@ -30,6 +30,7 @@ COMMANDS = {
     "query": "Ask a saved model for probabilities, expectations, information",
     "sample": "Draw rows from a saved model",
     "predict": "Use a saved model on new data",
+    "report": "The page of a saved model: what was found, and can it be trusted",
     "demo": "The main job on built-in data, no network",
     "reproduce": "A paper's table or figure next to ours",
 }

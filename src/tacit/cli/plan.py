@@ -32,11 +32,11 @@ SHOWN = 8
 @click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
 @column_options
-@output_options("tacit-plan")
+@output_options("tacit-plan", report=True)
 def plan(
     labels_file: str, budget: int | None, per_worker: int | None, workers_file: str | None, simulate: bool,
     truth: str | None, abstain: tuple[str, ...], task: str | None, worker: str | None, label: str | None,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Which labels to ask for next: those that make workers comparable, then those that tell most.
 
@@ -66,7 +66,7 @@ def plan(
         fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
     with talk.doing("planning"), clock.stage("plan"):
         columns, planned = plan_crowd(fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed)
-    results = Results(out, format_)
+    results = Results(out, format_, no_report=no_report)
     results.table("plan", columns, main=not simulate)
     more: dict[str, Any] = {
         "n_planned": planned.n_labels,
@@ -82,7 +82,10 @@ def plan(
     parameters = {"abstain": list(silent), "columns": chosen, "random_state": seed}
     results.model("DawidSkene", arrays, {"parameters": parameters, **metadata})
     command = shlex.join(["tacit", *sys.argv[1:]])
-    results.summary(summarise(command, fitted, fitted.report, data.n_rows, data.n_classes) | more, json_)
+    inputs = [labels_file, workers_file, truth]
+    summary = summarise(command, fitted, fitted.report, data.n_rows, data.n_classes, seed=seed, inputs=inputs) | more
+    results.summary(summary, json_)
+    results.report(fitted, summary, plan=columns)
     _tell(columns, planned, talk)
     if results.written:
         talk.say("wrote " + ", ".join(results.written))

@@ -30,11 +30,11 @@ SHOWN = 8
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; the result does not depend on them.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-topics")
+@output_options("tacit-topics", report=True)
 def topics(
     documents_file: str, n_topics: int | None, max_topics: int | None, words_file: str | None, init_file: str | None,
     document: str | None, word: str | None, count: str | None, engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Topics of documents, their words, and their shares in every document.
 
@@ -60,19 +60,22 @@ def topics(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(documents)
         report = model.report_
-    results = Results(out, format_)
+    results = Results(out, format_, no_report=no_report)
     results.table("topics", topic_columns(model.words_, model.topics_), main=True)
     results.table("documents", document_columns(model.documents_, model.proportions_))
     results.model("TopicModel", *model_state(model))
     command = shlex.join(["tacit", *sys.argv[1:]])
-    summary = summarise(command, model, report, documents.n_documents, model.n_topics_)
+    inputs = [documents_file, words_file, init_file]
+    summary = summarise(command, model, report, documents.n_documents, model.n_topics_, seed=seed, inputs=inputs)
     more = {
         "n_words": documents.n_words, "n_tokens": documents.total, "weights": model.weights_.tolist(),
         "top_words": [[str(word) for word in words] for words in model.top_words(10)],
         "coherence": [None if value != value else value for value in model.coherence_.tolist()], "notes": report.notes,
     }  # fmt: skip
-    results.summary(summary | more, json_)
-    tell(model, summary | more, talk, results)
+    summary |= more
+    results.summary(summary, json_)
+    results.report(model, summary, input=documents)
+    tell(model, summary, talk, results)
     return 1 if strict and report.verdict != "trusted" else 0
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tacit.data.genotypes import Genotypes
+from tacit.engine.mixture import Floats
 from tacit.models.admixture import Admixture
 from tacit.report.charts import bars, heat_map, lines
 from tacit.report.evidence import count, fit_section, next_section, numbers_section
@@ -27,16 +27,16 @@ PAPERS = (
 def page_of(fitted: Admixture, context: Context) -> Page:
     """Verdict, bars, populations, cross-validation."""
     report, number = fitted.report_, fitted.n_populations_
-    people = len(fitted.ancestry_)
+    shares, names = people_of(fitted, context.data.get("input"))
     return Page(
-        title=f"Ancestry of {people:,} people from {number} population{'s' if number > 1 else ''}",
-        door="Ancestry",
+        title=f"Ancestry of {len(shares):,} people from {number} population{'s' if number > 1 else ''}",
+        door="ancestry",
         verdict=report.verdict,
         reasons=report.reasons,
-        figures=_figures(fitted),
-        picture=_bars(fitted),
+        figures=_figures(fitted, shares),
+        picture=_bars(fitted, shares, names),
         sections=[
-            _populations(fitted),
+            _populations(fitted, shares, names),
             _number(fitted),
             fit_section(fitted, context),
             numbers_section(
@@ -52,10 +52,18 @@ def page_of(fitted: Admixture, context: Context) -> Page:
     )
 
 
-def _figures(fitted: Admixture) -> list[Figure]:
+def people_of(fitted: Admixture, given: Genotypes | None) -> tuple[Floats, list[str]]:
+    """Proportions of the people of the fit, or of others when those are given; and their names."""
+    samples = fitted.samples_
+    if given is None or given.samples.tolist() == samples.tolist():
+        return fitted.ancestry_, [str(name) for name in samples.tolist()]
+    return fitted.transform(given), [str(name) for name in given.samples.tolist()]
+
+
+def _figures(fitted: Admixture, shares: Floats) -> list[Figure]:
     how = "by cross-validation" if fitted.selection_ else "as asked for"
     known = fitted.report_.quantities
-    unmixed = float((fitted.ancestry_.max(axis=1) > 0.9).mean())
+    unmixed = float((shares.max(axis=1) > 0.9).mean())
     error = known.get("standard_error")
     third = Figure("SNPs", count(fitted.used_.sum()), "shaped the fit")
     if error is not None and fitted.n_populations_ > 1:
@@ -67,19 +75,17 @@ def _figures(fitted: Admixture) -> list[Figure]:
     ]
 
 
-def _bars(fitted: Admixture) -> Chart:
-    shown = drawn_bars(fitted.ancestry_)
-    total = len(fitted.ancestry_)
+def _bars(fitted: Admixture, shares: Floats, names: list[str]) -> Chart:
+    shown, total = drawn_bars(shares), len(shares)
     spec = stacked(
-        fitted.ancestry_[shown], [str(fitted.samples_[at]) for at in shown],
+        shares[shown], [names[at] for at in shown],
         [str(k) for k in range(fitted.n_populations_)], bar="person", part="population", value="share",
     )  # fmt: skip
     cut = "" if len(shown) == total else f" {len(shown):,} of {total:,} people are drawn, evenly taken from all."
     return Chart(spec, f"One bar a person, one colour a population, the largest population first.{cut}", "Proportions")
 
 
-def _populations(fitted: Admixture) -> Section:
-    shares, names = fitted.ancestry_, [str(name) for name in fitted.samples_.tolist()]
+def _populations(fitted: Admixture, shares: Floats, names: list[str]) -> Section:
     rows = []
     for k in range(fitted.n_populations_):
         top = np.argsort(-shares[:, k], kind="stable")[:3]
@@ -114,7 +120,7 @@ def _populations(fitted: Admixture) -> Section:
     return Section("Populations", blocks)
 
 
-def _people(shares: Any, names: list[str]) -> DataTable:
+def _people(shares: Floats, names: list[str]) -> DataTable:
     mixed = np.argsort(shares.max(axis=1), kind="stable")[:1000]
     columns: list[str | Column] = ["person", *(Column(f"{k}", ".1%") for k in range(shares.shape[1]))]
     rows = [[names[at], *shares[at].tolist()] for at in mixed]

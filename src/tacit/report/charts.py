@@ -119,7 +119,7 @@ def histogram(
 def heat_map(
     values: Any, rows: Sequence[Any], columns: Sequence[Any], *, row: str, column: str, value: str,
     percent: bool = False, both_ways: bool = False, numbers: bool | None = None, largest: float | None = None,
-    cell: int = 26,
+    cell: int = 26, legend: bool = True,
 ) -> Spec:  # fmt: skip
     """A matrix (rows, columns) as tiles; small ones carry their numbers."""
     matrix = np.asarray(values, float)
@@ -132,13 +132,13 @@ def heat_map(
     top = largest if largest is not None else float(finite.max()) if len(finite) and finite.max() > 0 else 1.0
     scale: Spec = {"domain": [-top, 0, top] if both_ways else [0, top], "range": list(BOTH_WAYS if both_ways else FADE)}
     form = ".1%" if percent else ",.3~g"
-    legend: Spec = {"title": None, "format": ".0%" if percent else "", "gradientLength": 120, "orient": "right"}
-    if not legend["format"]:
-        del legend["format"]
+    key: Spec = {"title": None, "gradientLength": 120, **({"format": ".0%"} if percent else {})}
     layers: list[Spec] = [
         {
             "mark": {"type": "rect", "cornerRadius": 2},
-            "encoding": {"color": {"field": "v", "type": "quantitative", "scale": scale, "legend": legend}},
+            "encoding": {
+                "color": {"field": "v", "type": "quantitative", "scale": scale, "legend": key if legend else None}
+            },
         }
     ]
     if numbers if numbers is not None else matrix.shape[1] <= 12 and matrix.shape[0] <= 40:
@@ -160,10 +160,10 @@ def heat_map(
         "height": cell * max(len(rows), 1),
         "usermeta": {"widest": 220 + 90 * len(columns)},
         "encoding": {
-            "y": {"field": "y", "type": "nominal", "sort": None, "title": row},
-            "x": {"field": "x", "type": "nominal", "sort": None, "title": column,
+            "y": {"field": "y", "type": "nominal", "sort": None, "title": row or None},
+            "x": {"field": "x", "type": "nominal", "sort": None, "title": column or None,
                   "axis": {"labelAngle": _angle(columns), "labelOverlap": "greedy"}},
-            "tooltip": [{"field": "y", "title": row}, {"field": "x", "title": column},
+            "tooltip": [{"field": "y", "title": row or "row"}, {"field": "x", "title": column or "column"},
                         {"field": "v", "title": value, "format": form}],
         },
         "layer": layers,
@@ -222,3 +222,13 @@ def colour(field: str, kinds: Sequence[str], title: str | None = None) -> Spec:
         "scale": {"domain": list(kinds), "range": range_},
         "legend": {"orient": "top", "columns": 4, "title": None},
     }
+
+
+def distinct(names: Sequence[Any]) -> list[str]:
+    """Names as text, no two alike: 1 and "1" get a mark, for a chart would lay them on one another."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in map(str, names):
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return out

@@ -29,14 +29,14 @@ MOST_NODES = 1000
 
 
 def page_of(fitted: BlockModel, context: Context) -> Page:
-    """Verdict, matrix, blocks, nodes. `context.data` may hold `graph`."""
+    """Verdict, matrix, blocks, nodes. The matrix needs the graph, `input`."""
     report, number = fitted.report_, fitted.n_blocks_
-    graph = context.data.get("graph")
+    graph = context.data.get("input")
     nodes, edges = len(fitted.nodes_), fitted.n_edges_
     degrees = "Degrees are taken as given" if fitted.degree_corrected_ else "Degrees help to tell blocks apart"
     return Page(
         title=f"{number} communit{'ies' if number > 1 else 'y'} of {nodes:,} nodes",
-        door="Communities",
+        door="communities",
         verdict=report.verdict,
         reasons=report.reasons,
         figures=_figures(fitted),

@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.models.mixture_fractions import MixtureFractions
 from tacit.plot.fractions import differing_features, sample_fractions
-from tacit.report.charts import bars, heat_map, lines
+from tacit.report.charts import bars, distinct, heat_map, lines
 from tacit.report.evidence import fit_section, next_section, numbers_section
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.provenance import provenance_of
@@ -25,16 +25,16 @@ SHOWN_FEATURES = 40
 
 
 def page_of(fitted: MixtureFractions, context: Context) -> Page:
-    """Verdict, fractions, profiles. `context.data` may hold `values`: the samples, when the model is from a file."""
+    """Verdict, fractions, profiles. Samples are those of the fit, or `input` when the model is from a file."""
     report, number = fitted.report_, fitted.n_components_
-    given = context.data.get("values")
+    given = None if hasattr(fitted, "fractions_") else context.data.get("input")
     kept = given is not None or hasattr(fitted, "fractions_")
     shares, names = sample_fractions(fitted, given) if kept else (None, [])
     mixed = f"{len(shares):,} samples" if shares is not None else "Samples"
     source = "of a reference" if fitted._known else "found in the values alone"
     return Page(
         title=f"{mixed} mixed of {number} part{'s' if number > 1 else ''}",
-        door="Fractions",
+        door="fractions",
         verdict=report.verdict,
         reasons=report.reasons,
         figures=_figures(fitted),
@@ -76,7 +76,7 @@ def _figures(fitted: MixtureFractions) -> list[Figure]:
 def _bars(fitted: MixtureFractions, shares: Any, names: list[str]) -> Chart:
     shown, total = drawn_bars(shares), len(shares)
     spec = stacked(
-        shares[shown], [names[at] for at in shown], [str(part) for part in fitted.parts_.tolist()],
+        shares[shown], [names[at] for at in shown], distinct(fitted.parts_.tolist()),
         bar="sample", part="part", value="fraction",
     )  # fmt: skip
     cut = "" if len(shown) == total else f" {len(shown):,} of {total:,} samples are drawn, evenly taken from all."
@@ -84,7 +84,7 @@ def _bars(fitted: MixtureFractions, shares: Any, names: list[str]) -> Chart:
 
 
 def _mean_bars(fitted: MixtureFractions) -> Chart:
-    names = [str(part) for part in fitted.parts_.tolist()]
+    names = distinct(fitted.parts_.tolist())
     spec = bars(names, fitted.weights_.tolist(), value="mean fraction", name="part", percent=True)
     return Chart(spec, "Mean fractions over the samples of the fit, which the model file does not keep.", "Fractions")
 
@@ -92,10 +92,10 @@ def _mean_bars(fitted: MixtureFractions) -> Chart:
 def _profiles(fitted: MixtureFractions) -> Section:
     shown, total = differing_features(fitted.profiles_, SHOWN_FEATURES), len(fitted.features_)
     cut = "" if len(shown) == total else f" The {len(shown)} of {total:,} features that differ most are shown."
+    parts, features = distinct(fitted.parts_.tolist()), distinct([fitted.features_[n] for n in shown])
     spec = heat_map(
-        fitted.profiles_[:, shown], fitted.parts_.tolist(), [fitted.features_[n] for n in shown], row="part",
-        column="feature", value="value", largest=1.0,
-    )  # fmt: skip
+        fitted.profiles_[:, shown], parts, features, row="part", column="feature", value="value", largest=1.0
+    )
     blocks: list[Block] = [Chart(spec, f"Values of the pure parts.{cut}", "Profiles")]
     errors = fitted.report_.quantities.get("standard_errors")
     rows = [

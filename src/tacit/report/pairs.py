@@ -40,7 +40,7 @@ def page_of(fitted: PairMatrix, context: Context) -> Page:
     order = "Their order does not matter" if fitted.symmetric_ else "Rows and columns are kept apart"
     return Page(
         title=f"Pairs of {items:,} items, {number} component{'s' if number > 1 else ''}",
-        door="Pairs",
+        door="pairs",
         verdict=report.verdict,
         reasons=report.reasons,
         figures=_figures(fitted, known),

@@ -10,7 +10,7 @@ from tacit.data.sequences import Sequences
 from tacit.models.categorical_hmm import CategoricalHMM
 from tacit.plot.sequences import telling_symbols
 from tacit.plot.state_graph import LEAST, state_graph
-from tacit.report.charts import Spec, colour, heat_map, lines
+from tacit.report.charts import Spec, colour, distinct, heat_map, lines
 from tacit.report.evidence import fit_section, next_section, numbers_section
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.provenance import provenance_of
@@ -32,15 +32,15 @@ MOST_SYMBOLS = 40
 
 
 def page_of(fitted: CategoricalHMM, context: Context) -> Page:
-    """Verdict, states, timeline. `context.data` may hold `sequences`."""
+    """Verdict, states, timeline. Sequences are `input`, or those of the fit."""
     report, number = fitted.report_, fitted.n_states_
     symbols = len(fitted.symbols_)
-    given = context.data.get("sequences")
+    given = context.data.get("input")
     rate = context.summary.get("entropy_rate")
     told = f" The model's entropy rate is {rate:.3f} nats a symbol." if rate is not None else ""
     return Page(
         title=f"{number} hidden state{'s' if number > 1 else ''} behind sequences of {symbols:,} symbols",
-        door="Hidden states",
+        door="sequences",
         verdict=report.verdict,
         reasons=report.reasons,
         figures=_figures(fitted),
@@ -166,7 +166,7 @@ def _states(fitted: CategoricalHMM) -> Section:
     blocks: list[Block] = [_transitions(fitted)] if 1 < fitted.n_states_ <= MOST_DRAWN else []
     cut = "" if len(shown) == len(fitted.symbols_) else f" {len(shown)} of {len(fitted.symbols_):,} symbols are shown."
     spec = heat_map(
-        fitted.emissions_[:, shown], range(fitted.n_states_), [str(fitted.symbols_[at]) for at in shown],
+        fitted.emissions_[:, shown], range(fitted.n_states_), distinct(fitted.symbols_[shown].tolist()),
         row="state", column="symbol", value="probability", percent=True,
     )  # fmt: skip
     blocks.append(Chart(spec, f"What states show: the symbols that tell most of a state.{cut}", "Emissions"))
@@ -227,6 +227,7 @@ def state_runs(model: CategoricalHMM, data: Sequences) -> tuple[list[dict[str, A
     part = data.slices(begins, np.minimum(ends, begins + SHOWN_STEPS))
     path, _ = best_paths(part.chains, *model._parts(), threads=1)
     beliefs = model._posteriors(part)
+    names = distinct(data.names[:shown].tolist())
     rows: list[dict[str, Any]] = []
     for at in range(shown):
         inside = np.arange(part.offsets[at], part.offsets[at + 1])
@@ -237,7 +238,7 @@ def state_runs(model: CategoricalHMM, data: Sequences) -> tuple[list[dict[str, A
             state, first = int(path[run[0]]), int(run[0] - inside[0]) + 1
             words = ["·" if code < 0 else str(data.symbols[code]) for code in part.codes[run[:24]]]
             rows.append(
-                {"y": str(data.names[at]), "from": first - 0.5, "until": first + len(run) - 0.5, "first": first,
+                {"y": names[at], "from": first - 0.5, "until": first + len(run) - 0.5, "first": first,
                  "last": first + len(run) - 1, "state": str(state), "p": float(beliefs[run, state].mean()),
                  "symbols": " ".join(words) + (" …" if len(run) > 24 else "")}
             )  # fmt: skip

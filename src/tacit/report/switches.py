@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.models.binary_factors import BinaryFactors
 from tacit.plot.switches import candidate_scores, feature_names, moved_features, ranked_scores
-from tacit.report.charts import HUE, QUIET, bars, heat_map
+from tacit.report.charts import HUE, QUIET, bars, distinct, heat_map
 from tacit.report.evidence import count, fit_section, next_section, numbers_section
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.points import points
@@ -37,7 +37,7 @@ def page_of(fitted: BinaryFactors, context: Context) -> Page:
         lead = f"{int(rows):,} rows of {fitted.n_features_in_:,} features. {lead}"
     return Page(
         title=f"{d} hidden switch{'es' if d > 1 else ''} behind {fitted.n_features_in_:,} features",
-        door="Hidden switches",
+        door="switches",
         verdict=report.verdict,
         reasons=report.reasons,
         figures=_figures(fitted, known),
@@ -76,7 +76,7 @@ def _figures(fitted: BinaryFactors, known: dict[str, Any]) -> list[Figure]:
 
 
 def _weights(fitted: BinaryFactors) -> Chart:
-    shown, names = moved_features(fitted.components_, SHOWN_FEATURES), feature_names(fitted)
+    shown, names = moved_features(fitted.components_, SHOWN_FEATURES), distinct(feature_names(fitted))
     cut = "" if len(shown) == len(names) else f" The {len(shown)} of {len(names):,} features that move most are shown."
     spec = heat_map(
         fitted.components_[:, shown], range(fitted.n_components_), [names[n] for n in shown],

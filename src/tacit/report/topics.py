@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.models.topic_model import TopicModel
 from tacit.plot.topics import relevances, relevant_words, topic_map
-from tacit.report.charts import HUE, QUIET, Spec, bars, lines
+from tacit.report.charts import HUE, QUIET, Spec, bars, distinct, lines
 from tacit.report.evidence import count, fit_section, next_section, numbers_section
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.points import points
@@ -29,14 +29,14 @@ MOST_DOCUMENTS = 1000
 
 
 def page_of(fitted: TopicModel, context: Context) -> Page:
-    """Verdict, words, sizes, documents. `context.data` may hold `documents`, when the model is from a file."""
+    """Verdict, words, sizes, documents. These are those of the fit, or `input` when the model is from a file."""
     report, number = fitted.report_, fitted.n_topics_
     known = report.quantities
     documents = context.summary.get("n_rows", known.get("n_documents"))
     many = f"{int(documents):,} documents" if documents is not None else "documents"
     return Page(
         title=f"{number} topic{'s' if number > 1 else ''} of {many}",
-        door="Topics",
+        door="topics",
         verdict=report.verdict,
         reasons=report.reasons,
         figures=_figures(fitted, known),
@@ -77,10 +77,11 @@ def _words(fitted: TopicModel) -> Chart:
     """Words of the chosen topic by relevance; all of their numbers are in the page, so the slider needs no server."""
     topics, weights = fitted.topics_[:MOST_PICTURED], fitted.weights_
     tokens = float(fitted.word_counts_.sum())
+    words = distinct(fitted.words_.tolist())
     lift = relevances(fitted.topics_, weights, 0.0)
     shown = relevant_words(fitted.topics_, weights, SHOWN_WORDS)
     rows = [
-        {"t": k, "word": str(fitted.words_[w]), "p": _short(topics[k, w]), "lift": round(float(lift[k, w]), 4),
+        {"t": k, "word": words[w], "p": _short(topics[k, w]), "lift": round(float(lift[k, w]), 4),
          "inside": _short(topics[k, w] * weights[k] * tokens), "all": _short(fitted.word_counts_[w])}
         for k in range(len(topics)) for w in shown[k]
     ]  # fmt: skip
@@ -164,7 +165,7 @@ def _sizes(fitted: TopicModel, known: dict[str, Any]) -> Section:
 
 
 def _documents(fitted: TopicModel, context: Context) -> Section:
-    given = context.data.get("documents")
+    given = context.data.get("input")
     if hasattr(fitted, "proportions_"):
         names, shares = fitted.documents_, fitted.proportions_
     elif given is not None:
