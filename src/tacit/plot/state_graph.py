@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 LEAST = 0.05
 """Ways that are taken less often are not drawn, but for the likeliest of a state."""
-POINTS = 17
+POINTS = 25
 """Points of an arc."""
 BEND = 0.16
 """How far an arc leaves the straight line, as a share of its length: the two ways of a pair lie side by side."""

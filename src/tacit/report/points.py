@@ -17,11 +17,13 @@ def points(
     told: list[Spec] = [{"field": "name", "title": name}] if name else []
     if not bare:
         told += [{"field": "x", "title": x, "format": ",.4~g"}, {"field": "y", "title": y, "format": ",.4~g"}]
-    room: Spec = {"zero": False, "padding": 24 if size else 8, **({"nice": False} if size else {})}
+    room: Spec = {"padding": 24 if size else 8, **({"nice": False} if size else {})}
+    upward: Spec = room | ({"type": "log"} if log_y else {"zero": False})
     ticks: Spec = {"grid": False, "tickCount": 8} | ({"tickMinStep": 1, "format": "d"} if whole_x else {})
     place: Spec = {
-        "x": {"field": "x", "type": "quantitative", "title": x, "scale": room, "axis": None if bare else ticks},
-        "y": {"field": "y", "type": "quantitative", "title": y, "scale": room | ({"type": "log"} if log_y else {}),
+        "x": {"field": "x", "type": "quantitative", "title": x, "scale": {**room, "zero": False},
+              "axis": None if bare else ticks},
+        "y": {"field": "y", "type": "quantitative", "title": y, "scale": upward,
               "axis": None if bare else {"tickCount": 6}},
     }  # fmt: skip
     encoding: Spec = {"tooltip": told}

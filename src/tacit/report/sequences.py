@@ -94,7 +94,7 @@ def _graph(fitted: CategoricalHMM) -> Chart:
             {"arc": number, "step": at, "x": round(float(x), 4), "y": round(float(y), 4), **facts}
             for at, (x, y) in enumerate(arc.curve)
         ]
-        arrows.append({"x": round(arc.tip[0], 4), "y": round(arc.tip[1], 4), "turn": round(-arc.angle, 1), **facts})
+        arrows.append({"x": round(arc.tip[0], 4), "y": round(arc.tip[1], 4), "turn": round(90 - arc.angle, 1), **facts})
     nodes = [
         {"x": round(float(x), 4), "y": round(float(y), 4), "state": str(state), "name": names[state],
          "share": float(fitted.weights_[state]), "stays": float(fitted.transitions_[state, state])}
@@ -121,8 +121,8 @@ def _graph(fitted: CategoricalHMM) -> Chart:
             },
             {
                 "data": {"values": arrows},
-                "mark": {"type": "point", "shape": "triangle-right", "filled": True, "color": "currentColor",
-                         "opacity": 0.85, "size": 90},
+                "mark": {"type": "point", "shape": "wedge", "filled": True, "color": "currentColor",
+                         "opacity": 0.85, "size": 220},
                 "encoding": {**place, "angle": {"field": "turn", "type": "quantitative", "scale": None},
                              "tooltip": ways},
             },
