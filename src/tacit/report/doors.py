@@ -9,10 +9,17 @@ from typing import Any
 from tacit.report.page import Context, Page
 
 DOORS = {
+    "Admixture": "tacit.report.ancestry",
     "BernoulliMixture": "tacit.report.clusters",
+    "BinaryFactors": "tacit.report.switches",
+    "BlockModel": "tacit.report.communities",
+    "CategoricalHMM": "tacit.report.sequences",
     "DawidSkene": "tacit.report.labels",
     "FittedCrowd": "tacit.report.labels",
     "LatentClass": "tacit.report.tables",
+    "MixtureFractions": "tacit.report.fractions",
+    "PairMatrix": "tacit.report.pairs",
+    "TopicModel": "tacit.report.topics",
 }
 """Class of the fitted model → module of its page, imported when asked for."""
 
