@@ -297,9 +297,10 @@ def _meetings(data: Labels, component: NDArray[np.int32], pairs: tuple[Any, Any,
 
 
 def _pair_spec(matrix: NDArray[np.int64], reached: NDArray[np.bool_], names: list[str]) -> Spec:
-    spec = heat_map(matrix, names, names, row="worker", column="with", value="tasks in common", numbers=False, cell=16)
+    spec = heat_map(matrix, names, names, row="worker", column="with", value="tasks in common", numbers=False,
+                    cell=16 if len(names) > 16 else 24)  # fmt: skip
     size = len(names)
-    spec["usermeta"] = {"widest": 260 + 18 * size}
+    spec["usermeta"] = {"widest": 240 + (18 if size > 16 else 34) * size}
     lost = [
         {"y": names[i], "x": names[j], "v": "unreachable"}
         for i in range(size)

@@ -49,7 +49,7 @@
     bubble.style.top = Math.max(4, y) + "px";
   };
   const embed = (node, spec) => {
-    if (spec.usermeta && spec.usermeta.widest) node.style.maxWidth = spec.usermeta.widest + "px";
+    if (spec.usermeta && spec.usermeta.widest && !node.closest(".picture")) node.style.maxWidth = spec.usermeta.widest + "px";
     return vegaEmbed(node, spec, {
       mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: hover, config,
     });
@@ -81,6 +81,7 @@
       body.append(...keyed.map(([, row]) => row));
     }));
     const said = box.querySelector(".count");
+    if (!said) continue;
     box.querySelector("input").addEventListener("input", (event) => {
       const wanted = event.target.value.toLocaleLowerCase();
       let shown = 0;
@@ -129,7 +130,9 @@
   const rowsOf = (names, now, before) => {
     const order = [...names.keys()].sort((a, b) => before[b] - before[a] || a - b);
     const kept = names.length <= shown ? [...names.keys()] : order.slice(0, shown - 1).sort((a, b) => a - b);
-    const rows = kept.map((c) => ({ c: names[c], p: now[c], q: before[c] }));
+    // Vega keeps groups in plain objects, where this one name means something else: a sign without width helps.
+    const safe = (text) => (text === "__proto__" ? "__proto__\u200b" : text);
+    const rows = kept.map((c) => ({ c: safe(names[c]), p: now[c], q: before[c] }));
     if (kept.length < names.length) {
       const rest = (values) => Math.max(0, 1 - kept.reduce((sum, c) => sum + values[c], 0));
       rows.push({ c: `${names.length - kept.length} others`, p: rest(now), q: rest(before) });
@@ -186,6 +189,7 @@
     // A card is drawn when it comes into sight: a table may have hundreds of columns.
     const watch = new IntersectionObserver((seen) => seen.filter((one) => one.isIntersecting).forEach((one) => {
       const card = cards.find((each) => each.card === one.target);
+      card.card.classList.add("drawn");
       if (!card.view) card.view = embed(card.plot, picture(rowsOf(card.words, card.now, card.prior)));
     }), { rootMargin: "200px" });
     cards.forEach((card) => { card.plot.style.minHeight = 19 * Math.min(card.words.length, shown) + 10 + "px"; watch.observe(card.card); });

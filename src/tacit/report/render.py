@@ -26,6 +26,8 @@ _HERE = Path(__file__).parent
 _VENDORED = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 PRINTED_ROWS = 40
 """Rows of a table on paper; the style sheet holds the same number."""
+FEW_ROWS = 8
+"""A table with no more rows needs no filter."""
 MOST_LETTERS = 300
 """A name longer than this is cut in the page."""
 VERDICTS = {
@@ -96,13 +98,16 @@ def _first_screen(page: Page, kept: _Kept) -> str:
 
 def _section(section: Section, number: int, kept: _Kept) -> str:
     text = f"<p>{_text(section.text)}</p>" if section.text else ""
-    blocks = "".join(_block(block, kept) for block in section.blocks)
+    charts = [at for at, block in enumerate(section.blocks) if isinstance(block, Chart)]
+    alone = charts[-1] if len(charts) % 2 else None  # charts stand two by two; the last of an odd number has a row
+    blocks = "".join(_block(block, kept, wide=at == alone) for at, block in enumerate(section.blocks))
+    blocks = f'<div class="blocks">{blocks}</div>' if blocks else ""
     return f'<section id="s{number}"><h2>{_text(section.title)}</h2>{text}{blocks}</section>'
 
 
-def _block(block: Block, kept: _Kept) -> str:
+def _block(block: Block, kept: _Kept, *, wide: bool) -> str:
     if isinstance(block, Chart):
-        return _chart(block, kept)
+        return _chart(block, kept, wide=wide)
     if isinstance(block, DataTable):
         return _table(block, kept)
     if isinstance(block, Ask):
@@ -112,12 +117,12 @@ def _block(block: Block, kept: _Kept) -> str:
     raise TypeError(f"a page has charts, tables, notes and models to ask, not {type(block).__name__}")
 
 
-def _chart(chart: Chart, kept: _Kept) -> str:
+def _chart(chart: Chart, kept: _Kept, *, wide: bool = False) -> str:
     number = len(kept.specs)
-    kept.specs.append({"description": _clean(chart.title or chart.caption), **chart.spec})
+    kept.specs.append(_for_vega({"description": _clean(chart.title or chart.caption), **chart.spec}))
     title = f"<h3>{_text(chart.title)}</h3>" if chart.title else ""
     return (
-        f'<figure class="chart">{title}<div class="plot" data-chart="{number}"></div>'
+        f'<figure class="chart{" wide" if wide else ""}">{title}<div class="plot" data-chart="{number}"></div>'
         f"<figcaption>{_text(chart.caption)}</figcaption></figure>"
     )
 
@@ -138,14 +143,19 @@ def _table(table: DataTable, kept: _Kept) -> str:
         for column, is_number in zip(columns, numeric, strict=True)
     )
     body = "".join(
-        "<tr>" + "".join(_cell(value, column.form) for value, column in zip(row, columns, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(_cell(value, column.form, at) for value, column, at in zip(row, columns, numeric, strict=True))
+        + "</tr>"
         for row in rows
     )
     title = f"<h3>{_text(table.title)}</h3>" if table.title else ""
     paper = f'<p class="paper">The first {PRINTED_ROWS} rows are printed.</p>' if len(rows) > PRINTED_ROWS else ""
+    search = (
+        f'<label class="filter">Filter <input type="search" autocomplete="off" aria-controls="t{number}"></label>'
+        '<output class="count" aria-live="polite"></output>'
+    )
     return (
-        f'<div class="data">{title}<label class="filter">Filter <input type="search" autocomplete="off" '
-        f'aria-controls="t{number}"></label><output class="count" aria-live="polite"></output>'
+        f'<div class="data">{title}{search if len(rows) > FEW_ROWS else ""}'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(table.title or table.caption)}">'
         f'<table id="t{number}"><caption>{_text(table.caption)}{told}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{paper}</div>"
@@ -156,7 +166,7 @@ def _title(meaning: str) -> str:
     return f' title="{_text(meaning)}"' if meaning else ""
 
 
-def _cell(value: Any, form: str) -> str:
+def _cell(value: Any, form: str, numeric: bool) -> str:
     if value is None or (_is_number(value) and not math.isfinite(value)):
         return "<td></td>"
     if not _is_number(value):
@@ -167,7 +177,7 @@ def _cell(value: Any, form: str) -> str:
         shown = f"{value:,}"
     else:
         shown = f"{value:.4g}"
-    return f'<td class=n data-v="{value:.7g}">{_text(shown)}</td>'
+    return f'<td{" class=n" if numeric else ""} data-v="{value:.7g}">{_text(shown)}</td>'
 
 
 def _ask(ask: Ask, kept: _Kept) -> str:
@@ -223,6 +233,17 @@ def _plain(value: Any) -> Any:
         return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, Iterable):
         return [_plain(item) for item in value]
+    return value
+
+
+def _for_vega(value: Any) -> Any:
+    """The same spec without the one text that Vega, which keeps groups in plain objects, takes for something else."""
+    if isinstance(value, str):
+        return "__proto__\u200b" if value == "__proto__" else value
+    if isinstance(value, Mapping):
+        return {key: _for_vega(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_for_vega(item) for item in value]
     return value
 
 
