@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,11 +33,11 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-communities")
+@output_options("tacit-communities", report=True)
 def communities(
     edges_file: str, blocks: int | None, degree_corrected: str, source: str | None, target: str | None,
     weight: str | None, engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Communities of a graph, their number found.
 
@@ -60,10 +61,10 @@ def communities(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(graph)
         report = model.report_
-    results = Results(out, format_, talk)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("communities", community_columns(model.nodes_, model.probabilities_), main=True)
     results.model("BlockModel", *model_state(model))
-    summary = summarise(model, report, graph.n_nodes, model.n_blocks_) | {
+    summary = summarise(model, report, graph.n_nodes, model.n_blocks_, seed=seed, inputs=[edges_file]) | {
         "n_edges": graph.n_edges,
         "degree_corrected": model.degree_corrected_,
         "sizes": np.bincount(model.labels_, minlength=model.n_blocks_).tolist(),
@@ -74,7 +75,9 @@ def communities(
         f"{summary['n_rows']:,} nodes, {summary['n_edges']:,} edges, {model.n_blocks_} blocks"
         f"{', degree-corrected' if model.degree_corrected_ else ''}"
     )
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(model, talk))
+    page = partial(results.report, model, summary, input=graph)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def read_graph_file(path: str, columns: dict[str, str] | None = None) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -29,11 +30,11 @@ SHOWN = 8
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads to use; the result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-hmm")
+@output_options("tacit-hmm", report=True)
 def hmm(
     sequence_file: str, states: int | None, init: str, smoothing: float | None, letters: bool, gaps: tuple[str, ...],
     sequence: str | None, symbol: str | None, engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden states behind sequences of symbols: words, letters, bases, events.
 
@@ -59,7 +60,7 @@ def hmm(
         model.fit(data)
         report = model.report_
         entropy = model.entropy_rate(random_state=seed)
-    results = Results(out, format_, talk)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("states", state_columns(model, data), main=True)
     results.table("parameters", parameter_columns(model.chain_, model.symbols_))
     results.model("CategoricalHMM", *model_state(model))
@@ -67,13 +68,15 @@ def hmm(
         "n_sequences": data.n_sequences, "n_symbols": data.n_symbols, "weights": model.weights_.tolist(),
         "smoothing": model.smoothing_, "entropy_rate": entropy.rate,
     }  # fmt: skip
-    summary = summarise(model, report, data.n_steps, model.n_states_) | more
+    summary = summarise(model, report, data.n_steps, model.n_states_, seed=seed, inputs=[sequence_file]) | more
     facts = (
         f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
         f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
         f"of the model {entropy.rate:.3f}"
     )
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(model, talk))
+    page = partial(results.report, model, summary, input=data)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def read_sequence_file(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,11 +29,11 @@ SHOWN = 8
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; the result does not depend on them.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-topics")
+@output_options("tacit-topics", report=True)
 def topics(
     documents_file: str, n_topics: int | None, max_topics: int | None, words_file: str | None, init_file: str | None,
     document: str | None, word: str | None, count: str | None, engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Topics of documents, their words, and their shares in every document.
 
@@ -58,7 +59,7 @@ def topics(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(documents)
         report = model.report_
-    results = Results(out, format_, talk)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("topics", topic_columns(model.words_, model.topics_), main=True)
     results.table("documents", document_columns(model.documents_, model.proportions_))
     results.model("TopicModel", *model_state(model))
@@ -67,12 +68,15 @@ def topics(
         "top_words": [[str(word) for word in words] for words in model.top_words(10)],
         "coherence": [None if value != value else value for value in model.coherence_.tolist()],
     }  # fmt: skip
-    summary = summarise(model, report, documents.n_documents, model.n_topics_) | more
+    inputs = [documents_file, words_file, init_file]
+    summary = summarise(model, report, documents.n_documents, model.n_topics_, seed=seed, inputs=inputs) | more
     facts = (
         f"{summary['n_rows']:,} documents, {summary['n_words']:,} words, {summary['n_tokens']:,.0f} tokens, "
         f"{model.n_topics_} topics"
     )
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(summary, talk))
+    page = partial(results.report, model, summary, input=documents)
+    seen = partial(show, summary, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def read_document_file(path: str, words_file: str | None, columns: dict[str, str]) -> Documents:
