@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tacit.data.genotypes import Genotypes
     from tacit.models.admixture import Admixture
 
-ID_NAMES = ("sample", "iid", "individual", "person", "id")
+ID_NAMES = ("sample", "iid", "individual", "person", "id", "name")
 """Names of a column that names the people, when --id does not."""
 REFINE: dict[str, Any] = {"auto": "auto", "likelihood": True, "squares": False}
 SHOWN = 8
@@ -110,13 +110,15 @@ def _long(samples: Any, shares: Any) -> dict[str, Any]:
 def read_genotype_file(path: str, id_: str | None, threads: int | None) -> Genotypes:
     from tacit.data.frames import find_column
     from tacit.data.genotypes import read_bed, read_genotypes
-    from tacit.errors import DataError
+    from tacit.errors import DataError, FileFormatError
     from tacit.io.read import read_columns
 
     if path.lower().endswith((".bed", ".bim", ".fam")):
         if id_ is not None:
             raise DataError(f"--id {id_} names a column of a table, and {path} has people in its .fam; leave --id out")
         return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1)
+    if path.lower().removesuffix(".gz").endswith((".vcf", ".bcf")):
+        raise FileFormatError(f"{path} holds variant calls; write them as a PLINK set: plink2 --vcf {path} --make-bed")
     whole = read_columns(path)
     name = find_column(whole.column_names, "people", ID_NAMES, id_)
     if name is None:
@@ -137,10 +139,8 @@ def _write_matrix(results: Results, name: str, matrix: Any) -> None:
 
     if results.folder is None:
         return
-    path = results.folder / name
-    with atomic_path(path) as part:
+    with atomic_path(results.path(name)) as part:
         np.savetxt(part, matrix, fmt="%.6f")
-    results.written.append(str(path))
 
 
 def _show(model: Admixture, talk: Talk) -> None:

@@ -40,7 +40,7 @@ def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
             command = click.option("--no-report", is_flag=True, help="Write no report.html.")(command)
         for option in reversed(
             [
-                click.option("--out", default=default, show_default=True, is_eager=True,
+                click.option("--out", default=default, show_default=True, is_eager=True, callback=_writable,
                              help="Folder for the results; - for stdout."),
                 click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
                              show_default=True, help="Format of the result tables."),
@@ -54,6 +54,18 @@ def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
         return command
 
     return add
+
+
+def _writable(context: click.Context, parameter: click.Parameter, out: str) -> str:
+    """Refuse a folder that cannot be written now, not after an hour of fitting."""
+    place = Path(out)
+    if out != "-" and place.exists() and not place.is_dir():
+        raise NotADirectoryError(f"{out} is a file; name a folder for the results with --out")
+    while out != "-" and not place.exists():
+        place = place.parent
+    if out != "-" and not os.access(place, os.W_OK):
+        raise PermissionError(f"{place} may not be written by this user; name another folder with --out")
+    return out
 
 
 def _one_stdout(context: click.Context, parameter: click.Parameter, json_: bool) -> bool:
@@ -182,8 +194,13 @@ class Results:
         self.format: FileFormat = format_  # type: ignore[assignment]
         self.reports = not no_report
         self.written: list[str] = []
-        if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, name: str) -> Path:
+        """A file of the folder, which is made when the first one is written."""
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.written.append(str(self.folder / name))
+        return self.folder / name
 
     def table(self, stem: str, columns: Mapping[str, Any], *, main: bool = False) -> None:
         """A result table; on stdout only the main one is printed."""
@@ -199,28 +216,23 @@ class Results:
             if main:
                 write_batches(tables, "-", format=self.format)
             return
-        path = self.folder / f"{stem}.{self.format}"
+        path = self.path(f"{stem}.{self.format}")
         with self.talk.doing(path.name):
             write_batches(tables, path, format=self.format)
-        self.written.append(str(path))
 
     def model(self, name: str, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
         from tacit.io.model_file import write_model
 
         if self.folder is not None:
-            path = self.folder / "model.tacit"
-            write_model(path, name, arrays, metadata)
-            self.written.append(str(path))
+            write_model(self.path("model.tacit"), name, arrays, metadata)
 
     def summary(self, summary: dict[str, Any], json_: bool) -> None:
         from tacit.io.write import atomic_path
 
         text = json.dumps(summary, indent=2, default=float)
         if self.folder is not None:
-            path = self.folder / "summary.json"
-            with atomic_path(path) as temporary:
+            with atomic_path(self.path("summary.json")) as temporary:
                 Path(temporary).write_text(text + "\n", encoding="utf-8")
-            self.written.append(str(path))
         if json_:
             print(json.dumps(summary, default=float), file=sys.stdout)
 

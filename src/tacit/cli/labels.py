@@ -59,11 +59,25 @@ def labels(
     settings = CrowdSettings(
         method, em, "auto" if smoothing is None else smoothing, seed=seed, n_jobs=threads, memory=memory
     )
+    tell_reading(source, chosen, talk)
     with talk.doing("fitting"), talk.heeding_warnings():
         fitted = fit_crowd(data, settings, clock)
     parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
     results = Results(out, format_, talk, no_report=no_report)
     return write_crowd(fitted, parameters, answers, talk, results, json_, strict, [labels_file, gold, truth])
+
+
+def tell_reading(source: Any, columns: dict[str, str] | None, talk: Talk) -> None:
+    """A file without the usual columns is read as a matrix of labels, which may not be what was meant."""
+    from tacit.data.label_input import is_long
+
+    if not is_long(source, columns):
+        names = source.column_names
+        shown = ", ".join(map(str, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
+        talk.say(
+            f"note: read as one row a task and one column a worker ({shown}); if a row is one label, say which columns "
+            "hold task, worker and label (--task, --worker, --label)"
+        )
 
 
 def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:

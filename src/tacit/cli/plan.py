@@ -46,7 +46,7 @@ def plan(
     """
     if simulate != (truth is not None):
         raise click.UsageError("--simulate and --truth go together: the replay needs known answers to measure errors")
-    from tacit.cli.labels import read_label_file
+    from tacit.cli.labels import read_label_file, tell_reading
     from tacit.data.label_input import read_labels
     from tacit.io.read import read_columns
     from tacit.models.clock import StageClock
@@ -62,6 +62,7 @@ def plan(
         answers = None if truth is None else read_columns(truth)
         data = read_labels(source, columns=chosen, abstain=silent, gold=gold)
         check_crowd(data)
+    tell_reading(source, chosen, talk)
     with talk.doing("fitting"), talk.heeding_warnings():
         fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
     with talk.doing("planning"), clock.stage("plan"):
@@ -113,10 +114,8 @@ def _simulate(data: Labels, answers: Any, results: Results, talk: Talk) -> list[
     ]
     talk.table("error by share of the labels bought", ["policy", *(f"{share:.0%}" for share in shares)], rows)
     if results.folder is not None and find_spec("matplotlib") is not None:
-        path = results.folder / "simulation.png"
-        with atomic_path(path) as temporary:
+        with atomic_path(results.path("simulation.png")) as temporary:
             plot_simulation(frame).figure.savefig(temporary, format="png", dpi=120, bbox_inches="tight")
-        results.written.append(str(path))
     return means
 
 

@@ -34,6 +34,8 @@ ALIASES = {
     "sequence": ("sequence", "sequence_id", "seq", "series", "sentence", "group", "session", "id"),
     "symbol": ("symbol", "observation", "token", "word", "letter", "event", "value"),
 }
+CLOCKS = ("time", "timestamp", "date", "datetime")
+"""Columns by which rows may have to be sorted."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,13 @@ def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any]:
                 "(--symbol on the command line)"
             )
         symbol = left[0]
+    clock = next((name for name in names if name.lower() in CLOCKS and name not in (sequence, symbol)), None)
+    if clock is not None:
+        warnings.warn(
+            f"column {clock!r} of {what} is not used: steps are taken in the order of the rows; sort them by it first",
+            DataWarning,
+            stacklevel=4,
+        )
     return column(frame, symbol), None if sequence is None else column(frame, sequence)
 
 

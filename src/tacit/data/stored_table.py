@@ -29,7 +29,7 @@ from tacit.data.coding import GAP, GrowingColumn, read_raw, write_raw
 from tacit.data.names import to_arrow
 from tacit.data.packing import Packing, plan_packing
 from tacit.data.table import Codes, Column, Floats, Table, worth_grouping
-from tacit.data.table_input import LearnColumn, columns_of, tell_empty
+from tacit.data.table_input import LearnColumn, columns_of, tell_empty, tell_odd
 from tacit.errors import DataError, FileFormatError
 from tacit.io.scan import Scan
 from tacit.io.write import atomic_path
@@ -222,6 +222,7 @@ def _code(batches: Iterator[Any], path: Path, key: str, learn: LearnColumn, text
             raise DataError(f"none of the {len(growing)} columns holds a value; every cell is missing")
         tell_empty([learned[n][1].name for n in range(len(growing)) if n not in kept])
         columns = tuple(learned[n][1] for n in kept)
+        tell_odd(columns, n_rows)
         counts = [_cell_counts(growing[n], *learned[n]) for n in kept]
         gaps = np.array([int(count.sum()) < n_rows for count in counts])
         names = tuple(column.name for column in growing)

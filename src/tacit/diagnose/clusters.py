@@ -50,6 +50,7 @@ def examine_clusters(
         "flagged_clusters": np.flatnonzero(purity.flagged).tolist(),
         "impurity": np.asarray(purity.impurity).tolist(),
     }
+    examiner.doubt_few(table.total_weight, "rows")
     if K > 1 and not has_room(n_varying, K):
         examiner.doubt(
             "not identifiable",

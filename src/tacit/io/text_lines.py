@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError, FileFormatError, reason_of
 from tacit.io.source import BROKEN, STDIN, Source, bad_utf8, probe
 
 
@@ -25,10 +25,9 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
     try:
         text = b"".join(source.lines())
     except BROKEN as error:
-        reason = " ".join(str(error).split()).rstrip(".")
         if isinstance(error, OSError) and error.errno is not None:
             raise source.broken(error) from None
-        raise FileFormatError(f"{source.name} cannot be read as text ({reason[:200]}); write it again") from None
+        raise FileFormatError(f"{source.name} cannot be read as text ({reason_of(error)}); write it again") from None
     try:
         lines = text.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
