@@ -55,23 +55,19 @@ def commands_of(code: str) -> Iterator[list[str]]:
                 raise ValueError(f"neither a command of tacit nor one that sets a machine up: {part}")
 
 
-def run_page(page: Path) -> dict[str, Any]:
-    """Run a page's blocks in the current folder; the names that its Python leaves behind."""
+def run_page(page: Path, *, peers: bool = False) -> dict[str, Any]:
+    """Run a page's blocks in the current folder, also those of `peers` if asked; the names its Python leaves behind."""
     from tacit.cli.main import main
 
     names: dict[str, Any] = {"__name__": page.stem}
     for block in blocks_of(page):
-        if block.not_run or block.peer:
+        if block.not_run or (block.peer and not peers):
             continue
-        if block.language == "python":
-            run_python(block, page, names)
+        if block.language == "python":  # blank lines before it: tracebacks show the lines of the page
+            exec(compile("\n" * block.line + block.code, str(page), "exec"), names)
             continue
         for words in commands_of(block.code):
             if (code := main(words)) != 0:
                 raise AssertionError(f"{page.name}: `tacit {shlex.join(words)}` exits with {code}")
     return names
 
-
-def run_python(block: Block, page: Path, names: dict[str, Any]) -> None:
-    """Run one block; lines of tracebacks are those of the page."""
-    exec(compile("\n" * (block.line) + block.code, str(page), "exec"), names)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "docs"), str(Path(__file__).parent)]
 
 from page_files import FILES  # noqa: E402
-from run_page import blocks_of, run_page, run_python  # noqa: E402
+from run_page import blocks_of, run_page  # noqa: E402
 
 PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if blocks_of(page)]
 REAL_DATA = {"word_embeddings.md"}
@@ -50,23 +50,17 @@ def test_code_of_pages_runs(page, empty_folder, request):
     run_page(page)
 
 
-PEERS = [
-    (page, block)
-    for page in PAGES
-    for block in blocks_of(page)
-    if block.peer
-]  # fmt: skip
+PEERS = [page for page in PAGES if any(block.peer for block in blocks_of(page))]
 
 
 @pytest.mark.skipif("TACIT_PEERS" not in os.environ, reason="other programs' code runs with TACIT_PEERS=1")
-@pytest.mark.parametrize(("page", "block"), [pytest.param(*case, id=name_of(case[0])) for case in PEERS])
-def test_code_of_other_programs_runs(page, block, empty_folder):
-    assert block.peer is not None
-    if importlib.util.find_spec(block.peer) is None:
-        pytest.skip(f"{block.peer} is not installed")
-    if name_of(page) in FILES:
-        FILES[name_of(page)](empty_folder)
-    run_python(block, page, {"__name__": "peer"})
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", PEERS, ids=name_of)
+def test_code_of_other_programs_runs(page, empty_folder):
+    for peer in {block.peer for block in blocks_of(page) if block.peer}:
+        if importlib.util.find_spec(peer) is None:
+            pytest.skip(f"{peer} is not installed")
+    run_page(page, peers=True)
 
 
 def test_blocks_left_out_are_few_and_say_why():
