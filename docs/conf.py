@@ -1,7 +1,7 @@
 """The documentation's site: `./dev docs` builds it from these pages into site/, without the network.
 
-Pages are plain Markdown that reads well on a code host too; what a site needs beyond it is done here: a table of contents
-stands in index.md alone, formulas become MathML (no script from outside), and docstrings are taken as they are.
+Pages are plain Markdown that reads well on a code host too; what a site needs beyond it is done here: formulas become
+MathML (no script from outside), and docstrings are taken as they are. The table of contents stands in index.md alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ release = version = tacit.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_heading_anchors = 4  # links to headings work as they do on a code host
-nitpick_ignore_regex = [(".*", ".*")]
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -1,7 +1,7 @@
 """Runs what a page says: its Python blocks in one namespace, its `tacit …` lines through the command line, in order.
 
-The tests and `make_pictures.py` run pages with it, in a folder of their own. A block that cannot run there has a comment
-on the line before it: `<!-- not run: reason -->`, or `<!-- peer: module -->` for another program's code.
+The tests and `make_pictures.py` run pages with it, in a folder of their own. A block that cannot run there has a
+comment on the line before it: `<!-- not run: reason -->`, or `<!-- peer: module -->` for another program's code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 _FENCE = re.compile(
-    r"(?:^<!-- (?P<mark>not run|peer): (?P<why>[^>]+) -->\n+)?^```(?P<language>python|sh)\n(?P<code>.*?)^```$", re.S | re.M
+    r"(?:^<!-- (?P<mark>not run|peer): (?P<why>[^>]+) -->\n+)?^```(?P<language>python|sh)\n(?P<code>.*?)^```$",
+    re.S | re.M,
 )
 _NO_COMMAND = re.compile(r"(python3? -m venv|uv |\S*pip install|\./dev |\S*python -m pytest|git |cd )")
 """Lines of a shell block that set a machine up: CI runs the README's to the letter."""
@@ -70,4 +71,3 @@ def run_page(page: Path, *, peers: bool = False) -> dict[str, Any]:
             if (code := main(words)) != 0:
                 raise AssertionError(f"{page.name}: `tacit {shlex.join(words)}` exits with {code}")
     return names
-

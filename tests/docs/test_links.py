@@ -26,7 +26,10 @@ def anchors_of(page: Path) -> set[str]:
     """Headings as a code host and the site name them: small letters, no punctuation, hyphens for blanks."""
     text = _CODE_BLOCK.sub("", page.read_text(encoding="utf-8"))
     titles = re.findall(r"^#{1,6} (.+?)\s*$", text, re.M)
-    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-") for title in titles}
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")
+        for title in titles
+    }
 
 
 _CODE_BLOCK = re.compile(r"^```.*?^```$", re.S | re.M)
@@ -46,11 +49,15 @@ def test_links_are_read():
     assert sum(len(links_of(page)) for page in PAGES) > 100
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_every_page_is_in_the_table_of_contents(page):
     if page.name == "index.md" and page.parent == ROOT / "docs":
         return
-    listed = re.findall(r"^```\{toctree\}\n(.*?)^```$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.S | re.M)
+    listed = re.findall(
+        r"^```\{toctree\}\n(.*?)^```$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.S | re.M
+    )
     entries = {line.strip() for block in listed for line in block.splitlines() if line and not line.startswith(":")}
     name = page.relative_to(ROOT / "docs").as_posix().removesuffix(".md")
     assert name in entries, f"{name} is not in docs/index.md"

@@ -1,4 +1,4 @@
-"""Every page's code runs, the README's too: Python blocks in one namespace, `tacit …` lines through the command line."""
+"""Every page's code runs, the README's too: Python in one namespace, `tacit …` lines through the command line."""
 
 from __future__ import annotations
 
