@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, of_model, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.data.genotypes import Genotypes
@@ -60,9 +58,10 @@ def admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads, engine=engine,
     )  # fmt: skip
-    with talk.doing("fitting populations"), talk.heeding_warnings():
+    with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(genotypes)
-    results = Results(out, format_)
+        report = model.report_
+    results = Results(out, format_, talk)
     size = model.n_populations_
     results.table("ancestry", _long(model.samples_, model.ancestry_), main=True)
     snps = np.array([str(name) for name in model.snps_.tolist()], object)
@@ -79,11 +78,12 @@ def admixture(
         "missing": 1 - genotypes.n_calls / genotypes.calls.size,
         "proportions": model.ancestry_.mean(axis=0).tolist(),
     }
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    summary = summarise(command, model, model.report_, genotypes.n_samples, size) | more
-    results.summary(summary, json_)
-    _tell(model, summary, talk, results)
-    return 1 if strict and model.report_.verdict != "trusted" else 0
+    summary = summarise(model, report, genotypes.n_samples, size) | more
+    facts = (
+        f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
+        f"{size} populations"
+    )
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: _show(model, talk))
 
 
 def predict_ancestry(
@@ -94,9 +94,7 @@ def predict_ancestry(
         genotypes = _read(data_file, id_, None)
     found = model.transform(genotypes)
     results.table("ancestry", _long(genotypes.samples, found), main=True)
-    results.summary({"command": "predict", "model": model_file, "n_rows": len(found)}, json_)
-    talk.say(f"{len(found):,} people" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
-    return 0
+    return conclude(of_model(model_file, len(found)), f"{len(found):,} people", talk, results, json_=json_)
 
 
 def _long(samples: Any, shares: Any) -> dict[str, Any]:
@@ -135,22 +133,11 @@ def _write_matrix(results: Results, name: str, matrix: Any) -> None:
     results.written.append(str(path))
 
 
-def _tell(model: Admixture, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: populations and who is most of each, the verdict, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
-        f"{summary['n_components']} populations; {sum(summary['seconds'].values()):.2f} s"
-    )
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def _show(model: Admixture, talk: Talk) -> None:
+    """Populations, and who is most of each."""
     rows = []
     for k in range(min(model.n_populations_, SHOWN)):
         shares = model.ancestry_[:, k]
         most = ", ".join(f"{model.samples_[i]} {shares[i]:.0%}" for i in np.argsort(-shares, kind="stable")[:3])
         rows.append([str(k), f"{shares.mean():.1%}", str(int((shares > 0.9).sum())), most])
     talk.table("populations", ["population", "mean share", "people above 90 %", "most of it"], rows)
-    for note in model.report_.notes:
-        talk.say(f"note: {note}")
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import glob
 import json
 import os
+import shlex
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import tacit
+from tacit.progress import is_watched, stage, watched_by
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,17 +38,26 @@ def output_options(default: str) -> Callable[[F], F]:
     def add(command: F) -> F:
         for option in reversed(
             [
-                click.option("--out", default=default, show_default=True, help="Folder for the results; - for stdout."),
-                click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv"),
-                click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
+                click.option("--out", default=default, show_default=True, is_eager=True,
+                             help="Folder for the results; - for stdout."),
+                click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
+                             show_default=True, help="Format of the result tables."),
+                click.option("--json", "json_", is_flag=True, callback=_one_stdout,
+                             help="Print the summary as JSON on stdout."),
                 click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The one seed."),
                 click.option("--quiet", is_flag=True, help="No talk on stderr."),
             ]
-        ):
+        ):  # fmt: skip
             command = option(command)
         return command
 
     return add
+
+
+def _one_stdout(context: click.Context, parameter: click.Parameter, json_: bool) -> bool:
+    if json_ and context.params.get("out") == "-":
+        raise click.UsageError("--json and --out - both write to stdout; give one of them")
+    return json_
 
 
 def column_options(command: F) -> F:
@@ -137,27 +147,19 @@ class Talk:
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """A spinner while something long runs, on terminals only."""
-        if self.quiet or not self.console.is_terminal:
-            yield
-            return
-        with self.console.status(what):
+        """While something long runs, a line with its progress, on terminals only; inside of another it is a part."""
+        with self.counting(what):
             yield
 
     @contextmanager
-    def counting(self, what: str) -> Iterator[Callable[[int], None]]:
-        """A spinner that tells how many rows are behind and how fast they go by."""
-        if self.quiet or not self.console.is_terminal:
-            yield lambda rows: None
-            return
-        begin = time.monotonic()
-        with self.console.status(what) as status:
+    def counting(self, what: str, unit: str = "", total: int | None = None) -> Iterator[Callable[[int], None]]:
+        """The same for work that can be counted: the function given takes how much is behind."""
+        with ExitStack() as open_:
+            if not self.quiet and not is_watched() and sys.stderr.isatty() and self.console.is_terminal:
+                from tacit.cli.bars import Bars
 
-            def tell(rows: int) -> None:
-                rate = rows / max(time.monotonic() - begin, 1e-9)
-                status.update(f"{what}: {rows:,} rows, {rate:,.0f} a second")
-
-            yield tell
+                open_.enter_context(watched_by(open_.enter_context(Bars(self.console))))
+            yield open_.enter_context(stage(what, total, unit)).at
 
     @contextmanager
     def heeding_warnings(self) -> Iterator[None]:
@@ -172,7 +174,8 @@ class Talk:
 class Results:
     """Files of a command: written under a temporary name and renamed, or printed when the folder is ``-``."""
 
-    def __init__(self, out: str, format_: str) -> None:
+    def __init__(self, out: str, format_: str, talk: Talk | None = None) -> None:
+        self.talk = talk or Talk(quiet=True)
         self.folder = None if out == "-" else Path(out)
         self.format: FileFormat = format_  # type: ignore[assignment]
         self.written: list[str] = []
@@ -194,7 +197,8 @@ class Results:
                 write_batches(tables, "-", format=self.format)
             return
         path = self.folder / f"{stem}.{self.format}"
-        write_batches(tables, path, format=self.format)
+        with self.talk.doing(path.name):
+            write_batches(tables, path, format=self.format)
         self.written.append(str(path))
 
     def model(self, name: str, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
@@ -218,10 +222,17 @@ class Results:
             print(json.dumps(summary, default=float), file=sys.stdout)
 
 
-def summarise(command: str, fitted: Any, report: FitReport, n_rows: int, n_components: int) -> dict[str, Any]:
-    """The keys that every summary.json has."""
+def command_line() -> str:
+    """What was typed, as a shell would take it again."""
+    context = click.get_current_context(silent=True)
+    given = context.find_root().obj if context is not None else None
+    return shlex.join(["tacit", *(sys.argv[1:] if given is None else given)])
+
+
+def summarise(fitted: Any, report: FitReport, n_rows: int, n_components: int) -> dict[str, Any]:
+    """The keys that every summary.json of a fit has."""
     return {
-        "command": command,
+        "command": command_line(),
         "version": tacit.__version__,
         "n_rows": n_rows,
         "n_components": n_components,
@@ -231,7 +242,35 @@ def summarise(command: str, fitted: Any, report: FitReport, n_rows: int, n_compo
         "seconds": {stage: round(value, 6) for stage, value in report.seconds.items()},
         "verdict": report.verdict,
         "reasons": report.reasons,
+        "notes": report.notes,
     }
+
+
+def of_model(model_file: str, n_rows: int, **more: Any) -> dict[str, Any]:
+    """The summary of a command that uses a saved model."""
+    return {"command": command_line(), "version": tacit.__version__, "model": model_file, "n_rows": n_rows, **more}
+
+
+def conclude(
+    summary: dict[str, Any], facts: str, talk: Talk, results: Results, *, json_: bool, strict: bool = False,
+    show: Callable[[], None] | None = None,
+) -> int:  # fmt: skip
+    """How every command ends: summary.json, one screen (facts, notes, verdict, `show`, files), the exit code."""
+    results.summary(summary, json_)
+    seconds = sum(summary.get("seconds", {}).values())
+    talk.say(facts + (f"; {seconds:.2f} s" if seconds else ""))
+    for note in summary.get("notes", ()):
+        talk.say(f"note: {note}")
+    if "verdict" in summary:
+        talk.say(f"verdict: {summary['verdict']}")
+    for reason in summary.get("reasons", ()):
+        talk.say(f"  - {reason}")
+    if show is not None and not talk.quiet:
+        show()
+    if results.folder is not None:
+        names = [os.path.relpath(path, results.folder) for path in results.written]
+        talk.say(f"wrote {', '.join(names)} into {results.folder}")
+    return int(strict and summary.get("verdict", "trusted") != "trusted")
 
 
 def _either(fitted: Any, name: str) -> Any:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, of_model, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.data.graph_input import Graph
@@ -62,21 +60,21 @@ def communities(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(graph)
         report = model.report_
-    results = Results(out, format_)
+    results = Results(out, format_, talk)
     results.table("communities", community_columns(model.nodes_, model.probabilities_), main=True)
     results.model("BlockModel", *model_state(model))
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    summary = summarise(command, model, report, graph.n_nodes, model.n_blocks_) | {
+    summary = summarise(model, report, graph.n_nodes, model.n_blocks_) | {
         "n_edges": graph.n_edges,
         "degree_corrected": model.degree_corrected_,
         "sizes": np.bincount(model.labels_, minlength=model.n_blocks_).tolist(),
         "connectivity": model.connectivity_.tolist(),
         "n_informative": report.quantities["n_informative"],
-        "notes": report.notes,
     }
-    results.summary(summary, json_)
-    tell(model, summary, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
+    facts = (
+        f"{summary['n_rows']:,} nodes, {summary['n_edges']:,} edges, {model.n_blocks_} blocks"
+        f"{', degree-corrected' if model.degree_corrected_ else ''}"
+    )
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(model, talk))
 
 
 def read_graph_file(path: str, columns: dict[str, str] | None = None) -> Graph:
@@ -89,17 +87,8 @@ def read_graph_file(path: str, columns: dict[str, str] | None = None) -> Graph:
     return read_graph(read_columns(path) if table else read_edge_lines(path), columns=columns, what=path)
 
 
-def tell(model: BlockModel, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the verdict, the largest blocks, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} nodes, {summary['n_edges']:,} edges, {model.n_blocks_} blocks"
-        f"{', degree-corrected' if model.degree_corrected_ else ''}; {sum(summary['seconds'].values()):.2f} s"
-    )
-    for note in model.report_.notes:
-        talk.say(f"note: {note}")
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def show(model: BlockModel, talk: Talk) -> None:
+    """The largest blocks."""
     rows = []
     for block in range(min(model.n_blocks_, SHOWN)):
         inside = np.flatnonzero(model.labels_ == block)
@@ -109,8 +98,6 @@ def tell(model: BlockModel, summary: dict[str, Any], talk: Talk, results: Result
         rows.append([str(block), f"{len(inside):,}", f"{within:.1f}×", names])
     title = "blocks" if model.n_blocks_ <= SHOWN else f"the {SHOWN} largest blocks"
     talk.table(title, ["block", "nodes", "links inside / mean", "such as"], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))
 
 
 def predict_communities(
@@ -122,6 +109,4 @@ def predict_communities(
     graph = read_graph_file(data_file)
     beliefs = model.beliefs_in(graph)
     results.table("communities", community_columns(graph.names, beliefs), main=True)
-    results.summary({"command": "predict", "model": model_file, "n_rows": graph.n_nodes}, json_)
-    talk.say(f"{graph.n_nodes:,} nodes" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
-    return 0
+    return conclude(of_model(model_file, graph.n_nodes), f"{graph.n_nodes:,} nodes", talk, results, json_=json_)

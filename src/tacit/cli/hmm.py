@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, of_model, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.data.sequences import Sequences
@@ -61,18 +59,21 @@ def hmm(
         model.fit(data)
         report = model.report_
         entropy = model.entropy_rate(random_state=seed)
-    results = Results(out, format_)
+    results = Results(out, format_, talk)
     results.table("states", state_columns(model, data), main=True)
     results.table("parameters", parameter_columns(model.chain_, model.symbols_))
     results.model("CategoricalHMM", *model_state(model))
-    summary = summarise(shlex.join(["tacit", *sys.argv[1:]]), model, report, data.n_steps, model.n_states_)
     more = {
         "n_sequences": data.n_sequences, "n_symbols": data.n_symbols, "weights": model.weights_.tolist(),
-        "smoothing": model.smoothing_, "entropy_rate": entropy.rate, "notes": report.notes,
+        "smoothing": model.smoothing_, "entropy_rate": entropy.rate,
     }  # fmt: skip
-    results.summary(summary | more, json_)
-    tell(model, data, summary | more, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
+    summary = summarise(model, report, data.n_steps, model.n_states_) | more
+    facts = (
+        f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
+        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
+        f"of the model {entropy.rate:.3f}"
+    )
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(model, talk))
 
 
 def read_sequence_file(
@@ -102,18 +103,8 @@ def with_gaps(data: Sequences, gaps: tuple[str, ...]) -> Sequences:
     return replace(data, codes=recode[data.codes], symbols=data.symbols[kept])
 
 
-def tell(model: CategoricalHMM, data: Sequences, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the verdict, the states and what they show, where the files are."""
-    talk.say(
-        f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
-        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
-        f"of the model {summary['entropy_rate']:.3f}; {sum(summary['seconds'].values()):.2f} s"
-    )
-    for note in model.report_.notes:
-        talk.say(f"note: {note}")
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def show(model: CategoricalHMM, talk: Talk) -> None:
+    """The states and what they show."""
     share = model.weights_ @ model.emissions_
     rows = []
     for state, shown in enumerate(model.emissions_):
@@ -123,8 +114,6 @@ def tell(model: CategoricalHMM, data: Sequences, summary: dict[str, Any], talk: 
         words = " ".join(str(one) for one in model.symbols_[top])
         rows.append([str(state), f"{model.weights_[state]:.3f}", f"{stay:.3f}", words])
     talk.table("states", ["state", "share", "stays", "shows most"], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))
 
 
 def predict_states(
@@ -141,10 +130,6 @@ def predict_states(
     with talk.heeding_warnings():
         data = read_sequences(given, symbols=model.symbols_, what=data_file)
     results.table("states", state_columns(model, data), main=True)
-    summary = {
-        "command": "predict", "model": model_file, "n_rows": data.n_steps, "log_likelihood": model.score(data),
-    }  # fmt: skip
-    results.summary(summary, json_)
-    wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
-    talk.say(f"{data.n_sequences:,} sequences, {data.n_steps:,} steps: their states predicted{wrote}")
-    return 0
+    summary = of_model(model_file, data.n_steps, log_likelihood=model.score(data))
+    facts = f"{data.n_sequences:,} sequences, {data.n_steps:,} steps: their states predicted"
+    return conclude(summary, facts, talk, results, json_=json_)

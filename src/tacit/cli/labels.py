@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Bytes, Results, Talk, chosen_columns, column_options, output_options, summarise
+from tacit.cli.common import Bytes, Results, Talk, chosen_columns, column_options, conclude, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.models.crowd import FittedCrowd
@@ -63,8 +61,7 @@ def labels(
     with talk.doing("fitting"), talk.heeding_warnings():
         fitted = fit_crowd(data, settings, clock)
     parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    return write_crowd(fitted, parameters, answers, talk, Results(out, format_), json_, strict, command)
+    return write_crowd(fitted, parameters, answers, talk, Results(out, format_, talk), json_, strict)
 
 
 def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
@@ -81,26 +78,30 @@ def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
 
 def write_crowd(
     fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, talk: Talk, results: Results, json_: bool,
-    strict: bool, command: str,
+    strict: bool,
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     seen = fitted.evidence
-    workers = fitted.worker_columns()
+    with talk.doing("examining"):
+        workers, report = fitted.worker_columns(), fitted.report
     more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
     if answers is not None:
         more |= errors_against(fitted, answers)
-    report = fitted.report
     results.table("consensus", fitted.task_columns(), main=True)
     results.table("workers", workers)
     results.table("confusion", fitted.confusion_columns())
     arrays, metadata = fitted.state()
     chosen = {name: getattr(seen.settings, name) for name in ("method", "em", "smoothing", "max_iter", "tol", "memory")}
     results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata})
-    summary = summarise(command, fitted, report, seen.data.n_rows, len(fitted.class_names))
+    summary = summarise(fitted, report, seen.data.n_rows, len(fitted.class_names))
     summary |= {"method": seen.settings.method, **more}
-    results.summary(summary, json_)
-    tell(summary, workers, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
+    facts = (
+        f"{summary['n_rows']:,} tasks, {summary['n_workers']:,} workers, {summary['n_components']} classes, "
+        f"{summary['n_labels']:,} labels"
+    )
+    return conclude(
+        summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(summary, workers, talk)
+    )
 
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
@@ -131,20 +132,13 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     }
 
 
-def tell(summary: dict[str, Any], workers: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: what was found, can it be trusted, who is good, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} tasks, {summary['n_workers']:,} workers, {summary['n_components']} classes, "
-        f"{summary['n_labels']:,} labels; {sum(summary['seconds'].values()):.2f} s"
-    )
+def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
+    """How wrong it is where the truth is known, and who is good."""
     if "error_rate" in summary:
         talk.say(
             f"error on {summary['n_truth']:,} tasks with known truth: {summary['error_rate']:.2%} "
             f"(majority vote {summary['majority_error_rate']:.2%})"
         )
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
     order = sorted(range(len(workers["worker"])), key=lambda i: -workers["accuracy"][i])
     shown = order if len(order) <= 2 * SHOWN else order[:SHOWN] + order[-SHOWN:]
     rows = [
@@ -159,5 +153,3 @@ def tell(summary: dict[str, Any], workers: dict[str, Any], talk: Talk, results: 
     ]
     title = "workers" if len(shown) == len(order) else f"best and worst {SHOWN} of {len(order):,} workers"
     talk.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))

@@ -25,7 +25,7 @@ def fit_files(
     names = whole.first_names()
     if id_ is not None:
         find_column(names, "row ids", (), id_)
-    with talk.counting("coding") as told, talk.heeding_warnings():
+    with talk.counting("coding", "rows") as told, talk.heeding_warnings():
         data = scan(files, columns=[name for name in names if name != id_], cache=cache, told=told)
         model.fit(data, **options)
     return whole
@@ -36,7 +36,7 @@ def answers(
 ) -> Iterator[Any]:
     """A result table batch by batch: the rows' ids, and what `answer` says of their columns."""
     behind = 0
-    with talk.counting(what) as tell:
+    with talk.counting(what, "rows") as tell:
         for batch in whole.batches():
             rows = named_rows(pa.Table.from_batches([batch]), id_, first=behind + 1)
             behind += batch.num_rows

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, chosen_columns, column_options, output_options, summarise
+from tacit.cli.common import Results, Talk, chosen_columns, column_options, conclude, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.data.labels import Labels
@@ -31,11 +30,12 @@ SHOWN = 8
 @click.option("--simulate", is_flag=True, help="Replay a finished crowd: error against labels bought.")
 @click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @column_options
 @output_options("tacit-plan")
 def plan(
     labels_file: str, budget: int | None, per_worker: int | None, workers_file: str | None, simulate: bool,
-    truth: str | None, abstain: tuple[str, ...], task: str | None, worker: str | None, label: str | None,
+    truth: str | None, abstain: tuple[str, ...], strict: bool, task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Which labels to ask for next: those that make workers comparable, then those that tell most.
@@ -66,14 +66,13 @@ def plan(
         fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
     with talk.doing("planning"), clock.stage("plan"):
         columns, planned = plan_crowd(fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed)
-    results = Results(out, format_)
+    results = Results(out, format_, talk)
     results.table("plan", columns, main=not simulate)
     more: dict[str, Any] = {
         "n_planned": planned.n_labels,
         "n_cover": planned.n_cover,
         "missing_before": planned.missing_before,
         "missing_after": planned.missing_after,
-        "notes": planned.notes,
     }
     if simulate:
         with talk.doing("replaying"), clock.stage("simulate"):
@@ -81,12 +80,11 @@ def plan(
     arrays, metadata = fitted.state()
     parameters = {"abstain": list(silent), "columns": chosen, "random_state": seed}
     results.model("DawidSkene", arrays, {"parameters": parameters, **metadata})
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    results.summary(summarise(command, fitted, fitted.report, data.n_rows, data.n_classes) | more, json_)
-    _tell(columns, planned, talk)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))
-    return 0
+    summary = summarise(fitted, fitted.report, data.n_rows, data.n_classes)
+    more["notes"] = summary["notes"] + planned.notes
+    facts = f"{data.n_rows:,} tasks, {data.n_labels:,} labels; {planned.n_labels:,} more to ask for"
+    show = partial(_show, columns, planned, talk)
+    return conclude(summary | more, facts, talk, results, json_=json_, strict=strict, show=show)
 
 
 def _worker_column(table: Any, worker: str | None) -> Any:
@@ -119,7 +117,7 @@ def _simulate(data: Labels, answers: Any, results: Results, talk: Talk) -> list[
     return means
 
 
-def _tell(columns: dict[str, Any], planned: Plan, talk: Talk) -> None:
+def _show(columns: dict[str, Any], planned: Plan, talk: Talk) -> None:
     rows = [
         [str(rank), str(task), "anyone" if worker is None else str(worker), f"{gain:.3f}", reason]
         for rank, task, worker, reason, gain in islice(zip(*columns.values(), strict=True), SHOWN)
@@ -129,5 +127,3 @@ def _tell(columns: dict[str, Any], planned: Plan, talk: Talk) -> None:
         talk.say(f"{planned.n_cover:,} labels make workers comparable, then {rest:,} are chosen by information")
     title = f"the first {len(rows)} of {planned.n_labels:,} labels to ask for"
     talk.table(title, ["rank", "task", "worker", "gain", "reason"], rows)
-    for note in planned.notes:
-        talk.say(f"note: {note}")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, of_model, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.data.documents import Documents
@@ -60,20 +58,21 @@ def topics(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(documents)
         report = model.report_
-    results = Results(out, format_)
+    results = Results(out, format_, talk)
     results.table("topics", topic_columns(model.words_, model.topics_), main=True)
     results.table("documents", document_columns(model.documents_, model.proportions_))
     results.model("TopicModel", *model_state(model))
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    summary = summarise(command, model, report, documents.n_documents, model.n_topics_)
     more = {
         "n_words": documents.n_words, "n_tokens": documents.total, "weights": model.weights_.tolist(),
         "top_words": [[str(word) for word in words] for words in model.top_words(10)],
-        "coherence": [None if value != value else value for value in model.coherence_.tolist()], "notes": report.notes,
+        "coherence": [None if value != value else value for value in model.coherence_.tolist()],
     }  # fmt: skip
-    results.summary(summary | more, json_)
-    tell(model, summary | more, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
+    summary = summarise(model, report, documents.n_documents, model.n_topics_) | more
+    facts = (
+        f"{summary['n_rows']:,} documents, {summary['n_words']:,} words, {summary['n_tokens']:,.0f} tokens, "
+        f"{model.n_topics_} topics"
+    )
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(summary, talk))
 
 
 def read_document_file(path: str, words_file: str | None, columns: dict[str, str]) -> Documents:
@@ -108,17 +107,8 @@ def read_init(path: str) -> Any:
     return load(path) if path.endswith(".tacit") else read_columns(path)
 
 
-def tell(model: TopicModel, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the verdict, the topics, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} documents, {summary['n_words']:,} words, {summary['n_tokens']:,.0f} tokens, "
-        f"{model.n_topics_} topics; {sum(summary['seconds'].values()):.2f} s"
-    )
-    for note in summary["notes"]:
-        talk.say(f"note: {note}")
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def show(summary: dict[str, Any], talk: Talk) -> None:
+    """The topics and their words."""
     rows = [
         [str(k), f"{weight:.1%}", "–" if npmi is None else f"{npmi:.2f}", " ".join(words[:SHOWN])]
         for k, (weight, npmi, words) in enumerate(
@@ -126,8 +116,6 @@ def tell(model: TopicModel, summary: dict[str, Any], talk: Talk, results: Result
         )
     ]
     talk.table("topics", ["topic", "share", "NPMI", "top words"], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))
 
 
 def predict_topics(
@@ -143,6 +131,4 @@ def predict_topics(
         else:  # a matrix without names: its columns are the model's words, in their order
             shares = model.transform(documents.matrix)
     results.table("documents", document_columns(documents.names, shares), main=True)
-    results.summary({"command": "predict", "model": model_file, "n_rows": len(shares)}, json_)
-    talk.say(f"{len(shares):,} documents" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
-    return 0
+    return conclude(of_model(model_file, len(shares)), f"{len(shares):,} documents", talk, results, json_=json_)
