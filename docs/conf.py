@@ -6,7 +6,9 @@ MathML (no script from outside), and docstrings are taken as they are. The table
 
 from __future__ import annotations
 
+import pkgutil
 import re
+from importlib import import_module
 from typing import Any
 
 from docutils import nodes
@@ -14,6 +16,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
 import tacit
+import tacit.plot
 
 project = "Tacit"
 author = copyright = "The Tacit developers"
@@ -45,6 +48,7 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", inline_renderers=(_mathml, None), block_renderers=(_mathml_block, None))
     app.connect("autodoc-skip-member", _skip_others)
     app.connect("autodoc-process-docstring", _attributes_as_definitions, priority=100)
+    app.connect("source-read", _every_picture)
 
 
 def _mathml(translator: Any, node: nodes.math) -> None:
@@ -61,6 +65,14 @@ def _skip_others(app: Sphinx, what: str, name: str, thing: Any, skip: bool, opti
     """Only what Tacit wrote: scikit-learn documents its own part of an estimator."""
     owner = getattr(getattr(thing, "fget", None) or getattr(thing, "func", None) or thing, "__module__", None)
     return True if owner is not None and not owner.startswith("tacit") else None
+
+
+def _every_picture(app: Sphinx, page: str, source: list[str]) -> None:
+    """The page of pictures gets every function of tacit.plot that draws."""
+    if page == "reference/plot":
+        for module in pkgutil.iter_modules(tacit.plot.__path__, "tacit.plot."):
+            drawing = [name for name in vars(import_module(module.name)) if name.startswith("plot_")]
+            source[0] += "".join(f"\n.. autofunction:: {module.name}.{name}\n" for name in drawing)
 
 
 def _attributes_as_definitions(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -42,11 +42,12 @@ def thing_of(name: str) -> object:
 
 
 def in_reference(name: str) -> bool:
-    """By itself, after `currentmodule`, or with all of its module."""
+    """By itself, after `currentmodule`, or with all of its module; docs/conf.py adds all functions that draw."""
     module, _, last = name.rpartition(".")
     directive = r"\.\. auto(?:class|function|exception):: "
     return bool(
-        re.search(rf"{directive}{re.escape(name)}$", REFERENCE, re.M)
+        module.startswith("tacit.plot.")
+        or re.search(rf"{directive}{re.escape(name)}$", REFERENCE, re.M)
         or (module == "tacit" and re.search(rf"{directive}{last}$", REFERENCE, re.M))
         or re.search(rf"\.\. automodule:: {re.escape(module)}$", REFERENCE, re.M)
     )
