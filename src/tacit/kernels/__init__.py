@@ -25,8 +25,6 @@ PART_BLOCKS = 16
 """Blocks of a part: what one kernel call may take."""
 WIDEST = 1024
 """Most classes a kernel can hold."""
-PAD = -1e30
-"""Log-weight of a class that only pads the vectors: clamped to exp(-708), too small for any sum to see."""
 
 
 class RaggedCells(NamedTuple):
@@ -93,10 +91,15 @@ def _source(cells: Cells) -> tuple[str, list[Any]]:
     return suffix, [_pointer(cells.codes), _pointer(cells.first), ctypes.c_int64(cells.codes.shape[1])]
 
 
-def _width(n_classes: int) -> int:
+def _mixture(log_weights: Floats, log_table: Floats) -> tuple[int, int, Floats, Floats]:
+    """Classes, rows of the table, and both as the kernel reads them: it pads and aligns its own copy."""
+    n_classes = len(log_weights)
     if n_classes > WIDEST:
         raise ValueError(f"{n_classes} classes asked for, at most {WIDEST} fit; ask for fewer")
-    return 2 if n_classes <= 2 else -(-n_classes // 4) * 4
+    weights, table = np.ascontiguousarray(log_weights), np.ascontiguousarray(log_table)
+    _check(weights, np.float64, (None,), "log_weights")
+    _check(table, np.float64, (None, n_classes), "log_table")
+    return n_classes, len(table), weights, table
 
 
 def _padded(array: Floats, width: int, fill: float) -> Floats:
@@ -117,13 +120,11 @@ def mixture_sums(
     cells: Cells, log_weights: Floats, log_table: Floats, *, row_weight: Floats | None = None, threads: int = 1
 ) -> tuple[float, Floats, Floats]:
     """Log-likelihood (nats), class totals (F,) and table sums (C, F) of at most one part of rows."""
-    n_classes, table_rows = len(log_weights), len(log_table)
-    width = _width(n_classes)
+    n_classes, table_rows, weights, table = _mixture(log_weights, log_table)
     suffix, source = _source(cells)
     if row_weight is not None:
         _check(row_weight, np.float64, (cells.n_rows,), "row_weight")
-    weights, table = _padded(log_weights, width, PAD), _padded(log_table, width, 0.0)
-    total, table_sum = np.zeros(width), np.zeros((table_rows, width))
+    total, table_sum = np.zeros(n_classes), np.zeros((table_rows, n_classes))
     log_likelihood = ctypes.c_double()
     arguments = [
         *source,
@@ -132,22 +133,20 @@ def mixture_sums(
         _pointer(weights),
         _pointer(table),
         ctypes.c_int64(table_rows),
-        ctypes.c_int(width),
+        ctypes.c_int(n_classes),
         ctypes.c_int(max(threads, 1)),
         _pointer(total),
         _pointer(table_sum),
         ctypes.byref(log_likelihood),
     ]
     _run(f"mixture_sums_{suffix}", arguments)
-    return log_likelihood.value, total[:n_classes], table_sum[:, :n_classes]
+    return log_likelihood.value, total, table_sum
 
 
 def mixture_rows(cells: Cells, log_weights: Floats, log_table: Floats, *, threads: int = 1) -> tuple[Floats, Floats]:
     """Posterior (rows, F) and log-likelihood (rows,) of every row."""
-    n_classes, table_rows = len(log_weights), len(log_table)
-    width = _width(n_classes)
+    n_classes, table_rows, weights, table = _mixture(log_weights, log_table)
     suffix, source = _source(cells)
-    weights, table = _padded(log_weights, width, PAD), _padded(log_table, width, 0.0)
     posterior, row_log_likelihood = np.empty((cells.n_rows, n_classes)), np.empty(cells.n_rows)
     arguments = [
         *source,
@@ -155,7 +154,6 @@ def mixture_rows(cells: Cells, log_weights: Floats, log_table: Floats, *, thread
         _pointer(weights),
         _pointer(table),
         ctypes.c_int64(table_rows),
-        ctypes.c_int(width),
         ctypes.c_int(n_classes),
         ctypes.c_int(max(threads, 1)),
         _pointer(posterior),

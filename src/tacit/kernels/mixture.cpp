@@ -18,6 +18,36 @@ struct Tables {
     int width;
 };
 
+struct Given {  // the same as the caller holds it: no padding
+    const double *log_weights;  // (classes)
+    const double *log_table;    // (table_rows, classes)
+    int64_t table_rows;
+    int classes;
+};
+
+// A class that only pads the vectors has this log-weight: clamped to exp(-708), too small for any sum to see.
+constexpr double kPad = -1e30;
+TACIT_INLINE int width_of(int classes) { return classes <= 2 ? 2 : (classes + 3) / 4 * 4; }
+
+class Padded {  // a given table, its rows of a width that the vectors want
+    Room room;
+
+public:
+    const Tables tables;
+    explicit Padded(const Given &given)
+        : room((given.table_rows + 1) * width_of(given.classes)),
+          tables{room.data, room.data + width_of(given.classes), given.table_rows, width_of(given.classes)} {
+        const int width = tables.width;
+        for (int c = 0; c < width; ++c) room.data[c] = c < given.classes ? given.log_weights[c] : kPad;
+        double *to = room.data + width;
+        const double *from = given.log_table;
+        for (int64_t r = 0; r < given.table_rows; ++r, to += width, from += given.classes) {
+            std::memcpy(to, from, sizeof(double) * given.classes);
+            for (int c = given.classes; c < width; ++c) to[c] = 0;
+        }
+    }
+};
+
 struct Ragged {  // row i owns cells[offsets[i] .. offsets[i+1])
     const int64_t *offsets;
     const int32_t *cells;
@@ -36,12 +66,12 @@ template <class Code> struct Dense {  // a code at or above its column's size is
 
 // Dense rows are walked in batches, column by column: what a column needs then stays in the first cache, however
 // large the whole table is. Every row still adds its columns in order, so the bits do not depend on the batch.
-constexpr int64_t kBatchNumbers = 4096, kFewestRows = 8;
-constexpr int64_t kRoom = kFewestRows * kWidest + 2 * kWidest;
+constexpr int64_t kBatchNumbers = 2048, kFewestRows = 8;
 TACIT_INLINE int64_t batch_rows(int width) {
     const int64_t rows = kBatchNumbers / width;
     return rows < kFewestRows ? kFewestRows : rows;
 }
+TACIT_INLINE int64_t room_of(int width) { return (batch_rows(width) + 2) * width; }  // two rows for gaps
 
 struct Sums {
     double log_likelihood;
@@ -92,26 +122,28 @@ TACIT_INLINE void sum_block(const Ragged &source, const Tables &t, const double 
     out.log_likelihood = likelihood.total();
 }
 
-// Two columns at a time, in order: a row's scores are read and written half as often.
-template <int W, int L> TACIT_INLINE void add_rows(double *to, const double *a, const double *b, int width) {
+// Several columns at a time, in order: a row's scores are read and written less often, and a sum that two rows running
+// add to has time to settle.
+constexpr int kColumns = 4;
+template <int W, int L, int N> TACIT_INLINE void add_rows(double *to, const double *const (&from)[N], int width) {
     typedef typename Vec<L>::f F;
     typedef typename Vec<L>::u U;
     for (int c = 0; c < (W ? W : width); c += L) {
-        const F sum = *(const U *)(to + c) + *(const U *)(a + c);
-        *(U *)(to + c) = sum + *(const U *)(b + c);
+        F sum = *(const U *)(to + c);
+        for (int j = 0; j < N; ++j) sum += *(const U *)(from[j] + c);
+        *(U *)(to + c) = sum;
     }
 }
-template <int W, int L> TACIT_INLINE void add_to_rows(double *a, double *b, const double *from, int width) {
+template <int W, int L, int N> TACIT_INLINE void add_to_rows(double *const (&to)[N], const double *from, int width) {
     typedef typename Vec<L>::f F;
     typedef typename Vec<L>::u U;
     for (int c = 0; c < (W ? W : width); c += L) {
         const F value = *(const U *)(from + c);
-        *(U *)(a + c) += value;
-        *(U *)(b + c) += value;
+        for (int j = 0; j < N; ++j) *(U *)(to[j] + c) += value;
     }
 }
 
-// One column of the table, or the place of a column that is not there: every code is then missing.
+// One column of the table; a code that it does not have leads to `otherwise`.
 template <class Code, class Number> struct ColumnOf {
     Number *rows, *otherwise;
     int32_t size;
@@ -121,8 +153,34 @@ template <class Code, class Number> struct ColumnOf {
 template <class Code, class Number>
 TACIT_INLINE ColumnOf<Code, Number> column_of(const Dense<Code> &source, int64_t n, Number *table, Number *otherwise,
                                               int width) {
-    if (n >= source.columns) return {table, otherwise, 0, width};
     return {table + (int64_t)source.first[n] * width, otherwise, source.first[n + 1] - source.first[n], width};
+}
+
+// Columns n .. n + N of rows begin..end: each adds its log-table rows to the scores, or the posteriors to its sums.
+template <int W, int L, int N, class Code>
+TACIT_INLINE void score_columns(const Dense<Code> &source, int64_t n, const Tables &t, const double *zeros,
+                                int64_t begin, int64_t end, double *score) {
+    const int width = W ? W : t.width;
+    ColumnOf<Code, const double> column[N];
+    for (int j = 0; j < N; ++j) column[j] = column_of(source, n + j, t.log_table, zeros, width);
+    const Code *code = source.codes + begin * source.columns + n;
+    for (int64_t i = begin; i < end; ++i, code += source.columns, score += width) {
+        const double *from[N];
+        for (int j = 0; j < N; ++j) from[j] = column[j].at(code[j]);
+        add_rows<W, L, N>(score, from, width);
+    }
+}
+template <int W, int L, int N, class Code>
+TACIT_INLINE void tally_columns(const Dense<Code> &source, int64_t n, double *table_sum, double *unseen, int width,
+                                int64_t begin, int64_t end, const double *posterior) {
+    ColumnOf<Code, double> column[N];
+    for (int j = 0; j < N; ++j) column[j] = column_of(source, n + j, table_sum, unseen, width);
+    const Code *code = source.codes + begin * source.columns + n;
+    for (int64_t i = begin; i < end; ++i, code += source.columns, posterior += width) {
+        double *to[N];
+        for (int j = 0; j < N; ++j) to[j] = column[j].at(code[j]);
+        add_to_rows<W, L, N>(to, posterior, width);
+    }
 }
 
 // exp(score - largest score) for a batch of rows, the largest kept. The exponentials wait for nothing of one another,
@@ -150,25 +208,21 @@ TACIT_INLINE void score_rows(const Dense<Code> &source, const Tables &t, const d
     const int width = W ? W : t.width;
     for (int64_t i = begin; i < end; ++i)
         std::memcpy(scores + (i - begin) * width, t.log_weights, sizeof(double) * width);
-    for (int64_t n = 0; n < source.columns; n += 2) {
-        const auto left = column_of(source, n, t.log_table, zeros, width);
-        const auto right = column_of(source, n + 1, t.log_table, zeros, width);
-        const Code *code = source.codes + begin * source.columns + n;
-        const int64_t next = n + 1 < source.columns;
-        double *score = scores;
-        for (int64_t i = begin; i < end; ++i, code += source.columns, score += width)
-            add_rows<W, L>(score, left.at(code[0]), right.at(code[next]), width);
-    }
+    int64_t n = 0;
+    for (; n + kColumns <= source.columns; n += kColumns)
+        score_columns<W, L, kColumns>(source, n, t, zeros, begin, end, scores);
+    for (; n < source.columns; ++n) score_columns<W, L, 1>(source, n, t, zeros, begin, end, scores);
 }
 
 template <int W, int L, class Code>
 TACIT_INLINE void sum_block(const Dense<Code> &source, const Tables &t, const double *row_weight, double *room,
                             int64_t begin, int64_t end, Sums &out) {
     const int width = W ? W : t.width;
-    double *zeros = room, *unseen = room + kWidest, *scores = room + 2 * kWidest, largest[kBatchNumbers / 2];
+    double *zeros = room, *unseen = room + width, *scores = room + 2 * width, largest[kBatchNumbers / 2];
     std::memset(zeros, 0, sizeof(double) * width);
     Likelihood likelihood;
-    Row<W, L> p;
+    Row<W, L> p, total;
+    total.start(out.total, width);
     for (int64_t from = begin; from < end; from += batch_rows(width)) {
         const int64_t to = from + batch_rows(width) < end ? from + batch_rows(width) : end;
         score_rows<W, L>(source, t, zeros, from, to, scores);
@@ -177,19 +231,16 @@ TACIT_INLINE void sum_block(const Dense<Code> &source, const Tables &t, const do
             double *score = scores + (i - from) * width;
             p.start(score, width);
             likelihood.settle(p, largest[i - from], row_weight, i);
-            p.add_to(out.total);
             p.store(score);
+            total.add(score);
         }
-        for (int64_t n = 0; n < source.columns; n += 2) {
-            const auto left = column_of(source, n, out.table_sum, unseen, width);
-            const auto right = column_of(source, n + 1, out.table_sum, unseen, width);
-            const Code *code = source.codes + from * source.columns + n;
-            const int64_t next = n + 1 < source.columns;
-            const double *score = scores;
-            for (int64_t i = from; i < to; ++i, code += source.columns, score += width)
-                add_to_rows<W, L>(left.at(code[0]), right.at(code[next]), score, width);
-        }
+        int64_t n = 0;
+        for (; n + kColumns <= source.columns; n += kColumns)
+            tally_columns<W, L, kColumns>(source, n, out.table_sum, unseen, width, from, to, scores);
+        for (; n < source.columns; ++n)
+            tally_columns<W, L, 1>(source, n, out.table_sum, unseen, width, from, to, scores);
     }
+    total.store(out.total);
     out.log_likelihood = likelihood.total();
 }
 
@@ -223,7 +274,7 @@ template <int W, int L, class Code>
 TACIT_INLINE void rows_block(const Dense<Code> &source, const Tables &t, double *room, int64_t begin, int64_t end,
                              int classes, double *posterior, double *row_log_likelihood) {
     const int width = W ? W : t.width;
-    double *zeros = room, *scores = room + 2 * kWidest, largest[kBatchNumbers / 2];
+    double *zeros = room, *scores = room + 2 * width, largest[kBatchNumbers / 2];
     std::memset(zeros, 0, sizeof(double) * width);
     Row<W, L> p;
     for (int64_t from = begin; from < end; from += batch_rows(width)) {
@@ -260,32 +311,36 @@ const bool has_avx2 = __builtin_cpu_supports("avx2");
 
 // Returns 0, or 1 when there is no memory for the threads' buffers.
 template <class Source>
-int mixture_sums(const Source &source, int64_t rows, const double *row_weight, const Tables &tables, int threads,
+int mixture_sums(const Source &source, int64_t rows, const double *row_weight, const Given &given, int threads,
                  double *total, double *table_sum, double *log_likelihood) {
-    const int width = tables.width;
+    const int width = width_of(given.classes);
     const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
-    const int64_t size = (tables.table_rows + 1) * width;
+    const int64_t size = (given.table_rows + 1) * width;
     try {
-        const int64_t stride = spaced(size), room_stride = spaced(kRoom);
-        std::vector<double> buffer(stride * threads), room(room_stride * threads);
+        const Padded padded(given);
+        const Tables &tables = padded.tables;
+        const int64_t stride = spaced(size), room_stride = spaced(room_of(width));
+        const Room buffer(stride * threads), room(room_stride * threads);
         std::vector<Sums> sums(threads);
         double log_sum = 0;
         in_waves(
             blocks, threads,
             [&](int64_t block, int slot) {
-                double *mine = buffer.data() + stride * slot;
+                double *mine = buffer.data + stride * slot;
                 std::memset(mine, 0, sizeof(double) * size);
                 sums[slot] = {0, mine, mine + width};
                 const int64_t begin = block * kBlockRows;
                 const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                TACIT_BY_WIDTH(sum, source, tables, row_weight, room.data() + room_stride * slot, begin, end, sums[slot]);
+                TACIT_BY_WIDTH(sum, source, tables, row_weight, room.data + room_stride * slot, begin, end, sums[slot]);
             },
             [&](int64_t, int slot) {
                 log_sum += sums[slot].log_likelihood;
-                const double *mine = buffer.data() + stride * slot;
-                for (int c = 0; c < width; ++c) total[c] += mine[c];
-                for (int64_t c = width; c < size; ++c) table_sum[c - width] += mine[c];
+                const double *mine = buffer.data + stride * slot;
+                for (int c = 0; c < given.classes; ++c) total[c] += mine[c];
+                double *to = table_sum;
+                for (int64_t r = 0; r < given.table_rows; ++r, to += given.classes)
+                    for (int c = 0; c < given.classes; ++c) to[c] += mine[(r + 1) * width + c];
             });
         *log_likelihood = log_sum;
     } catch (const std::bad_alloc &) {
@@ -295,21 +350,23 @@ int mixture_sums(const Source &source, int64_t rows, const double *row_weight, c
 }
 
 template <class Source>
-int mixture_rows(const Source &source, int64_t rows, const Tables &tables, int classes, int threads, double *posterior,
+int mixture_rows(const Source &source, int64_t rows, const Given &given, int threads, double *posterior,
                  double *row_log_likelihood) {
-    const int width = tables.width;
+    const int width = width_of(given.classes);
     const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
     try {
-        const int64_t room_stride = spaced(kRoom);
-        std::vector<double> room(room_stride * threads);
+        const Padded padded(given);
+        const Tables &tables = padded.tables;
+        const int64_t room_stride = spaced(room_of(width));
+        const Room room(room_stride * threads);
         in_waves(
             blocks, threads,
             [&](int64_t block, int slot) {
                 const int64_t begin = block * kBlockRows;
                 const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                TACIT_BY_WIDTH(rows, source, tables, room.data() + room_stride * slot, begin, end, classes, posterior,
-                               row_log_likelihood);
+                TACIT_BY_WIDTH(rows, source, tables, room.data + room_stride * slot, begin, end, given.classes,
+                               posterior, row_log_likelihood);
             },
             [](int64_t, int) {});
     } catch (const std::bad_alloc &) {
@@ -324,16 +381,16 @@ int mixture_rows(const Source &source, int64_t rows, const Tables &tables, int c
 #define TACIT_SOURCE_FUNCTIONS(suffix, source_parameters, source)                                                     \
     TACIT_EXPORT mixture_sums_##suffix(source_parameters, int64_t rows, const double *row_weight,                     \
                                        const double *log_weights, const double *log_table, int64_t table_rows,        \
-                                       int width, int threads, double *total, double *table_sum,                      \
+                                       int classes, int threads, double *total, double *table_sum,                    \
                                        double *log_likelihood) {                                                      \
-        return mixture_sums(source, rows, row_weight, Tables{log_weights, log_table, table_rows, width},              \
-                            threads, total, table_sum, log_likelihood);                                               \
+        return mixture_sums(source, rows, row_weight, Given{log_weights, log_table, table_rows, classes}, threads,    \
+                            total, table_sum, log_likelihood);                                                        \
     }                                                                                                                 \
     TACIT_EXPORT mixture_rows_##suffix(source_parameters, int64_t rows, const double *log_weights,                    \
-                                       const double *log_table, int64_t table_rows, int width, int classes,           \
-                                       int threads, double *posterior, double *row_log_likelihood) {                  \
-        return mixture_rows(source, rows, Tables{log_weights, log_table, table_rows, width}, classes,                 \
-                            threads, posterior, row_log_likelihood);                                                  \
+                                       const double *log_table, int64_t table_rows, int classes, int threads,         \
+                                       double *posterior, double *row_log_likelihood) {                               \
+        return mixture_rows(source, rows, Given{log_weights, log_table, table_rows, classes}, threads, posterior,     \
+                            row_log_likelihood);                                                                      \
     }
 #define COMMA ,
 

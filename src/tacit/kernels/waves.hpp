@@ -1,6 +1,7 @@
 // Blocks on threads, results in order: the order of addition is part of the result's contract.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -13,6 +14,16 @@ constexpr int64_t kBlockRows = 65536;
 // Room between the buffers of two threads: what shares a cache line (or a prefetched pair) is written by turns.
 constexpr int64_t kApart = 32;
 inline int64_t spaced(int64_t size) { return (size + 2 * kApart - 1) / kApart * kApart; }
+
+// Numbers not set to anything, the first at a cache line's: a vector that lies across two lines costs twice.
+class Room {
+    std::unique_ptr<double[]> own;
+
+public:
+    double *const data;
+    explicit Room(int64_t size)
+        : own(new double[size + 7]), data((double *)(((uintptr_t)own.get() + 63) / 64 * 64)) {}
+};
 
 // `work(block, slot)` runs on any thread; `done(block, slot)` runs on the caller, block after block.
 template <class Work, class Done> void in_waves(int64_t blocks, int threads, Work work, Done done) {
