@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import suppress
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,11 +39,49 @@ class RaggedCells(NamedTuple):
         return len(self.offsets) - 1
 
 
-class DenseCodes(NamedTuple):
-    """Rows as a code matrix; column n owns table rows ``first[n]:first[n + 1]``; larger codes are missing."""
+class PackedColumns(NamedTuple):
+    """Which columns share a code: those in ``groups[g]:groups[g + 1]``, the last running fastest.
+
+    `sizes` are a column's cells, `states` as many and one more where it has gaps.
+    """
+
+    sizes: NDArray[np.int32]
+    states: NDArray[np.int32]
+    groups: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class DenseCodes:
+    """Rows as a code matrix; column n owns table rows ``first[n]:first[n + 1]``; larger codes are missing.
+
+    With `packed` a code stands for several columns: `first` counts the states of groups, the table those of columns.
+    """
 
     codes: NDArray[np.uint8] | NDArray[np.uint16]
     first: NDArray[np.int32]
+    packed: PackedColumns | None = None
+
+    @cached_property
+    def arguments(self) -> list[Any]:
+        """Checked and as the kernels take them; a table that stays asks for them once."""
+        wide = self.codes.dtype == np.uint16
+        _check(self.codes, np.uint16 if wide else np.uint8, (None, len(self.first) - 1), "codes")
+        _check(self.first, np.int32, (None,), "first")
+        return [_pointer(self.codes), _pointer(self.first), ctypes.c_int64(self.codes.shape[1])]
+
+    @cached_property
+    def packed_arguments(self) -> list[Any]:
+        """What a pass over a mixture also wants to know."""
+        if self.packed is None:
+            return [_pointer(None)] * 3
+        sizes, states, groups = self.packed
+        _check(sizes, np.int32, (None,), "sizes")
+        _check(states, np.int32, (len(sizes),), "states")
+        _check(groups, np.int32, (len(self.first),), "groups")
+        return [_pointer(sizes), _pointer(states), _pointer(groups)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DenseCodes, (self.codes, self.first, self.packed)  # addresses mean nothing elsewhere
 
     @property
     def n_rows(self) -> int:
@@ -84,11 +123,7 @@ def _source(cells: Cells) -> tuple[str, list[Any]]:
         _check(cells.offsets, np.int64, (None,), "offsets")
         _check(cells.cells, np.int32, (None,), "cells")
         return "ragged", [_pointer(cells.offsets), _pointer(cells.cells)]
-    wide = cells.codes.dtype == np.uint16
-    _check(cells.codes, np.uint16 if wide else np.uint8, (None, len(cells.first) - 1), "codes")
-    _check(cells.first, np.int32, (None,), "first")
-    suffix = "dense16" if wide else "dense8"
-    return suffix, [_pointer(cells.codes), _pointer(cells.first), ctypes.c_int64(cells.codes.shape[1])]
+    return "dense16" if cells.codes.dtype == np.uint16 else "dense8", cells.arguments
 
 
 def _mixture(log_weights: Floats, log_table: Floats) -> tuple[int, int, Floats, Floats]:
@@ -128,6 +163,7 @@ def mixture_sums(
     log_likelihood = ctypes.c_double()
     arguments = [
         *source,
+        *([] if isinstance(cells, RaggedCells) else cells.packed_arguments),
         ctypes.c_int64(cells.n_rows),
         _pointer(row_weight),
         _pointer(weights),
@@ -150,6 +186,7 @@ def mixture_rows(cells: Cells, log_weights: Floats, log_table: Floats, *, thread
     posterior, row_log_likelihood = np.empty((cells.n_rows, n_classes)), np.empty(cells.n_rows)
     arguments = [
         *source,
+        *([] if isinstance(cells, RaggedCells) else cells.packed_arguments),
         ctypes.c_int64(cells.n_rows),
         _pointer(weights),
         _pointer(table),

@@ -5,6 +5,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tacit {
@@ -15,14 +16,34 @@ constexpr int64_t kBlockRows = 65536;
 constexpr int64_t kApart = 32;
 inline int64_t spaced(int64_t size) { return (size + 2 * kApart - 1) / kApart * kApart; }
 
-// Numbers not set to anything, the first at a cache line's: a vector that lies across two lines costs twice.
+// Numbers not set to anything, the first at a cache line's: a vector that lies across two lines costs twice. A thread
+// keeps one room of up to four megabytes for its next call: pages asked of the system anew would take longer to come
+// than a pass over a small table.
 class Room {
-    std::unique_ptr<double[]> own;
+    struct Kept {
+        std::unique_ptr<double[]> block;
+        int64_t size = 0;
+    };
+    static Kept &kept() {
+        static thread_local Kept mine;
+        return mine;
+    }
+    static Kept take(int64_t size) {
+        Kept found = std::move(kept());
+        kept().size = 0;
+        if (found.size < size) found = {std::unique_ptr<double[]>(new double[size]), size};
+        return found;
+    }
+    Kept own;
 
 public:
     double *const data;
     explicit Room(int64_t size)
-        : own(new double[size + 7]), data((double *)(((uintptr_t)own.get() + 63) / 64 * 64)) {}
+        : own(take(size + 7)), data((double *)(((uintptr_t)own.block.get() + 63) / 64 * 64)) {}
+    Room(const Room &) = delete;
+    ~Room() {
+        if (own.size <= 1 << 19 && own.size > kept().size) kept() = std::move(own);
+    }
 };
 
 // `work(block, slot)` runs on any thread; `done(block, slot)` runs on the caller, block after block.
