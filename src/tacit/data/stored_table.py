@@ -36,7 +36,7 @@ from tacit.io.write import atomic_path
 from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
 
 MAGIC = b"TACITCOD"
-FORMAT = 1
+FORMAT = 2
 PART_ROWS = PART_BLOCKS * BLOCK_ROWS
 """Rows held while patterns are gathered."""
 
@@ -88,17 +88,18 @@ class StoredTable:
         return plan_packing(self.n_rows, self.first, self.gaps)
 
     def spread(self, log_table: Floats) -> Floats:
-        """The log-table that `cells` point into."""
-        return log_table if self.packing is None else np.ascontiguousarray(self.packing.spread @ log_table)
+        """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
+        return log_table
 
     def gather(self, sums: Floats) -> Floats:
-        """Sums over what `cells` point into, as sums over the table's own cells."""
-        return sums if self.packing is None else np.ascontiguousarray(self.packing.gathered @ sums)
+        """Sums over the table's own cells, as they come."""
+        return sums
 
     def cells(self, begin: int, end: int) -> DenseCodes:
         """Packed codes of some rows; they stand in a buffer that the next call fills again."""
-        first = self.first if self.packing is None else self.packing.first
-        return DenseCodes(self._read(begin, end), first)
+        if self.packing is None:
+            return DenseCodes(self._read(begin, end), self.first)
+        return DenseCodes(self._read(begin, end), self.packing.first, self.packing.columns)
 
     def weights(self, begin: int, end: int) -> None:
         return None

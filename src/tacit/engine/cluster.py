@@ -103,7 +103,7 @@ def _load(begins: list[int], table: StoredTable) -> list[kernels.DenseCodes]:
     parts = []
     for begin in begins:
         cells = table.cells(begin, min(begin + PART_ROWS, table.n_rows))
-        parts.append(kernels.DenseCodes(cells.codes.copy(), cells.first))
+        parts.append(replace(cells, codes=cells.codes.copy()))
     return parts
 
 
