@@ -12,9 +12,10 @@ import os
 from typing import Any
 
 from tacit.errors import DataError, FileFormatError
-from tacit.io.source import BROKEN, Source, bad_utf8, probe
+from tacit.io.source import BROKEN, Source, probe
+from tacit.io.text_lines import stream_lines
 
-KINDS = {"txt": "text", "mtx": "Matrix Market"}
+KINDS = ("txt", "mtx")
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
@@ -25,13 +26,9 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
 
 def read_text(path: str | os.PathLike[str]) -> list[str]:
     """The lines of a text file, empty ones included; a file without any word is refused."""
-    source = _source(path)
-    try:
-        lines = _bytes(source).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise bad_utf8(source) or FileFormatError(f"{source.name} is not UTF-8 text; save it as UTF-8") from None
+    lines = [line for batch in stream_lines(path) for line in batch]
     if not any(line.strip() for line in lines):
-        raise DataError(f"{source.name} holds no word; write one document a line")
+        raise DataError(f"{os.fspath(path)} holds no word; write one document a line")
     return lines
 
 
@@ -52,7 +49,7 @@ def read_matrix_market(path: str | os.PathLike[str]) -> Any:
 def _source(path: str | os.PathLike[str]) -> Source:
     name = os.fspath(path)
     probe(name)
-    return Source(name, kind_of(name) or "txt", path=name, packed=name.lower().endswith(".gz"))
+    return Source(name, "mtx", path=name, packed=name.lower().endswith(".gz"))
 
 
 def _bytes(source: Source) -> bytes:
@@ -62,5 +59,4 @@ def _bytes(source: Source) -> bytes:
         if isinstance(error, OSError) and error.errno is not None:
             raise source.broken(error) from None
         reason = " ".join(str(error).split()).rstrip(".")[:200]
-        kind = KINDS.get(source.kind, "text")
-        raise FileFormatError(f"{source.name} cannot be read as {kind} ({reason}); copy it again") from None
+        raise FileFormatError(f"{source.name} cannot be read as Matrix Market ({reason}); copy it again") from None
