@@ -99,7 +99,9 @@ def scan_graph(files: tuple[str, ...], columns: dict[str, str], told: Callable[[
     from tacit.data.graph_input import read_graph
     from tacit.io.scan import scan
 
-    lines = None if os.path.isdir(files[0]) else not _is_table(files[0])
+    ending = os.path.splitext(files[0].partition("?")[0].lower().removesuffix(".gz"))[1]
+    untold = os.path.isdir(files[0]) or "*" in ending or not ending  # the files' own names tell
+    lines = None if untold or _is_table(files[0]) else True
     return read_graph(scan(files, told=told, lines=lines), columns=columns, what=files[0])
 
 
