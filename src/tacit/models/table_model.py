@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from typing import Any, Literal
 
@@ -70,6 +71,12 @@ class TableModel(LatentModel):
         if self.engine == "memory" and isinstance(rows, StoredTable):
             return Table(np.concatenate([part.codes for part in rows.blocks()]), rows.columns)
         return rows
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        free = ("n_jobs", "verbose", "engine")
+        given = self.get_params(deep=False).items()
+        return {name: _told_apart(value) for name, value in given if name not in free}
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if as_frame(X) is not None:
@@ -160,3 +167,10 @@ class TableModel(LatentModel):
 
     def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
         restore_table(self, arrays, metadata)
+
+
+def _told_apart(value: Any) -> str:
+    """A setting as text; fitted models with the same settings differ by what they learned."""
+    if isinstance(value, TableModel) and hasattr(value, "_mixture"):
+        return hashlib.sha256(value._mixture.weights.tobytes() + value._mixture.table.tobytes()).hexdigest()
+    return str(value)
