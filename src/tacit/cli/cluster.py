@@ -54,8 +54,6 @@ def cluster(
         raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
     keeping: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
     long = is_long(files, engine, memory)
-    if long and weights:
-        raise click.UsageError("--weights needs the rows in memory; give --engine memory")
     rows = None
     if not long:
         with talk.doing("reading"):
@@ -70,9 +68,9 @@ def cluster(
         engine=engine if engine != "auto" or not long else "stream",
     )
     if rows is None:
-        whole = fit_files(files, id_, cache, model, talk, **keeping)
+        whole = fit_files(files, id_, weights, cache, model, talk, **keeping)
         results = Results(out, format_)
-        found = answers(whole, id_, lambda data: _found(model.predict_proba(data)), talk, "writing clusters")
+        found = answers(whole, id_, weights, lambda data: _found(model.predict_proba(data)), talk, "writing clusters")
         results.batches("clusters", found, main=True)
     else:
         with talk.doing("walking through numbers of clusters"), talk.heeding_warnings():

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.binary_input import LearnYesNo, read_binary
 from tacit.data.copies import sample_rows
 from tacit.data.frames import backend_of, build_frame
-from tacit.data.stored_table import AnyTable, StoredTable
+from tacit.data.stored_table import AnyTable, StoredTable, batches_with_weights
 from tacit.data.table import Table
 from tacit.data.table_input import LearnColumn
 from tacit.diagnose.bootstrap import ratio_test, wilson
@@ -31,6 +31,7 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
+from tacit.io.scan import Scan
 from tacit.models.checkpoint import Checkpoint
 from tacit.models.clock import StageClock, make_report
 from tacit.models.cluster_file import Decided, cluster_state, restore_clusters
@@ -158,8 +159,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 self._numbers, number = decided.numbers, decided.number
             with clock.stage("refine"):
                 self._settle(table, shown, decided, kept)
-                if sample_weight is not None and len(self.labels_) < np.asarray(sample_weight).size:
-                    self.labels_ = self.predict(X)  # rows without weight shape nothing, but they too have a cluster
+                if sample_weight is not None:
+                    self._label_all(X, sample_weight)
         if kept is not None:
             kept.done()
         self._clock, self._notes = clock, self._tell(decided)
@@ -182,12 +183,23 @@ class BernoulliMixture(ClusterMixin, TableModel):
             )
         return self
 
+    def _label_all(self, X: Any, sample_weight: Any) -> None:
+        """Rows without weight shape nothing, but they too have a cluster."""
+        if not isinstance(X, Scan):
+            if len(self.labels_) < np.asarray(sample_weight).size:
+                self.labels_ = self.predict(X)
+        elif self._stored is not None and self._stored.absent:
+            tables = (table for table, _ in batches_with_weights(X, sample_weight))
+            self.labels_ = np.concatenate([self.predict(table) for table in tables])
+
     def _shown(self, table: AnyTable) -> Table:
         """The rows that the path and the tests look at: all, or of a long table some by their hashes, each for many."""
-        if isinstance(table, Table) and (table.row_weight is not None or table.n_rows <= PATH_ROWS):
+        grouped = isinstance(table, Table) and table.weighted and not table.single
+        if isinstance(table, Table) and (grouped or table.n_rows <= PATH_ROWS):
             return table
         some = sample_rows(table, PATH_ROWS, self._seed())
-        return replace(some, row_weight=np.full(some.n_rows, table.n_rows / some.n_rows))
+        each = np.ones(some.n_rows) if some.row_weight is None else some.row_weight
+        return replace(some, row_weight=each * (table.total_weight / some.total_weight))
 
     def _decide(self, table: Table) -> Decided:
         """Which columns are kept, how many clusters there are, and where the last climb starts."""

@@ -38,8 +38,8 @@ class Decided:
         """As a checkpoint keeps it."""
         return {
             "number": self.number,
-            "path": list(plain(self.numbers.columns).items()),  # a file sorts the keys of a mapping
-            "chosen": list(plain(self.numbers.chosen).items()),
+            "path": [list(pair) for pair in plain(self.numbers.columns).items()],  # a file sorts the keys of a mapping
+            "chosen": [list(pair) for pair in plain(self.numbers.chosen).items()],
             "kept": self.kept.tolist(),
             "copies": _listed(self.copies),
             "screened": self.screened,

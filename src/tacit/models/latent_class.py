@@ -288,7 +288,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             return self.fit(X, y, sample_weight)
         clock = StageClock()
         with one_blas_thread(), clock.stage("refine"):
-            table = group_rows(self._read(X, sample_weight, reset=False))
+            table = group_rows(self._read_new(X, sample_weight))
             prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
             engine, before, mixture = MemoryEngine(table, self.n_jobs), self._sums, self._mixture
             for _ in range(PARTIAL_PASSES):
