@@ -114,6 +114,20 @@ def engine_options(command: F) -> F:
     return command
 
 
+def reading_options(command: F) -> F:
+    """--engine, --memory, --threads of commands that count while reading and then fit in memory."""
+    for option in reversed(
+        [
+            click.option("--engine", type=click.Choice(["auto", "memory", "stream"]), default="auto",
+                         show_default=True, help="Read files whole (memory), or part by part, adding what they count."),
+            click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default."),
+            click.option("--threads", type=int, help="Threads; all cores by default. No result depends on it."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
 def is_long(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
     """Whether files are to be read part by part: asked for, more than one, or too large for half of the memory."""
     from tacit.engine.free_memory import free_memory

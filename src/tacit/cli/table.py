@@ -55,8 +55,8 @@ def table(
         raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
     keeping = {"checkpoint": checkpoint, "resume": resume}
     long = is_long(files, engine, memory)
-    if long and (weights or most or draws):
-        raise click.UsageError("--weights, --compare and --bootstrap need the rows in memory; give --engine memory")
+    if long and (most or draws):
+        raise click.UsageError("--compare and --bootstrap need the rows in memory; give --engine memory")
     rows = None
     if not long:
         with talk.doing("reading"):
@@ -73,10 +73,10 @@ def table(
         engine=engine if engine != "auto" or not long else "stream",
     )
     if rows is None:
-        whole = fit_files(files, id_, cache, model, talk, **keeping)
-        n_rows = int(model._table.total_weight)
+        whole = fit_files(files, id_, weights, cache, model, talk, **keeping)
+        n_rows = model._stored.n_rows + model._stored.absent  # type: ignore[union-attr]
         results = Results(out, format_, talk, no_report=no_report)
-        found = answers(whole, id_, lambda data: _found(model.predict_proba(data)), talk, "writing classes")
+        found = answers(whole, id_, weights, lambda data: _found(model.predict_proba(data)), talk, "writing classes")
         results.batches("classes", found, main=True)
     else:
         n_rows = rows.data.num_rows
