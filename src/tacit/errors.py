@@ -45,33 +45,113 @@ def nearest(word: str, known: Sequence[str], listing: str) -> str:
 
 
 class TacitError(Exception):
-    """Base of all errors raised on purpose by Tacit: one line, whatever names and cells it quotes."""
+    """Base of all errors raised on purpose by Tacit: printable and not too long, whatever cells it quotes.
+
+    Examples
+    --------
+    >>> from tacit.errors import DataError, TacitError
+    >>> issubclass(DataError, TacitError)
+    True
+    """
 
     def __init__(self, message: object = "", *more: object) -> None:
-        text = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(message))
+        text = "".join(sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in str(message))
         cut = len(text) > LONGEST_MESSAGE
         super().__init__(f"{text[:800]} … {text[-400:]}" if cut else text, *more)
 
 
 class DataError(TacitError, ValueError):
-    """The data cannot be used as given."""
+    """The data cannot be used as given.
+
+    Examples
+    --------
+    >>> from tacit import BernoulliMixture
+    >>> from tacit.errors import DataError
+    >>> try:
+    ...     BernoulliMixture().fit([["yes", "maybe"], ["no", "yes"]])
+    ... except DataError:
+    ...     print("refused")
+    refused
+    """
 
 
 class FileFormatError(TacitError):
-    """A file is not what its name says, or is broken at a named place."""
+    """A file is not what its name says, or is broken at a named place.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tacit import LatentClass, scan
+    >>> from tacit.errors import FileFormatError
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".parquet") as file:
+    ...     try:
+    ...         LatentClass().fit(scan(file.name))
+    ...     except FileFormatError:
+    ...         print("no Parquet")
+    no Parquet
+    """
 
 
 class ModelFileError(TacitError):
-    """A model file is damaged, inconsistent, or not a Tacit model."""
+    """A model file is damaged, inconsistent, or not a Tacit model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tacit import load
+    >>> from tacit.errors import ModelFileError
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".tacit") as file:
+    ...     try:
+    ...         load(file.name)
+    ...     except ModelFileError:
+    ...         print("no model")
+    no model
+    """
 
 
 class NotIdentifiableError(TacitError, ValueError):
-    """No answer exists for this data, whatever the method."""
+    """No answer exists for this data, whatever the method.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from tacit import DawidSkene
+    >>> from tacit.errors import NotIdentifiableError
+    >>> try:
+    ...     DawidSkene().fit(pa.table({"task": ["a", "b"], "worker": ["x", "x"], "label": [0, 1]}))
+    ... except NotIdentifiableError:
+    ...     print("agreement needs two")
+    agreement needs two
+    """
 
 
 class IdentifiabilityWarning(UserWarning):
-    """An answer was given although the data does not determine it well."""
+    """An answer was given although the data does not determine it well.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tacit import TopicModel
+    >>> from tacit.errors import IdentifiabilityWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", IdentifiabilityWarning)  # `report_` says it too
+    ...     model = TopicModel(2, max_iter=5, tol=0).fit([["tea", "milk"], ["soup", "salt"]] * 10)
+    """
 
 
 class DataWarning(UserWarning):
-    """The data was mended by a documented rule; the message counts the cells."""
+    """The data was mended by a documented rule; the message counts the cells.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tacit import LatentClass
+    >>> from tacit.errors import DataWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", DataWarning)              # nothing is to be mended
+    ...     try:
+    ...         LatentClass(1).fit([["grey", None], ["blue", None]])
+    ...     except DataWarning:
+    ...         print("a column without a value")
+    a column without a value
+    """

@@ -48,7 +48,21 @@ UNITS: dict[str, str] = {"P": "probability", "E": "expectation", "H": "entropy",
 
 
 class QueryError(DataError):
-    """A question that cannot be read or answered; the message points at the character."""
+    """A question that cannot be read or answered; the message points at the character.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import QueryError, ask
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> try:
+    ...     ask(joint, "P(snow)")
+    ... except QueryError as error:
+    ...     print(error.at)
+    2
+    """
 
     def __init__(self, sentence: str, question: str, at: int) -> None:
         line = question.replace("\n", " ").replace("\t", " ")
@@ -58,7 +72,19 @@ class QueryError(DataError):
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked, in the model's own names and categories."""
+    """What was asked, in the model's own names and categories.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import parse
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> asked = parse(joint, "I(rain; sky)")
+    >>> asked.kind, asked.asked, asked.other
+    ('I', ('rain',), ('sky',))
+    """
 
     kind: Kind
     asked: tuple[Any, ...]  # columns whose distribution (P), value (E), entropy (H) or left side (I) is asked
@@ -69,7 +95,18 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """Numbers and what they are of: one row per combination of the asked columns, one row alone for a number."""
+    """Numbers and what they are of: one row per combination of the asked columns, one row alone for a number.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import ask
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> ask(joint, "P(rain)").as_columns()["rain"]
+    ['no', 'yes']
+    """
 
     question: str
     kind: Kind
@@ -109,7 +146,19 @@ class Answer:
 
 
 def ask(joint: JointPMF, question: str) -> Answer:
-    """Read a question and answer it."""
+    """Read a question and answer it.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import ask
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> answer = ask(joint, "P(rain=yes | sky=grey)")
+    >>> answer.is_number, bool(answer.values[0] > 0.9)
+    (True, True)
+    """
     parsed = parse(joint, question)
     try:
         return _answer(joint, parsed, question)
@@ -156,7 +205,18 @@ class Word:
 
 
 def parse(joint: JointPMF, question: str) -> Question:
-    """The question in the model's names; whatever is wrong is a `QueryError` with its place."""
+    """The question in the model's names; whatever is wrong is a `QueryError` with its place.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import parse
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> parse(joint, "P(rain | sky=grey)").given
+    {'sky': 'grey'}
+    """
     return _Reader(joint, question).question()
 
 

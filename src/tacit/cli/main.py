@@ -31,6 +31,7 @@ COMMANDS = {
     "query": "Ask a saved model for probabilities, expectations, information",
     "sample": "Draw rows from a saved model",
     "predict": "Use a saved model on new data",
+    "report": "The page of a saved model: what was found, and can it be trusted",
     "demo": "The main job on built-in data, no network",
     "reproduce": "A paper's table or figure next to ours",
     "completion": "The line that teaches your shell to complete commands, options and files",
@@ -74,7 +75,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Your data"):
             for name, example in DOORS.items():
-                formatter.write(f"  {name:<13}{COMMANDS[name]}\n{'':15}{example}\n")  # not wrapped: to be copied
+                formatter.write(f"  {name:<13}{COMMANDS[name]}\n{'':15}{example}\n")  # not wrapped: it is to be copied
         with formatter.section("And then"):
             formatter.write_dl([(name, words) for name, words in COMMANDS.items() if name not in DOORS])
 

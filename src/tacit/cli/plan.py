@@ -32,11 +32,11 @@ SHOWN = 8
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @column_options
-@output_options("tacit-plan")
+@output_options("tacit-plan", report=True)
 def plan(
     labels_file: str, budget: int | None, per_worker: int | None, workers_file: str | None, simulate: bool,
     truth: str | None, abstain: tuple[str, ...], strict: bool, task: str | None, worker: str | None, label: str | None,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Which labels to ask for next: those that make workers comparable, then those that tell most.
 
@@ -67,7 +67,7 @@ def plan(
         fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
     with talk.doing("planning"), clock.stage("plan"):
         columns, planned = plan_crowd(fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed)
-    results = Results(out, format_, talk)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("plan", columns, main=not simulate)
     more: dict[str, Any] = {
         "n_planned": planned.n_labels,
@@ -81,11 +81,14 @@ def plan(
     arrays, metadata = fitted.state()
     parameters = {"abstain": list(silent), "columns": chosen, "random_state": seed}
     results.model("DawidSkene", arrays, {"parameters": parameters, **metadata})
-    summary = summarise(fitted, fitted.report, data.n_rows, data.n_classes)
-    more["notes"] = summary["notes"] + planned.notes
+    summary = summarise(
+        fitted, fitted.report, data.n_rows, data.n_classes, seed=seed, inputs=[labels_file, workers_file, truth]
+    )
+    summary |= more | {"notes": summary["notes"] + planned.notes}
     facts = f"{data.n_rows:,} tasks, {data.n_labels:,} labels; {planned.n_labels:,} more to ask for"
     show = partial(_show, columns, planned, talk)
-    return conclude(summary | more, facts, talk, results, json_=json_, strict=strict, show=show)
+    page = partial(results.report, fitted, summary, plan=columns)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=show, page=page)
 
 
 def _worker_column(table: Any, worker: str | None) -> Any:

@@ -47,6 +47,7 @@ MOST_CATEGORIES = 10_000
 """Distinct values of a column of words: more is an id."""
 LEAST_NAMES = 20
 """Rows from which words that never repeat are names of rows."""
+NO_WEIGHT = "all row weights are zero; at least one row must count"
 LEADING_ZERO = r"^[+-]?0\d"
 """A number written like this is a name: a postal code, a product, an agent."""
 
@@ -75,7 +76,7 @@ def read_table(
 def code_table(data: Any, code: CodeColumns, sample_weight: Any, group: bool) -> Table:
     """A table from whatever holds one, its columns coded by `code`; columns without a value are set aside."""
     names, arrays = columns_of(data)
-    weight = _check_weight(sample_weight, len(arrays[0]))
+    weight = check_weight(sample_weight, len(arrays[0]))
     if weight is not None and not weight.all():  # a row without weight is an absent row: not even its words count
         arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
         weight = weight[weight > 0]
@@ -251,16 +252,21 @@ def _interval_names(edges: Floats) -> Names:
     return np.array([f"< {inner[0]}", *middle, f">= {inner[-1]}"], object)
 
 
-def _check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
+def check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
     if sample_weight is None:
         return None
     weight = np.asarray(sample_weight, np.float64).reshape(-1)
     if len(weight) != n_rows:
         raise DataError(f"{len(weight)} weights for {n_rows} rows; give one weight per row")
+    if not check_weights(weight).any():
+        raise DataError(NO_WEIGHT)
+    return weight
+
+
+def check_weights(weight: Floats) -> Floats:
+    """The weights again, if rows can have them."""
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise DataError("a row weight is negative or not finite; weights count rows, so they are 0 or more")
-    if not weight.any():
-        raise DataError("all row weights are zero; at least one row must count")
     return weight
 
 

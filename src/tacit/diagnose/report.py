@@ -44,7 +44,15 @@ class Examiner:
 
 @dataclass(frozen=True)
 class FitReport:
-    """What `report_` holds."""
+    """What `report_` holds.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> report = LatentClass(2).fit([["grey", "rain"], ["blue", "sun"], ["blue", "rain"]] * 20).report_
+    >>> report.verdict in ("trusted", "caution", "not identifiable"), type(report.reasons).__name__
+    (True, 'list')
+    """
 
     verdict: Verdict
     reasons: list[str]
