@@ -1,7 +1,7 @@
 """StoredTable: a coded table in a flat file, read part by part into one buffer; what is larger than memory.
 
-The file: eight bytes of magic, the length of a JSON header (uint64), the header (names, categories, sizes, counts, how
-columns are packed, a checksum), then the rows' packed codes. It has the manners of `Table` that a pass needs (`cells`,
+The file (`data/flat_file.py`) has names, categories, sizes, counts and how columns are packed in its header, then the
+rows' packed codes. It has the manners of `Table` that a pass needs (`cells`,
 `weights`, `spread`, `gather`) and `blocks`, so the engine's loop over parts and the sample of rows serve for both.
 Equal rows are grouped by the rule of tables in memory; then `fitted_on` is a small table in memory.
 """
@@ -9,33 +9,27 @@ Equal rows are grouped by the rule of tables in memory; then `fitted_on` is a sm
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import tempfile
-import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.coding import GAP, GrowingColumn, read_raw, write_raw
+from tacit.data.flat_file import Lease, fill_from, path_for_now, remove, reopen_flat, write_flat
 from tacit.data.names import to_arrow
 from tacit.data.packing import Packing, plan_packing
 from tacit.data.table import Codes, Column, Floats, Table, worth_grouping
 from tacit.data.table_input import LearnColumn, columns_of, tell_empty
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError
 from tacit.io.scan import Scan
-from tacit.io.write import atomic_path
 from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
 
-MAGIC = b"TACITCOD"
 FORMAT = 1
 PART_ROWS = PART_BLOCKS * BLOCK_ROWS
 """Rows held while patterns are gathered."""
@@ -120,12 +114,12 @@ class StoredTable:
         """The table without some of its columns, in a file of its own for as long as it is used."""
         cells = np.repeat(~gone, np.diff(self.first))
         columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
-        path = Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / "rows.codes"
+        path = path_for_now()
         part = replace(self, path=path, columns=columns, counts=self.counts[cells], gaps=self.gaps[~gone], lease=None)
         try:
             return replace(_write(part, (block.codes[:, ~gone] for block in self.blocks()), ""), lease=Lease(path))
         except BaseException:
-            _remove(path)
+            remove(path)
             raise
 
     @cached_property
@@ -146,15 +140,7 @@ class StoredTable:
 
     def _read(self, begin: int, end: int) -> Codes:
         rows = self._buffer[: end - begin]
-        view = memoryview(rows.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-        with open(self.path, "rb", buffering=0) as stream:
-            stream.seek(self.offset + begin * rows.strides[0])
-            at = 0
-            while at < len(view):
-                got = stream.readinto(view[at:])
-                if not got:
-                    raise FileFormatError(f"the coded rows in {self.path} end early; code the data again")
-                at += got
+        fill_from(self.path, self.offset + begin * rows.strides[0], rows)
         return rows
 
 
@@ -185,32 +171,13 @@ def code_frame(data: Any, learn: LearnColumn) -> StoredTable:
 
 
 def _code_for_now(batches: Iterator[Any], learn: LearnColumn, text: bool) -> StoredTable:
-    path = Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / "rows.codes"
+    path = path_for_now()
     try:
         table = _code(batches, path, "", learn, text)
     except BaseException:
-        _remove(path)
+        remove(path)
         raise
     return replace(table, lease=Lease(path))
-
-
-class Lease:
-    """Removes a file when nobody holds it any longer."""
-
-    def __init__(self, path: Path) -> None:
-        finalize(self, _remove, path)
-
-
-def _system_cache() -> str | None:
-    """The user's cache folder, if there is one that can be written; None is the system's temporary folder."""
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return folder if os.path.isdir(folder) and os.access(folder, os.W_OK) else None
-
-
-def _remove(path: Path) -> None:
-    for leave in (path.unlink, path.parent.rmdir):
-        with suppress(OSError):
-            leave()
 
 
 def _code(batches: Iterator[Any], path: Path, key: str, learn: LearnColumn, text: bool) -> StoredTable:
@@ -260,24 +227,9 @@ def _lookup(codes: NDArray[np.int32], dtype: Any) -> Codes:
 
 def _write(table: StoredTable, blocks: Iterator[Codes], key: str) -> StoredTable:
     packing = table.packing
-    with atomic_path(table.path) as part, open(part, "r+b") as sink:
-        blank = _header(table, key, 0)
-        sink.write(blank)
-        checksum = 0
-        for codes in blocks:
-            body = (codes if packing is None else packing.pack(codes)).tobytes()
-            checksum = zlib.crc32(body, checksum)
-            sink.write(body)
-        sink.seek(0)
-        sink.write(_header(table, key, checksum))  # the same length: the checksum has ten digits always
-    return replace(table, offset=len(blank))
-
-
-def _header(table: StoredTable, key: str, checksum: int) -> bytes:
     facts = {
         "format": FORMAT,
         "key": key,
-        "checksum": f"{checksum:010d}",
         "n_rows": table.n_rows,
         "grouped": table.grouped,
         "names": list(table.names),
@@ -285,8 +237,8 @@ def _header(table: StoredTable, key: str, checksum: int) -> bytes:
         "counts": table.counts.tolist(),
         "columns": [_described(column) for column in table.columns],
     }
-    text = json.dumps(facts, ensure_ascii=False).encode()
-    return MAGIC + len(text).to_bytes(8, "little") + text
+    packed = blocks if packing is None else map(packing.pack, blocks)
+    return replace(table, offset=write_flat(table.path, facts, packed))
 
 
 def _described(column: Column) -> dict[str, Any]:
@@ -301,24 +253,16 @@ def _described(column: Column) -> dict[str, Any]:
 
 def _reopened(path: Path, key: str) -> StoredTable | None:
     """The table an earlier run left, or None when the file is another's, or damaged: then it is coded again."""
+    known = reopen_flat(path, key, FORMAT)
+    if known is None:
+        return None
+    facts, offset = known
     try:
-        with open(path, "rb") as stream:
-            if stream.read(8) != MAGIC:
-                return None
-            length = int.from_bytes(stream.read(8), "little")
-            facts = json.loads(stream.read(length))
-            if facts["key"] != key or facts["format"] != FORMAT:
-                return None
-            checksum = 0
-            while chunk := stream.read(1 << 22):
-                checksum = zlib.crc32(chunk, checksum)
-            if f"{checksum:010d}" != facts["checksum"]:
-                return None
         columns = tuple(_read_column(one) for one in facts["columns"])
         counts, gaps = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
         names = tuple(facts["names"])
-        return StoredTable(path, 16 + length, facts["n_rows"], columns, counts, gaps, facts["grouped"], names)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, facts["grouped"], names)
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 
