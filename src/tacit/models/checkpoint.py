@@ -1,4 +1,4 @@
-"""A long fit of a table keeps its parameters in a file after every few passes, so that it can go on after a stop.
+"""A long fit keeps its parameters in a file after every few passes, so that it can go on after a stop.
 
 The file is written as a model file is: whole or not at all. It says which data, settings and version it belongs to;
 a fit that goes on from another's parameters would end with other bits, so it is refused with the reason.
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tacit import __version__
+from tacit.data.labels import CodedLabels
 from tacit.data.stored_table import AnyTable
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
@@ -35,31 +36,35 @@ class Saved:
 
     begun: Begun[Mixture]
     decided: dict[str, Any]
+    arrays: dict[str, np.ndarray[Any, Any]]
 
 
 class Checkpoint:
     """The file of one fit; `decided` are the choices made before the climb that it keeps."""
 
     def __init__(
-        self, path: str | os.PathLike[str], table: AnyTable, settings: dict[str, Any], *, resume: bool
+        self, path: str | os.PathLike[str], rows: AnyTable | CodedLabels, settings: dict[str, Any], *, resume: bool
     ) -> None:
         self.path = Path(path)
-        self.belongs = {"version": __version__, "settings": json.dumps(settings, sort_keys=True), "data": _key(table)}
-        self.first = table.first
+        key = rows.identity() if isinstance(rows, CodedLabels) else _key(rows)
+        self.belongs = {"version": __version__, "settings": json.dumps(settings, sort_keys=True), "data": key}
+        self.first = rows.first
         self.saved = self._load() if resume and self.path.exists() else None
         self._written = time.monotonic()
 
     def keeping(self, decided: dict[str, Any]) -> Callable[[Begun[Mixture]], None]:
         """What the climb calls after every iteration."""
+        return lambda at: self.keep(at, decided)
 
-        def keep(at: Begun[Mixture]) -> None:
-            if time.monotonic() - self._written < EVERY:
-                return
-            arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
-            write_model(self.path, NAME, arrays, {"belongs": self.belongs, "n_iter": at.n_iter, "decided": decided})
-            self._written = time.monotonic()
-
-        return keep
+    def keep(
+        self, at: Begun[Mixture], decided: dict[str, Any], more: dict[str, np.ndarray[Any, Any]] | None = None
+    ) -> None:
+        """Write where the climb stands, when the last time is long enough ago; `more` arrays go with it."""
+        if time.monotonic() - self._written < EVERY:
+            return
+        arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path), **(more or {})}
+        write_model(self.path, NAME, arrays, {"belongs": self.belongs, "n_iter": at.n_iter, "decided": decided})
+        self._written = time.monotonic()
 
     def done(self) -> None:
         """The fit has ended: nothing is left to go on from."""
@@ -78,7 +83,7 @@ class Checkpoint:
                 )
         params = Mixture(file.arrays["weights"], file.arrays["table"], self.first)
         begun = Begun(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
-        return Saved(begun, file.metadata["decided"])
+        return Saved(begun, file.metadata["decided"], file.arrays)
 
 
 def _key(table: AnyTable) -> str:
