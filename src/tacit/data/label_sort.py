@@ -14,6 +14,7 @@ Three times through temporary files, each time in pieces that do not grow with t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ class Repeated:
 
 @dataclass
 class LabelSort:
-    """One reading of long labels; `settle` when all rows are in, then `tasks`."""
+    """One reading of long labels, in a `with` block; `settle` when all rows are in, then `tasks`."""
 
     folder: Path
     text: bool  # from a format without types, where whole numbers spell themselves
@@ -78,9 +79,16 @@ class LabelSort:
 
     def __post_init__(self) -> None:
         self.workers, self.given = GrowingNames("worker", self.text), GrowingNames("label", self.text)
-        self._words = WordSpill(self.folder, PARTITIONS)
-        self._rows = Spill(self.folder, PARTITIONS, ROW)
+        self._spills = ExitStack()
+        self._words = self._spills.enter_context(closing(WordSpill(self.folder, PARTITIONS)))
+        self._rows = self._spills.enter_context(closing(Spill(self.folder, PARTITIONS, ROW)))
         self._before = np.zeros(PARTITIONS, np.int64)  # names in each partition, one per chunk that shows it
+
+    def __enter__(self) -> LabelSort:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._spills.close()
 
     # ------------------------------------------------------------ 1: by the hash of the task
 
@@ -149,7 +157,8 @@ class LabelSort:
         label_of, self.class_names = encode_labels(self.given.words(), abstain, gold)
         n_classes = len(self.class_names)
         self.n_ranges = max(-(-self.n_rows // RANGE_ROWS), 1)
-        self._tasks, self._cells = WordSpill(self.folder, self.n_ranges), Spill(self.folder, self.n_ranges, CELL)
+        self._tasks = self._spills.enter_context(closing(WordSpill(self.folder, self.n_ranges)))
+        self._cells = self._spills.enter_context(closing(Spill(self.folder, self.n_ranges, CELL)))
         for partition in range(PARTITIONS):
             words, numbers = self._words.read(partition)
             if not len(words):
@@ -167,7 +176,8 @@ class LabelSort:
             cells["cell"] = worker_of[rows["worker"]] * np.int32(n_classes) + label
             order, sizes = by_bucket(cells["task"] // RANGE_ROWS, self.n_ranges)
             self._cells.add(cells[order], sizes)
-        del self._words, self._rows  # their room on the disk is free again
+        self._words.close()
+        self._rows.close()
 
     # ------------------------------------------------------------ 3: by task and worker
 

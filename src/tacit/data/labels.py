@@ -64,6 +64,10 @@ class CodedLabels:
         """The names of some tasks."""
         raise NotImplementedError
 
+    def cells(self, begin: int, end: int) -> RaggedCells:
+        """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
+        raise NotImplementedError
+
     def blocks(self) -> Iterator[Labels]:
         """The tasks in order, `BLOCK_ROWS` at a time."""
         for begin in range(0, self.n_rows, BLOCK_ROWS):
@@ -173,7 +177,6 @@ class Labels(CodedLabels):
         return self.workers * np.int32(self.n_classes) + self.given
 
     def cells(self, begin: int, end: int) -> RaggedCells:
-        """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
         low, high = self.offsets[begin], self.offsets[end]
         at = self.workers[low:high] * np.int32(self.n_classes) + self.given[low:high]
         offsets = self.offsets[begin : end + 1] - low
@@ -308,6 +311,7 @@ def assemble(
 
 def tell_repeated(number: int, task: Any, worker: Any) -> None:
     """Labels that were dropped because a later one of the same worker for the same task came."""
+    task, worker = (name.item() if isinstance(name, np.generic) else name for name in (task, worker))
     warnings.warn(
         f"{number:,} labels repeat a (task, worker) pair, for example task {task!r} by worker {worker!r}; "
         "the last one wins",

@@ -28,9 +28,13 @@ class Spill:
 
     def __init__(self, folder: Path, n_buckets: int, dtype: Any) -> None:
         self.n_buckets, self.dtype = n_buckets, np.dtype(dtype)
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed when nobody holds the spill
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `close` is the owner's to call
         self._begins: list[NDArray[np.int64]] = []  # per piece, where each bucket's records begin in the file
         self._size = 0
+
+    def close(self) -> None:
+        """Its room on the disk is free again."""
+        self._file.close()
 
     def add(self, records: Numbers, sizes: NDArray[np.int64]) -> None:
         """A piece that is in the order of its buckets; `sizes` says how many records each has."""
@@ -59,6 +63,10 @@ class WordSpill:
     def __init__(self, folder: Path, n_buckets: int) -> None:
         self._heads = Spill(folder, n_buckets, [("number", np.int64), ("length", np.uint32)])
         self._letters = Spill(folder, n_buckets, np.uint8)
+
+    def close(self) -> None:
+        self._heads.close()
+        self._letters.close()
 
     def add(self, bucket: Numbers, words: pa.Array, numbers: NDArray[np.int64]) -> None:
         order, sizes = by_bucket(bucket, self._heads.n_buckets)

@@ -202,13 +202,13 @@ def store_labels(labels: Labels) -> StoredLabels:
 
 
 def _code(scan: Scan, path: Path, key: str, text: bool, abstain: Abstain, gold: Gold | None) -> StoredLabels:
-    sort = LabelSort(path.parent, text)
-    for table in _gathered(scan.batches()):
-        sort.add(*(table.column(n) for n in range(3)))
-    if not sort.n_rows:
-        raise DataError("the files hold no rows; give at least one label")
-    sort.settle(abstain, gold)
-    return _write(path, key, sort.tasks(), sort.kind, sort.worker_names, sort.class_names, sort)
+    with LabelSort(path.parent, text) as sort:
+        for table in _gathered(scan.batches()):
+            sort.add(*(table.column(n) for n in range(3)))
+        if not sort.n_rows:
+            raise DataError("the files hold no rows; give at least one label")
+        sort.settle(abstain, gold)
+        return _write(path, key, sort.tasks(), sort.kind, sort.worker_names, sort.class_names, sort)
 
 
 def _gathered(batches: Iterator[Any]) -> Iterator[Any]:

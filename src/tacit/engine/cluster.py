@@ -31,10 +31,10 @@ class ClusterEngine(MemoryEngine):
         """`rows` are coded rows in a file that workers can open: a `StoredTable`, `StoredLabels`."""
         super().__init__(rows, n_jobs)
         self.client = connect(address)
-        begins = range(0, rows.n_rows, PART_ROWS)
+        parts = [(begin, min(begin + PART_ROWS, rows.n_rows)) for begin in range(0, rows.n_rows, PART_ROWS)]
         workers = max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
-        per_span = -(-len(begins) // (SPANS_PER_WORKER * workers))
-        spans = [list(begins[at : at + per_span]) for at in range(0, len(begins), per_span)]
+        per_span = -(-len(parts) // (SPANS_PER_WORKER * workers))
+        spans = [parts[at : at + per_span] for at in range(0, len(parts), per_span)]
         self.loaded = self.client.map(_load, spans, rows=replace(rows, lease=None), pure=False)
 
     def sums(self, params: Mixture) -> Sums:
@@ -98,11 +98,11 @@ def _version() -> str:
     return __version__
 
 
-def _load(begins: list[int], rows: Any) -> list[kernels.Cells]:
+def _load(span: list[tuple[int, int]], rows: Any) -> list[kernels.Cells]:
     """On a worker: the cells of some parts, copied out of the buffer that the next part may fill again."""
     parts = []
-    for begin in begins:
-        cells = rows.cells(begin, min(begin + PART_ROWS, rows.n_rows))
+    for begin, end in span:
+        cells = rows.cells(begin, end)
         parts.append(type(cells)(*(array.copy() for array in cells)))
     return parts
 

@@ -305,11 +305,12 @@ class FittedCrowd:
     def confusion_columns(self) -> dict[str, Any]:
         """confusion.csv: worker, true, given, probability."""
         confusions = unstack_confusions(self.mixture)
-        n_workers, n_classes, _ = confusions.shape
+        worker, true, given = (from_names(np.ascontiguousarray(n.reshape(-1))) for n in np.indices(confusions.shape))
+        classes = from_names(self.class_names)
         return {
-            "worker": np.repeat(self.worker_names, n_classes**2),
-            "true": np.tile(np.repeat(self.class_names, n_classes), n_workers),
-            "given": np.tile(self.class_names, n_workers * n_classes),
+            "worker": from_names(self.worker_names).take(worker),
+            "true": classes.take(true),
+            "given": classes.take(given),
             "probability": confusions.reshape(-1),
         }
 

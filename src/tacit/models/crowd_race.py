@@ -7,7 +7,7 @@ their parameters alone, because one pass gives their statistics again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def race_keeper(kept: Checkpoint) -> Callable[[Stood[Mixture, Sums]], None]:
 
     def keep(at: Stood[Mixture, Sums]) -> None:
         ended = {name: {"n_iter": one.n_iter, "converged": one.converged} for name, one in at.done.items()}
-        more = {}
+        more: dict[str, np.ndarray[Any, Any]] = {}
         for name, one in at.done.items():
             more |= {f"{name} weights": one.params.weights, f"{name} table": one.params.table}
             more[f"{name} path"] = np.array(one.path)

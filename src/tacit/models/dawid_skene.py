@@ -181,10 +181,10 @@ class DawidSkene(LatentModel):
         return np.asarray(self.classes_[self.probabilities_.argmax(axis=1)])
 
     def _seen(self) -> Evidence:
-        fitted = self.__dict__.get("_fitted")
-        if not hasattr(fitted, "evidence"):  # a model file has no tasks
+        fitted: FittedCrowd | None = self.__dict__.get("_fitted")
+        if fitted is None or not hasattr(fitted, "evidence"):  # a model file has no tasks
             raise AttributeError(f"this {type(self).__name__} has not been fitted here; what it has learned is there")
-        return fitted.evidence  # type: ignore[union-attr]
+        return fitted.evidence
 
     @cached_property
     def tasks_(self) -> Any:
