@@ -176,7 +176,8 @@ def compare_labels(sizes: list[float], folder: Path | None) -> None:
             error = error_of(Path(name) / "out" / "consensus.csv")
             each = 1e9 * one["seconds"] / size
             told = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in stages.items())
-            print(f"{size:8.0e} {one['seconds']:8.1f} {one['cpu']:8.1f} {one['peak']:8.0f} {each:9.0f} {error:7.2%}  {told}")
+            figures = f"{one['seconds']:8.1f} {one['cpu']:8.1f} {one['peak']:8.0f} {each:9.0f} {error:7.2%}"
+            print(f"{size:8.0e} {figures}  {told}")
             sys.stdout.flush()
 
 

@@ -257,6 +257,7 @@ def test_bad_labels_get_one_sentence(tmp_path):
 def test_a_stopped_fit_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, stop_at):
     """Stopped while the first or the second start climbs, on one engine, and ended on another."""
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoints, "SPARING", 0.0)
     rows, path = read_columns(files / "whole.csv"), tmp_path / "kept.tacit"
     settings = {"tol": 0.0, "max_iter": 6}
     whole = DawidSkene(**settings).fit(rows)
@@ -285,7 +286,8 @@ def test_a_stopped_fit_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, st
 @pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
 def test_another_fit_s_checkpoint_is_refused(files, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
-    monkeypatch.setattr(checkpoints.Checkpoint, "done", lambda self: None)
+    monkeypatch.setattr(checkpoints, "SPARING", 0.0)
+    monkeypatch.setattr(checkpoints.KeptFile, "done", lambda self: None)
     rows, path = read_columns(files / "whole.csv"), tmp_path / "kept.tacit"
     DawidSkene(tol=0.0, max_iter=3).fit(rows, checkpoint=path)
     with pytest.raises(DataError, match="a fit of other settings"):

@@ -98,15 +98,23 @@ def _version() -> str:
     return __version__
 
 
-def _load(span: list[tuple[int, int]], rows: Any) -> list[kernels.Cells]:
+Loaded = list[tuple[kernels.Cells, Floats | None]]
+"""Cells of some parts and the weights of their rows."""
+
+
+def _load(span: list[tuple[int, int]], rows: Any) -> Loaded:
     """On a worker: the cells of some parts, copied out of the buffer that the next part may fill again."""
-    parts = []
+    parts: Loaded = []
     for begin, end in span:
         cells = rows.cells(begin, end)
-        parts.append(type(cells)(*(array.copy() for array in cells)))
+        if isinstance(cells, kernels.DenseCodes):
+            cells = replace(cells, codes=cells.codes.copy())
+        parts.append((cells, rows.weights(begin, end)))
     return parts
 
 
-def _span_sums(parts: list[kernels.Cells], log_weights: Floats, log_table: Floats) -> list[Part]:
+def _span_sums(parts: Loaded, log_weights: Floats, log_table: Floats) -> list[Part]:
     """On a worker: one sum per part."""
-    return [kernels.mixture_sums(cells, log_weights, log_table, threads=1) for cells in parts]
+    return [
+        kernels.mixture_sums(cells, log_weights, log_table, row_weight=weight, threads=1) for cells, weight in parts
+    ]

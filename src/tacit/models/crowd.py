@@ -24,11 +24,10 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.choose import engine_for
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
-from tacit.errors import DataError, NotIdentifiableError
+from tacit.errors import DataError, NotIdentifiableError, nearest
 from tacit.factor.assign import label_order
 from tacit.factor.votes import overall_shares, vote_shares
 from tacit.models.clock import StageClock, make_report
-from tacit.models.crowd_race import race_keeper, race_stood
 from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
@@ -37,7 +36,7 @@ from tacit.refine.starts import Entrant, race
 from tacit.refine.tables import permuted
 
 if TYPE_CHECKING:
-    from tacit.models.checkpoint import Checkpoint
+    from tacit.models.checkpoint import KeptFile
 
 MOMENTS_MARGIN = 1e-3
 """Nats per label by which the moment start must beat the votes: real crowds rarely pass it, near-random do."""
@@ -66,7 +65,8 @@ class CrowdSettings:
 
     def __post_init__(self) -> None:
         if self.method != "auto" and self.method not in METHODS:
-            raise DataError(f"there is no method {self.method!r}; the methods are auto, {', '.join(METHODS)}")
+            hint = nearest(self.method, ["auto", *METHODS], "the methods are")
+            raise DataError(f"there is no method {self.method!r}; {hint}")
         if self.smoothing != "auto" and not float(self.smoothing) >= 0:
             raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
 
@@ -114,9 +114,9 @@ def fit_crowd(
         )
     kept = None
     if checkpoint is not None:
-        from tacit.models.checkpoint import Checkpoint  # most fits are over before one is due
+        from tacit.models.checkpoint import KeptFile  # most fits are over before one is due
 
-        kept = Checkpoint(checkpoint, data, settings.deciding(), resume=resume)
+        kept = KeptFile(checkpoint, data.identity(), settings.deciding(), resume=resume)
     with one_blas_thread():
         with clock.stage("moments"):
             engine = engine_for(data, settings.engine, settings.n_jobs)
@@ -162,7 +162,7 @@ def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dic
 
 
 def _refine(
-    data: CodedLabels, engine: MemoryEngine, starts: dict[str, Start], settings: CrowdSettings, kept: Checkpoint | None
+    data: CodedLabels, engine: MemoryEngine, starts: dict[str, Start], settings: CrowdSettings, kept: KeptFile | None
 ) -> tuple[Refined[Mixture, Sums], Start | None, list[str]]:
     """EM from every start, the best kept; or the start itself, which has its own beliefs."""
     smoothing = SMOOTHING if settings.smoothing == "auto" else float(settings.smoothing)
@@ -186,13 +186,21 @@ def _refine(
         tol=settings.tol,
         margin=MOMENTS_MARGIN,
         callback=settings.callback,
-        stood=None if kept is None else race_stood(kept, entrants),
-        keep=None if kept is None else race_keeper(kept),
+        **_kept_race(kept, entrants),
     )
     if len(entrants) > 1:
         scores = ", ".join(f"{name} {score:.4f}" for name, score in raced.scores.items())
         notes.append(f"kept the start from {raced.name} (log-likelihood per label: {scores})")
     return raced.refined, None, notes
+
+
+def _kept_race(kept: KeptFile | None, entrants: list[Entrant[Mixture, Sums]]) -> dict[str, Any]:
+    """What lets a race be stopped and go on."""
+    if kept is None:
+        return {}
+    from tacit.models.crowd_race import race_keeper, race_stood
+
+    return {"stood": race_stood(kept, entrants), "keep": race_keeper(kept)}
 
 
 def _beliefs(data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture) -> Believed:

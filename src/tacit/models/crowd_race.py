@@ -7,51 +7,53 @@ their parameters alone, because one pass gives their statistics again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.engine.memory import Sums
 from tacit.engine.mixture import Mixture
-from tacit.refine.em import Refined
+from tacit.models.checkpoint import KeptFile
+from tacit.refine.em import Begun, Refined
 from tacit.refine.starts import Entrant, Stood
 
-if TYPE_CHECKING:
-    from tacit.models.checkpoint import Checkpoint
 
-
-def race_keeper(kept: Checkpoint) -> Callable[[Stood[Mixture, Sums]], None]:
+def race_keeper(kept: KeptFile) -> Callable[[Stood[Mixture, Sums]], None]:
     """What the race calls after every iteration."""
 
     def keep(at: Stood[Mixture, Sums]) -> None:
-        ended = {name: {"n_iter": one.n_iter, "converged": one.converged} for name, one in at.done.items()}
-        more: dict[str, np.ndarray[Any, Any]] = {}
+        if not kept.due:
+            return
+        arrays: dict[str, NDArray[Any]] = {}
+        facts: dict[str, Any] = {"running": at.name, "n_iter": {at.name: at.begun.n_iter}, "ended": {}}
+        climbs = {at.name: (at.begun.params, at.begun.path)}
         for name, one in at.done.items():
-            more |= {f"{name} weights": one.params.weights, f"{name} table": one.params.table}
-            more[f"{name} path"] = np.array(one.path)
-        kept.keep(at.begun, {"running": at.name, "ended": ended}, more)
+            climbs[name] = one.params, one.path
+            facts["n_iter"][name], facts["ended"][name] = one.n_iter, one.converged
+        for name, (params, path) in climbs.items():
+            arrays |= {f"{name} weights": params.weights, f"{name} table": params.table}
+            arrays |= {f"{name} first": params.first, f"{name} path": np.array(path)}
+        kept.write(arrays, facts)
 
     return keep
 
 
-def race_stood(kept: Checkpoint, entrants: Sequence[Entrant[Mixture, Sums]]) -> Stood[Mixture, Sums] | None:
+def race_stood(kept: KeptFile, entrants: Sequence[Entrant[Mixture, Sums]]) -> Stood[Mixture, Sums] | None:
     """Where the stopped race stood; None when there is nothing to go on from."""
-    if kept.saved is None:
+    if kept.file is None:
         return None
-    saved, done = kept.saved, {}
+    facts, done = kept.file.metadata, {}
+    begun = {name: _begun(kept.file.arrays, name, int(n_iter)) for name, n_iter in facts["n_iter"].items()}
     for entrant in entrants:
-        facts = saved.decided["ended"].get(entrant.name)
-        if facts is None:
-            continue
-        params = Mixture(saved.arrays[f"{entrant.name} weights"], saved.arrays[f"{entrant.name} table"], kept.first)
-        sums = entrant.steps.expect(params)
-        done[entrant.name] = Refined(
-            params,
-            sums,
-            entrant.steps.objective(params, sums),
-            entrant.steps.log_likelihood(sums),
-            int(facts["n_iter"]),
-            bool(facts["converged"]),
-            saved.arrays[f"{entrant.name} path"].tolist(),
-        )
-    return Stood(saved.decided["running"], saved.begun, done)
+        if entrant.name in facts["ended"]:
+            at, converged = begun[entrant.name], bool(facts["ended"][entrant.name])
+            sums = entrant.steps.expect(at.params)
+            value, likelihood = entrant.steps.objective(at.params, sums), entrant.steps.log_likelihood(sums)
+            done[entrant.name] = Refined(at.params, sums, value, likelihood, at.n_iter, converged, at.path)
+    return Stood(facts["running"], begun[facts["running"]], done)
+
+
+def _begun(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> Begun[Mixture]:
+    weights, table, first, path = (arrays[f"{name} {part}"] for part in ("weights", "table", "first", "path"))
+    return Begun(Mixture(weights, table, first), n_iter, path.tolist())

@@ -146,7 +146,7 @@ class DawidSkene(LatentModel):
             self._progress("EM"),
             self.engine,
         )
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with clock.stage("data"):
             data = self._read(labels, y if gold is None else gold)
         self._keep(fit_crowd(data, settings, clock, checkpoint=checkpoint, resume=resume))
