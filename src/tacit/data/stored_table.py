@@ -33,7 +33,7 @@ from tacit.data.table import Codes, Column, Floats, Table, add_in_parts, gather_
 from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty
 from tacit.errors import DataError, FileFormatError
 from tacit.io.scan import Scan
-from tacit.io.write import atomic_path
+from tacit.io.write import atomic_path, full_disk, is_full
 from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
 
 MAGIC = b"TACITCOD"
@@ -209,7 +209,12 @@ def code_scan(scan: Scan, learn: LearnColumn, weight: str | None = None) -> Stor
     path = Path(scan.cache) / f"{key[:32]}.codes"
     path.parent.mkdir(parents=True, exist_ok=True)
     known = _reopened(path, key) if path.exists() else None
-    return _code(scan.batches(), path, key, learn, scan.untyped, weight) if known is None else known
+    if known is not None:
+        return known
+    try:
+        return _code(scan.batches(), path, key, learn, scan.untyped, weight)
+    except OSError as error:
+        raise full_disk(path.parent, error) if is_full(error) else error from None
 
 
 def _with_weight(scan: Scan, weight: str | None) -> Scan:
@@ -252,8 +257,10 @@ def _code_for_now(batches: Iterator[Any], learn: LearnColumn, text: bool, weight
     path = Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / "rows.codes"
     try:
         table = _code(batches, path, "", learn, text, weight)
-    except BaseException:
+    except BaseException as error:
         _remove(path)
+        if isinstance(error, OSError) and is_full(error):
+            raise full_disk(path.parent.parent, error) from None
         raise
     return replace(table, lease=Lease(path))
 
