@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, is_long, output_options, reading_options, summarise
+from tacit.cli.common import (
+    Results,
+    Talk,
+    conclude,
+    counted_files,
+    is_long,
+    of_model,
+    output_options,
+    reading_options,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from tacit.data.sequences import Sequences
+    from tacit.io.scan import Scan
     from tacit.models.categorical_hmm import CategoricalHMM
 
 SHOWN = 8
@@ -31,11 +40,11 @@ SHOWN = 8
 @click.option("--symbol", metavar="COLUMN", help="Column that holds the symbols.")
 @reading_options
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-hmm")
+@output_options("tacit-hmm", report=True)
 def hmm(
     files: tuple[str, ...], states: int | None, init: str, smoothing: float | None, letters: bool,
     gaps: tuple[str, ...], sequence: str | None, symbol: str | None, engine: str, memory: int | None,
-    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden states behind sequences of symbols: words, letters, bases, events.
 
@@ -54,8 +63,8 @@ def hmm(
     talk = Talk(quiet)
     columns = {role: name for role, name in (("sequence", sequence), ("symbol", symbol)) if name}
     if is_long(files, engine, memory):
-        with talk.counting("coding") as told:
-            data = scan_sequences(files, letters=letters, gaps=gaps, columns=columns, told=told)
+        with counted_files(files, talk) as found:
+            data = scan_sequences(found, letters=letters, gaps=gaps, columns=columns)
     else:
         with talk.doing("reading"):
             data = read_sequence_file(files[0], letters=letters, gaps=gaps, columns=columns)
@@ -67,18 +76,23 @@ def hmm(
         model.fit(data)
         report = model.report_
         entropy = model.entropy_rate(random_state=seed)
-    results = Results(out, format_)
+    results = Results(out, format_, talk, no_report=no_report)
     results.batches("states", state_tables(model, data), main=True)
     results.table("parameters", parameter_columns(model.chain_, model.symbols_))
     results.model("CategoricalHMM", *model_state(model))
-    summary = summarise(shlex.join(["tacit", *sys.argv[1:]]), model, report, data.n_steps, model.n_states_)
     more = {
         "n_sequences": data.n_sequences, "n_symbols": data.n_symbols, "weights": model.weights_.tolist(),
-        "smoothing": model.smoothing_, "entropy_rate": entropy.rate, "notes": report.notes,
+        "smoothing": model.smoothing_, "entropy_rate": entropy.rate,
     }  # fmt: skip
-    results.summary(summary | more, json_)
-    tell(model, data, summary | more, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
+    summary = summarise(model, report, data.n_steps, model.n_states_, seed=seed, inputs=files) | more
+    facts = (
+        f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
+        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
+        f"of the model {entropy.rate:.3f}"
+    )
+    page = partial(results.report, model, summary, input=data)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def read_sequence_file(
@@ -96,19 +110,17 @@ def read_sequence_file(
 
 
 def scan_sequences(
-    files: tuple[str, ...], *, letters: bool, gaps: tuple[str, ...], columns: dict[str, str],
-    told: Callable[[int], None],
-) -> Sequences:  # fmt: skip
+    found: Scan, *, letters: bool, gaps: tuple[str, ...], columns: dict[str, str]
+) -> Sequences:
     """Sequences of long files, coded while reading."""
     from tacit.data.sequences import lines_to_sequences, read_sequences
-    from tacit.io.scan import scan
 
-    found = scan(files, told=told)
+    name = found.paths[0]
     if found.text:
         lines = (lines for _, lines in found.lines())
-        return lines_to_sequences(lines, letters=letters, gaps=gaps, what=files[0])
-    _refuse_letters(letters, files[0])
-    return with_gaps(read_sequences(found, columns=columns, what=files[0]), gaps)
+        return lines_to_sequences(lines, letters=letters, gaps=gaps, what=name)
+    _refuse_letters(letters, name)
+    return with_gaps(read_sequences(found, columns=columns, what=name), gaps)
 
 
 def _refuse_letters(letters: bool, path: str) -> None:
@@ -127,18 +139,8 @@ def with_gaps(data: Sequences, gaps: tuple[str, ...]) -> Sequences:
     return replace(data, codes=recode[data.codes], symbols=data.symbols[kept])
 
 
-def tell(model: CategoricalHMM, data: Sequences, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the verdict, the states and what they show, where the files are."""
-    talk.say(
-        f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
-        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
-        f"of the model {summary['entropy_rate']:.3f}; {sum(summary['seconds'].values()):.2f} s"
-    )
-    for note in model.report_.notes:
-        talk.say(f"note: {note}")
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def show(model: CategoricalHMM, talk: Talk) -> None:
+    """The states and what they show."""
     share = model.weights_ @ model.emissions_
     rows = []
     for state, shown in enumerate(model.emissions_):
@@ -148,8 +150,6 @@ def tell(model: CategoricalHMM, data: Sequences, summary: dict[str, Any], talk: 
         words = " ".join(str(one) for one in model.symbols_[top])
         rows.append([str(state), f"{model.weights_[state]:.3f}", f"{stay:.3f}", words])
     talk.table("states", ["state", "share", "stays", "shows most"], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))
 
 
 def predict_states(
@@ -166,10 +166,6 @@ def predict_states(
     with talk.heeding_warnings():
         data = read_sequences(given, symbols=model.symbols_, what=data_file)
     results.batches("states", state_tables(model, data), main=True)
-    summary = {
-        "command": "predict", "model": model_file, "n_rows": data.n_steps, "log_likelihood": model.score(data),
-    }  # fmt: skip
-    results.summary(summary, json_)
-    wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
-    talk.say(f"{data.n_sequences:,} sequences, {data.n_steps:,} steps: their states predicted{wrote}")
-    return 0
+    summary = of_model(model_file, data.n_steps, log_likelihood=model.score(data))
+    facts = f"{data.n_sequences:,} sequences, {data.n_steps:,} steps: their states predicted"
+    return conclude(summary, facts, talk, results, json_=json_)

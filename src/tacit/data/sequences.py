@@ -37,6 +37,8 @@ ALIASES = {
     "sequence": ("sequence", "sequence_id", "seq", "series", "sentence", "group", "session", "id"),
     "symbol": ("symbol", "observation", "token", "word", "letter", "event", "value"),
 }
+CLOCKS = ("time", "timestamp", "date", "datetime")
+"""Columns by which rows may have to be sorted."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,13 @@ def _roles(names: list[str], columns: Columns, what: str) -> dict[str, str | Non
                 "(--symbol on the command line)"
             )
         roles["symbol"] = left[0]
+    clock = next((name for name in names if name.lower() in CLOCKS and name not in roles.values()), None)
+    if clock is not None:
+        warnings.warn(
+            f"column {clock!r} of {what} is not used: steps are taken in the order of the rows; sort them by it first",
+            DataWarning,
+            stacklevel=5,
+        )
     return roles
 
 

@@ -30,7 +30,7 @@ from tacit.data.coding import GAP, GrowingColumn, read_raw, read_weights, write_
 from tacit.data.names import to_arrow
 from tacit.data.packing import Packing, plan_packing
 from tacit.data.table import Codes, Column, Floats, Table, add_in_parts, gather_patterns, worth_grouping
-from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty
+from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty, tell_odd
 from tacit.errors import DataError, FileFormatError
 from tacit.io.scan import Scan
 from tacit.io.write import atomic_path, full_disk, is_full
@@ -90,17 +90,18 @@ class StoredTable:
         return plan_packing(self.n_rows, self.first, self.gaps)
 
     def spread(self, log_table: Floats) -> Floats:
-        """The log-table that `cells` point into."""
-        return log_table if self.packing is None else np.ascontiguousarray(self.packing.spread @ log_table)
+        """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
+        return log_table
 
     def gather(self, sums: Floats) -> Floats:
-        """Sums over what `cells` point into, as sums over the table's own cells."""
-        return sums if self.packing is None else np.ascontiguousarray(self.packing.gathered @ sums)
+        """Sums over the table's own cells, as they come."""
+        return sums
 
     def cells(self, begin: int, end: int) -> DenseCodes:
         """Packed codes of some rows; they stand in a buffer that the next call fills again."""
-        first = self.first if self.packing is None else self.packing.first
-        return DenseCodes(self._read(begin, end), first)
+        if self.packing is None:
+            return DenseCodes(self._read(begin, end), self.first)
+        return DenseCodes(self._read(begin, end), self.packing.first, self.packing.columns)
 
     def weights(self, begin: int, end: int) -> Floats | None:
         """Weights of some rows, None when each counts once."""
@@ -295,6 +296,7 @@ def _code(
             raise DataError(f"none of the {len(growing)} columns holds a value; every cell is missing")
         tell_empty([learned[n][1].name for n in range(len(growing)) if n not in kept])
         columns = tuple(learned[n][1] for n in kept)
+        tell_odd(columns, n_rows)
         counts = [_cell_counts(growing[n], *learned[n]) for n in kept]
         gaps = np.array([int(count.sum()) < n_rows for count in counts])
         names = tuple(column.name for column in growing)

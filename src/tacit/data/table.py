@@ -126,8 +126,17 @@ class Table:
         return self.codes if self.packing is None else self.packing.pack(self.codes)
 
     def cells(self, begin: int, end: int) -> DenseCodes:
-        first = self.first if self.packing is None else self.packing.first
-        return DenseCodes(np.ascontiguousarray(self._packed[begin:end]), first)
+        return self._whole if end - begin == self.n_rows else self._cells(begin, end)
+
+    @cached_property
+    def _whole(self) -> DenseCodes:
+        return self._cells(0, self.n_rows)
+
+    def _cells(self, begin: int, end: int) -> DenseCodes:
+        codes = np.ascontiguousarray(self._packed[begin:end])
+        if self.packing is None:
+            return DenseCodes(codes, self.first)
+        return DenseCodes(codes, self.packing.first, self.packing.columns)
 
     def codes_of(self, begin: int, end: int) -> Codes:
         """Codes of some rows."""
@@ -141,12 +150,12 @@ class Table:
             yield replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=None)
 
     def spread(self, log_table: Floats) -> Floats:
-        """The log-table that `cells` point into."""
-        return log_table if self.packing is None else np.ascontiguousarray(self.packing.spread @ log_table)
+        """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
+        return log_table
 
     def gather(self, sums: Floats) -> Floats:
-        """Sums over what `cells` point into, as sums over the table's own cells."""
-        return sums if self.packing is None else np.ascontiguousarray(self.packing.gathered @ sums)
+        """Sums over the table's own cells, as they come."""
+        return sums
 
     def weights(self, begin: int, end: int) -> Floats | None:
         return None if self.row_weight is None else np.ascontiguousarray(self.row_weight[begin:end])

@@ -35,6 +35,7 @@ from tacit.data.table import Table, group_rows
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import match_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
+from tacit.progress import counted
 from tacit.refine.em import em
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import table_steps
@@ -93,7 +94,7 @@ def bootstrap_mixture(
     rng = np.random.default_rng(random_state)
     F = mixture.n_classes
     weights, tables = np.empty((n_draws, F)), np.empty((n_draws, *mixture.table.shape))
-    for draw in range(n_draws):
+    for draw in counted(range(n_draws), "resampling", n_draws, "tables"):
         resampled = resample_rows(table, rng)
         steps = table_steps(resampled, F, smoothing, n_jobs)
         moved = em(steps, mixture, max_iter=max_iter, tol=tol, accelerate=True).params
@@ -176,7 +177,7 @@ def ratio_test(
     decided = int(np.floor(alpha * (n_draws + 1)))  # so many exceedances and p is above alpha, whatever follows
     simulated: list[float] = []
     above = 0
-    for _ in range(n_draws):
+    for _ in counted(range(n_draws), "ratio test", n_draws, "tables"):
         drawn = draw_table(table, null, rng)
         simulated.append(_ratio(drawn, null, limits, rng)[0])
         above += simulated[-1] >= statistic

@@ -134,7 +134,7 @@ def _load(begins: list[int], table: StoredTable) -> Loaded:
     for begin in begins:
         end = min(begin + PART_ROWS, table.n_rows)
         cells = table.cells(begin, end)
-        parts.append((kernels.DenseCodes(cells.codes.copy(), cells.first), table.weights(begin, end)))
+        parts.append((replace(cells, codes=cells.codes.copy()), table.weights(begin, end)))
     return parts
 
 

@@ -7,11 +7,10 @@ and columns of gensim's `MmCorpus`); its words may be named by a text file, one 
 
 from __future__ import annotations
 
-import io
 import os
 from typing import Any
 
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError, FileFormatError, reason_of
 from tacit.io.source import BROKEN, Source, probe
 from tacit.io.text_lines import stream_lines
 
@@ -34,16 +33,10 @@ def read_text(path: str | os.PathLike[str]) -> list[str]:
 
 def read_matrix_market(path: str | os.PathLike[str]) -> Any:
     """The sparse matrix (document, word) of a Matrix Market file."""
-    from scipy.io import mmread
-    from scipy.sparse import csr_array
+    from tacit.io.matrix_market import parse_matrix_market
 
     source = _source(path)
-    data = _bytes(source)
-    try:
-        return csr_array(mmread(io.BytesIO(data)))
-    except (ValueError, OverflowError, TypeError, IndexError, MemoryError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")[:200]
-        raise FileFormatError(f"{source.name} cannot be read as Matrix Market ({reason}); write it again") from None
+    return parse_matrix_market(_bytes(source), source.name)
 
 
 def _source(path: str | os.PathLike[str]) -> Source:
@@ -58,5 +51,6 @@ def _bytes(source: Source) -> bytes:
     except BROKEN as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise source.broken(error) from None
-        reason = " ".join(str(error).split()).rstrip(".")[:200]
-        raise FileFormatError(f"{source.name} cannot be read as Matrix Market ({reason}); copy it again") from None
+        raise FileFormatError(
+            f"{source.name} cannot be read as Matrix Market ({reason_of(error)}); copy it again"
+        ) from None

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError, FileFormatError, reason_of
 from tacit.io.source import BROKEN, STDIN, Source, bad_utf8, probe
 
 TEXT = (".txt", ".txt.gz")
@@ -45,10 +45,9 @@ def stream_lines(path: str | os.PathLike[str]) -> Iterator[list[str]]:
     except UnicodeDecodeError:
         raise bad_utf8(source) or FileFormatError(f"{source.name} is not UTF-8 text; save it as UTF-8") from None
     except BROKEN as error:
-        reason = " ".join(str(error).split()).rstrip(".")
         if isinstance(error, OSError) and error.errno is not None:
             raise source.broken(error) from None
-        raise FileFormatError(f"{source.name} cannot be read as text ({reason[:200]}); write it again") from None
+        raise FileFormatError(f"{source.name} cannot be read as text ({reason_of(error)}); write it again") from None
 
 
 def _pieces(source: Source) -> Iterator[bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -146,7 +145,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         self._check_settings()
         if self.select not in get_args(Select):
             raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
                 table = self._read_rows(X, sample_weight)
@@ -211,12 +210,12 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _walk(self, table: Table) -> Screened:
         """The path of fits, near-copies set aside; with a given number of clusters it ends there."""
-        number, tell = self.n_components, self._progress_of_path()
+        number = self.n_components
 
         def fit(some: Table, until: Callable[[Mixture], bool] | None) -> ClusterPath:
             return cluster_path(
                 some, most=number or self.max_components, least=number or 1, tol=self.tol, seed=self._seed(),
-                n_jobs=self.n_jobs, until=until, callback=tell,
+                n_jobs=self.n_jobs, until=until,
             )  # fmt: skip
 
         found = screened_path(table, fit, seed=self._seed())
@@ -382,11 +381,6 @@ class BernoulliMixture(ClusterMixin, TableModel):
             number = getattr(self, name)
             if number is not None and not 1 <= number <= rows:
                 raise DataError(f"{name}={number} clusters were asked of {rows} rows; give a number from 1 to {rows}")
-
-    def _progress_of_path(self) -> Callable[[int, float], None] | None:
-        if not self.verbose:
-            return None
-        return lambda number, value: print(f"K = {number}: log-likelihood {value:.2f}", file=sys.stderr)
 
     # --------------------------------------------------------- model file
 

@@ -123,7 +123,7 @@ class CategoricalHMM(LatentModel):
     def fit(self, X: Any, y: Any = None, *, lengths: Any = None, groups: Any = None) -> Self:
         """Learn from sequences of symbols: one, a list, or one array with `lengths` or `groups`; `y` is not used."""
         self._check_parameters()
-        clock, seed, threads = StageClock(), self._seed(), resolve_jobs(self.n_jobs)
+        clock, seed, threads = StageClock(self.verbose), self._seed(), resolve_jobs(self.n_jobs)
         with clock.stage("read"):
             data = read_sequences(X, lengths=lengths, groups=groups, columns=self.columns)
             self._backend, self.n_features_in_ = backend_of(X), 1

@@ -142,7 +142,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         and ends with the same bits as without the stop. The file is removed when the fit has ended.
         """
         self._check_settings()
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
                 table = self._read_rows(X, sample_weight)
@@ -286,7 +286,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """
         if not hasattr(self, "_sums"):
             return self.fit(X, y, sample_weight)
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread(), clock.stage("refine"):
             table = group_rows(self._read_new(X, sample_weight))
             prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())

@@ -15,6 +15,7 @@ from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
+from tacit.progress import tried
 from tacit.refine.em import Refined
 
 CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
@@ -45,10 +46,10 @@ def choose_components(table: AnyTable, fit_at: FitAt, criterion: str, seed: int)
     hidden: Table | None = None
     if criterion == "heldout":
         shown, hidden = hide_cells(table, HIDDEN, seed)
-    tried: list[int] = []
+    seen: list[int] = []
     values: list[float] = []
     since_best = 0
-    for number in CANDIDATES:
+    for number in tried(CANDIDATES, "classes"):
         if number > max(table.total_weight / 2, 1):
             break
         _, refined = fit_at(shown, number, LOOSENESS)
@@ -57,16 +58,16 @@ def choose_components(table: AnyTable, fit_at: FitAt, criterion: str, seed: int)
             if hidden is not None
             else bic(table, number, refined.log_likelihood)
         )
-        tried.append(number)
+        seen.append(number)
         values.append(value)
         since_best = 0 if value >= max(values) else since_best + 1
         if since_best == 2:
             break
-    best = tried[int(np.argmax(values))]
+    best = seen[int(np.argmax(values))]
     name = "log-likelihood per hidden cell" if criterion == "heldout" else "−BIC/2"
     rows = f", on {MOST_ROWS:,} rows" if criterion == "heldout" and table.n_samples > MOST_ROWS else ""
-    note = f"{best} classes chosen among {tried} by the {name}{rows}"
-    return Chosen(best, {"criterion": name, "n_components": tried, "value": values}, note)
+    note = f"{best} classes chosen among {seen} by the {name}{rows}"
+    return Chosen(best, {"criterion": name, "n_components": seen, "value": values}, note)
 
 
 def bic(table: AnyTable, n_components: int, log_likelihood: float) -> float:
