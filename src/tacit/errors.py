@@ -18,9 +18,34 @@ Every message says what was found, where, and what to do.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
+
+def reason_of(error: BaseException) -> str:
+    """What another library says, as a part of our sentence: one line, printable, not too long."""
+    words = " ".join(str(error).split()).rstrip(".")
+    return "".join(letter if letter.isprintable() else "?" for letter in words)[:200]
+
+
+LONGEST_MESSAGE = 1_300
+"""Characters of a message; a broken file may have a column name of a megabyte."""
+MOST_NAMED = 12
+"""Names listed in a message; a table may have thousands of columns."""
+
+
+def nearest(word: str, known: Sequence[str], listing: str) -> str:
+    """The cure for a word that is not there: the one most like it, in any case, or else a list of those that are."""
+    lowered = {str(name).strip().lower(): str(name) for name in reversed(known)}
+    close = difflib.get_close_matches(str(word).strip().lower(), lowered, 1)
+    if close:
+        return f"did you mean {lowered[close[0]]!r}?"
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    return f"{listing} {', '.join(str(name) for name in known[:MOST_NAMED])}{more}"
+
 
 class TacitError(Exception):
-    """Base of all errors raised on purpose by Tacit.
+    """Base of all errors raised on purpose by Tacit: one line, whatever names and cells it quotes.
 
     Examples
     --------
@@ -28,6 +53,11 @@ class TacitError(Exception):
     >>> issubclass(DataError, TacitError)
     True
     """
+
+    def __init__(self, message: object = "", *more: object) -> None:
+        text = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(message))
+        cut = len(text) > LONGEST_MESSAGE
+        super().__init__(f"{text[:800]} … {text[-400:]}" if cut else text, *more)
 
 
 class DataError(TacitError, ValueError):

@@ -39,7 +39,7 @@ class Stage:
     unit: str = ""
     done: int = 0
     detail: str = ""
-    begin: float = field(default_factory=monotonic)
+    begin: float = field(default_factory=lambda: monotonic())
     watcher: Watcher | None = None
 
     def at(self, done: int, detail: str = "", total: int | None = None) -> None:

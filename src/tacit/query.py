@@ -28,7 +28,6 @@ yes        0.5000
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,15 +35,13 @@ import numpy as np
 
 from tacit.data.table import Column
 from tacit.engine.mixture import Floats
-from tacit.errors import DataError
+from tacit.errors import DataError, nearest
 from tacit.models.joint import JointPMF
 
 SIGNS = "(),;|="
 QUOTES = "\"'"
 MOST_ROWS = 100_000
 """Rows of the largest answer: a person reads fewer, a program asks twice."""
-SHOWN = 8
-"""Names listed in an error when none is near."""
 
 Kind = Literal["P", "E", "H", "I"]
 UNITS: dict[str, str] = {"P": "probability", "E": "expectation", "H": "entropy", "I": "information"}
@@ -291,7 +288,8 @@ class _Reader:
         word = self._word("here a column is missing")
         column = self.names.get(word.text)
         if column is None:
-            raise self._error(f"there is no column {word.text!r}; {_nearest(word.text, list(self.names))}", word.at)
+            near = nearest(word.text, list(self.names), "the columns are")
+            raise self._error(f"there is no column {word.text!r}; {near}", word.at)
         if column.name in taken:
             raise self._error(f"column {word.text!r} stands here twice; name it once", word.at)
         return column
@@ -300,7 +298,7 @@ class _Reader:
         word = self._word(f"here a category of {column.name!r} is missing")
         found = _category(column, word)
         if found is None:
-            near = _nearest(word.text, [str(value) for value in column.categories.tolist()], "its categories are")
+            near = nearest(word.text, [str(value) for value in column.categories.tolist()], "its categories are")
             raise self._error(f"column {column.name!r} has no category {word.text!r}; {near}", word.at)
         return found
 
@@ -371,15 +369,6 @@ def _category(column: Column, word: Word) -> Any:
     if column.edges is not None:
         return number if np.isfinite(number) else None
     return next((value for value in values if not isinstance(value, str) and value == number), None)
-
-
-def _nearest(text: str, known: list[str], listing: str = "the columns are") -> str:
-    lowered = {name.lower(): name for name in reversed(known)}
-    close = difflib.get_close_matches(text.lower(), lowered, 1)
-    if close:
-        return f"did you mean {lowered[close[0]]!r}?"
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    return f"{listing} {', '.join(known[:SHOWN])}{more}"
 
 
 def _spell(name: Any) -> str:

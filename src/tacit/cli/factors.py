@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,11 +33,11 @@ SHOWN = 8
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-factors")
+@output_options("tacit-factors", report=True)
 def factors(
     table_file: str, components: int | None, search: str, refine: str, noise: float | None, id_: str | None,
     engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden on/off switches whose weights add up to each row of numbers.
 
@@ -65,17 +66,19 @@ def factors(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(rows.data)
         report = model.report_
-    results = Results(out, format_, talk)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("switches", switch_columns(model, rows, rows.data), main=True)
     results.table("weights", weight_columns(model))
     results.model("BinaryFactors", *model_state(model))
     more = {"noise": model.noise_, "switch_probabilities": model.switch_probabilities_.tolist()}
-    summary = summarise(model, report, rows.data.num_rows, model.n_components_) | more
+    summary = summarise(model, report, rows.data.num_rows, model.n_components_, seed=seed, inputs=[table_file]) | more
     facts = (
         f"{summary['n_rows']:,} rows, {model.n_features_in_:,} features, {summary['n_components']} switches, "
         f"noise {model.noise_:.3g}"
     )
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(model, talk))
+    page = partial(results.report, model, summary, input=rows.data, ids=rows.ids)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def switch_columns(model: BinaryFactors, rows: Rows, data: Any) -> dict[str, Any]:

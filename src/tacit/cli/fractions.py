@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -28,11 +29,11 @@ SHOWN = 12
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Accepted as everywhere; the result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-fractions")
+@output_options("tacit-fractions", report=True)
 def fractions(
     values_file: str, reference: str | None, components: int | None, samples_in: str, id_: str | None,
     engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Fractions of the parts in every sample, from values in [0, 1] such as methylation.
 
@@ -59,17 +60,21 @@ def fractions(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(values)
         report = model.report_
-    results = Results(out, format_, talk)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("fractions", fraction_columns(model.samples_, model.parts_, model.fractions_), main=True)
     results.table("profiles", profile_columns(model.features_, model.parts_, model.profiles_))
     results.model("MixtureFractions", *model_state(model))
     more = {"n_features": len(model.features_), "parts": model.parts_.tolist(), "weights": model.weights_.tolist()}
-    summary = summarise(model, report, len(model.fractions_), model.n_components_) | more | {"noise": model.noise_}
+    inputs = [values_file, reference]
+    summary = summarise(model, report, len(model.fractions_), model.n_components_, seed=seed, inputs=inputs)
+    summary |= more | {"noise": model.noise_}
     facts = (
         f"{summary['n_rows']:,} samples, {summary['n_features']:,} features, {model.n_components_} parts; values are "
         f"explained to ± {model.noise_:.3f}"
     )
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(model, talk))
+    page = partial(results.report, model, summary, input=values)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def show(model: MixtureFractions, talk: Talk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,12 +30,12 @@ SHOWN = 5
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @column_options
-@output_options("tacit-labels")
+@output_options("tacit-labels", report=True)
 def labels(
     labels_file: str, truth: str | None, gold: str | None, method: str, em: bool, smoothing: float | None,
     abstain: tuple[str, ...], control: str | None, memory: int | None, engine: str, threads: int | None, strict: bool,
     task: str | None, worker: str | None, label: str | None,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Consensus labels from a file with the columns task, worker, label (or a Label Studio export).
 
@@ -58,10 +59,25 @@ def labels(
     settings = CrowdSettings(
         method, em, "auto" if smoothing is None else smoothing, seed=seed, n_jobs=threads, memory=memory
     )
+    tell_reading(source, chosen, talk)
     with talk.doing("fitting"), talk.heeding_warnings():
         fitted = fit_crowd(data, settings, clock)
     parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
-    return write_crowd(fitted, parameters, answers, talk, Results(out, format_, talk), json_, strict)
+    results = Results(out, format_, talk, no_report=no_report)
+    return write_crowd(fitted, parameters, answers, talk, results, json_, strict, [labels_file, gold, truth])
+
+
+def tell_reading(source: Any, columns: dict[str, str] | None, talk: Talk) -> None:
+    """A file without the usual columns is read as a matrix of labels, which may not be what was meant."""
+    from tacit.data.label_input import is_long
+
+    if not is_long(source, columns):
+        names = source.column_names
+        shown = ", ".join(map(str, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
+        talk.say(
+            f"note: read as one row a task and one column a worker ({shown}); if a row is one label, say which columns "
+            "hold task, worker and label (--task, --worker, --label)"
+        )
 
 
 def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
@@ -78,7 +94,7 @@ def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
 
 def write_crowd(
     fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, talk: Talk, results: Results, json_: bool,
-    strict: bool,
+    strict: bool, inputs: list[str | None],
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     seen = fitted.evidence
@@ -93,15 +109,16 @@ def write_crowd(
     arrays, metadata = fitted.state()
     chosen = {name: getattr(seen.settings, name) for name in ("method", "em", "smoothing", "max_iter", "tol", "memory")}
     results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata})
-    summary = summarise(fitted, report, seen.data.n_rows, len(fitted.class_names))
+    n_rows, n_classes = seen.data.n_rows, len(fitted.class_names)
+    summary = summarise(fitted, report, n_rows, n_classes, seed=seen.settings.seed, inputs=inputs)
     summary |= {"method": seen.settings.method, **more}
     facts = (
         f"{summary['n_rows']:,} tasks, {summary['n_workers']:,} workers, {summary['n_components']} classes, "
         f"{summary['n_labels']:,} labels"
     )
-    return conclude(
-        summary, facts, talk, results, json_=json_, strict=strict, show=lambda: show(summary, workers, talk)
-    )
+    page = partial(results.report, fitted, summary)
+    seen_by_all = partial(show, summary, workers, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen_by_all, page=page)
 
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:

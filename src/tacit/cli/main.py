@@ -6,7 +6,6 @@ or written, 130 interrupted.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 import sys
@@ -15,6 +14,7 @@ from importlib import import_module
 import click
 
 from tacit import __version__
+from tacit.errors import ModelFileError, TacitError, nearest
 
 COMMANDS = {
     "labels": "Consensus labels from noisy annotators",
@@ -31,6 +31,7 @@ COMMANDS = {
     "query": "Ask a saved model for probabilities, expectations, information",
     "sample": "Draw rows from a saved model",
     "predict": "Use a saved model on new data",
+    "report": "The page of a saved model: what was found, and can it be trusted",
     "demo": "The main job on built-in data, no network",
     "reproduce": "A paper's table or figure next to ours",
     "completion": "The line that teaches your shell to complete commands, options and files",
@@ -68,15 +69,13 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], COMMANDS, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"the commands are {', '.join(COMMANDS)}"
-            ctx.fail(f"there is no command {args[0]!r}; {hint}")
+            ctx.fail(f"there is no command {args[0]!r}; {nearest(args[0], list(COMMANDS), 'the commands are')}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Your data"):
             for name, example in DOORS.items():
-                formatter.write(f"  {name:<13}{COMMANDS[name]}\n{'':15}{example}\n")  # wrapped lines would not be copied
+                formatter.write(f"  {name:<13}{COMMANDS[name]}\n{'':15}{example}\n")  # not wrapped: it is to be copied
         with formatter.section("And then"):
             formatter.write_dl([(name, words) for name, words in COMMANDS.items() if name not in DOORS])
 
@@ -130,8 +129,6 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         return _fail(4, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
     except Exception as error:
-        from tacit.errors import ModelFileError, TacitError
-
         if isinstance(error, ModelFileError):
             return _fail(4, str(error))
         if isinstance(error, TacitError):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from pathlib import Path
 
 import click
 
 from tacit.cli.common import Talk
+from tacit.errors import nearest
 
 
 @click.command()
@@ -34,8 +34,7 @@ def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, q
     chosen = keys_of(key)
     if not chosen:
         papers = dict.fromkeys(name.partition(":")[0] for name in KEYS)
-        close = difflib.get_close_matches(key, [*papers, *KEYS], 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(KEYS)}"
+        hint = nearest(key, [*papers, *KEYS], "the keys are")
         raise click.UsageError(f"there is no table or figure {key!r}; {hint}")
     talk = Talk(quiet)
     data = find_data()

@@ -118,7 +118,8 @@ def resample_rows(table: Table, rng: np.random.Generator) -> Table:
     n_rows = max(round(total), 1)
     drawn = rng.multinomial(n_rows, chance).astype(np.float64) * (total / n_rows)
     keep = np.flatnonzero(drawn)
-    return replace(table, codes=np.ascontiguousarray(table.codes[keep]), row_weight=drawn[keep], pattern_of=None)
+    codes = np.ascontiguousarray(table.codes[keep])
+    return replace(table, codes=codes, row_weight=drawn[keep], pattern_of=None, equal=None)
 
 
 def align_classes(moved: Mixture, reference: Mixture) -> Mixture:
@@ -241,4 +242,4 @@ def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Tabl
         below = np.cumsum(mixture.table[table.first[n] : table.first[n + 1]], axis=0).T[classes]
         drawn = np.minimum((rng.random(len(rows))[:, None] > below).sum(axis=1), below.shape[1] - 1)
         codes[present[:, n], n] = drawn[present[:, n]]
-    return group_rows(replace(table, codes=codes, row_weight=None, pattern_of=None))
+    return group_rows(replace(table, codes=codes, row_weight=None, pattern_of=None, equal=None))

@@ -45,7 +45,6 @@ class Checkpoint:
     ) -> None:
         self.path = Path(path)
         self.belongs = {"version": __version__, "settings": json.dumps(settings, sort_keys=True), "data": _key(table)}
-        self.first = table.first
         self.saved = self._load() if resume and self.path.exists() else None
         self._written = time.monotonic()
 
@@ -56,6 +55,7 @@ class Checkpoint:
             if time.monotonic() - self._written < EVERY:
                 return
             arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
+            arrays["first"] = at.params.first
             write_model(self.path, NAME, arrays, {"belongs": self.belongs, "n_iter": at.n_iter, "decided": decided})
             self._written = time.monotonic()
 
@@ -76,7 +76,7 @@ class Checkpoint:
                     f"{self.path} belongs to a fit of other {what}, and going on would mix the two; start again "
                     "without resuming, or name another checkpoint"
                 )
-        params = Mixture(file.arrays["weights"], file.arrays["table"], self.first)
+        params = Mixture(file.arrays["weights"], file.arrays["table"], file.arrays["first"])
         begun = Begun(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
         return Saved(begun, file.metadata["decided"])
 

@@ -83,7 +83,8 @@ def hide_cells(table: AnyTable, share: float, seed: int) -> tuple[Table, Table]:
     Cells are hidden row by row, not pattern by pattern: a pattern whose cell is hidden in all of its copies at once
     would hide what columns have in common. Which ones is a matter of hashes of rows and names, not of positions.
     """
-    if isinstance(table, StoredTable) or (table.row_weight is None and table.n_rows > MOST_ROWS):
+    long = isinstance(table, Table) and (table.row_weight is None or table.single) and table.n_rows > MOST_ROWS
+    if isinstance(table, StoredTable) or long:
         table = sample_rows(table, MOST_ROWS, seed)
     rows = single_rows(table, MOST_ROWS, seed)
     codes = table.codes[rows.pattern]
@@ -95,7 +96,7 @@ def hide_cells(table: AnyTable, share: float, seed: int) -> tuple[Table, Table]:
     patterns, at = np.unique(both, axis=0, return_inverse=True)
     weight = np.bincount(at.reshape(-1), rows.weight, minlength=len(patterns)).astype(np.float64)
     shown, only = (np.ascontiguousarray(part) for part in np.hsplit(patterns, 2))
-    kept = replace(table, codes=shown, row_weight=weight, pattern_of=None)
+    kept = replace(table, codes=shown, row_weight=weight, pattern_of=None, equal=None)
     return kept, replace(kept, codes=only)
 
 
