@@ -111,9 +111,8 @@ def _topics(folder: Path) -> list:
 
 def _hmm(folder: Path) -> list:
     made = hidden_markov(1500, n_states=2, n_symbols=8, n_sequences=15, overlap=0.1, random_state=2).sequences
-    rows = [
-        [name(n), name(code)] for n, part in enumerate(np.split(made.codes, made.offsets[1:-1])) for code in part.tolist()
-    ]
+    parts = np.split(made.codes, made.offsets[1:-1])
+    rows = [[name(n), name(code)] for n, part in enumerate(parts) for code in part.tolist()]
     return [_write(folder / "visits.csv", ["sequence", "symbol"], rows), "--states", "2"]
 
 
