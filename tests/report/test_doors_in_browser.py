@@ -1,4 +1,4 @@
-"""What readers can change in the pages, in a real browser: the order of people, the words of a topic, links or degrees."""
+"""What readers can change in the pages, in a real browser: the order of people, words of a topic, links or degrees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELS = r"""(node, side) => [...node.querySelectorAll(".role-axis-label text")]
     .map((one) => [one.getBoundingClientRect()[side], one.textContent.replace(/…$|\u200b/g, "")])
     .sort(([a], [b]) => a - b).map(([, text]) => text)"""
 """Words along an axis as they stand; long ones are cut, so that as many letters of each are compared as are there."""
-DOORS = ("factors", "admixture", "fractions", "topics", "hmm", "communities")
+DOORS = ("admixture", "topics", "hmm", "communities")
 
 
 def test_people_stand_in_the_order_that_is_chosen(results, open_report):
