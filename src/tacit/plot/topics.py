@@ -110,16 +110,17 @@ def plot_topic_map(model: Any, ax: Any = None) -> Any:
 
 def relevances(topics: Floats, weights: Floats, share: float) -> Floats:
     """λ log p(w|t) + (1 − λ) log p(w|t)/p(w) (topic, word) with λ = `share`: Sievert & Shirley's relevance."""
-    probability = np.maximum(topics, LEAST)
-    lift = np.log(probability) - np.log(np.maximum(weights @ topics, LEAST))
-    return np.asarray(share * np.log(probability) + (1 - share) * lift)
+    known, lift = _log_parts(topics, weights)
+    return np.asarray(share * known + (1 - share) * lift)
 
 
 def relevant_words(topics: Floats, weights: Floats, n_words: int) -> list[NDArray[np.intp]]:
     """For every topic the words that are among its `n_words` most relevant for any λ, the most probable first."""
     found: list[set[int]] = [set() for _ in topics]
+    known, lift = _log_parts(topics, weights)
+    most = min(n_words, topics.shape[1])
     for share in np.linspace(0, 1, STEPS):
-        top = np.argsort(-relevances(topics, weights, share), axis=1, kind="stable")[:, :n_words]
+        top = np.argpartition(-(share * known + (1 - share) * lift), most - 1, axis=1)[:, :most]
         for words, more in zip(found, top.tolist(), strict=True):
             words |= set(more)
     return [
@@ -128,14 +129,20 @@ def relevant_words(topics: Floats, weights: Floats, n_words: int) -> list[NDArra
     ]
 
 
+def _log_parts(topics: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """log p(w|t) and log p(w|t)/p(w)."""
+    known = np.log(np.maximum(topics, LEAST))
+    return known, known - np.log(np.maximum(weights @ topics, LEAST))
+
+
 def topic_map(topics: Floats) -> Floats:
     """Places (K, 2) whose distances follow the root of the Jensen–Shannon divergence: classical scaling."""
     size = len(topics)
-    apart = np.zeros((size, size))
-    for k in range(size):
-        middle = (topics[k] + topics) / 2
-        terms = xlogy(topics[k], topics[k]) + xlogy(topics, topics) - 2 * xlogy(middle, middle)
-        apart[k] = np.maximum(terms.sum(axis=1) / 2, 0.0)
+    apart, own = np.zeros((size, size)), xlogy(topics, topics).sum(axis=1)
+    for k in range(size - 1):
+        middle = (topics[k] + topics[k + 1 :]) / 2
+        between = xlogy(middle, middle).sum(axis=1)
+        apart[k, k + 1 :] = apart[k + 1 :, k] = np.maximum((own[k] + own[k + 1 :]) / 2 - between, 0.0)
     centre = np.eye(size) - 1 / size
     values, vectors = np.linalg.eigh(-centre @ apart @ centre / 2)
     places = np.zeros((size, 2))

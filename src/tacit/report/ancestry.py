@@ -11,7 +11,7 @@ from tacit.report.charts import bars, heat_map, lines
 from tacit.report.evidence import count, fit_section, next_section, numbers_section
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.provenance import provenance_of
-from tacit.report.stacks import drawn_bars, stacked
+from tacit.report.stacks import drawn_bars, listed, stacked
 
 PAPERS = (
     "Cabreros & Storey 2017: ALStructure, a likelihood-free estimator of population structure (the start).",
@@ -121,7 +121,7 @@ def _populations(fitted: Admixture, shares: Floats, names: list[str]) -> Section
 
 
 def _people(shares: Floats, names: list[str]) -> DataTable:
-    mixed = np.argsort(shares.max(axis=1), kind="stable")[:1000]
+    mixed = np.argsort(shares.max(axis=1), kind="stable")[: listed(shares.shape[1])]
     columns: list[str | Column] = ["person", *(Column(f"{k}", ".1%") for k in range(shares.shape[1]))]
     rows = [[names[at], *shares[at].tolist()] for at in mixed]
     return DataTable(columns, rows, "Proportions, the most mixed people first.", "People", total=len(shares))

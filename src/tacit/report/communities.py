@@ -13,6 +13,7 @@ from tacit.report.charts import ALARM, FADE, Spec, bars, heat_map, lines
 from tacit.report.evidence import count, fit_section, next_section, numbers_section
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.provenance import provenance_of
+from tacit.report.stacks import tile
 
 PAPERS = (
     "Huang, Kakade, Kong & Valiant 2018: Recovering Structured Probability Matrices. ITCS (the block model as pairs).",
@@ -128,7 +129,7 @@ def _matrix(fitted: BlockModel, graph: Graph) -> Chart:
                     {"calculate": "datum.i + 1", "as": "i2"},
                     {"calculate": "datum.j + 1", "as": "j2"},
                 ],
-                "mark": {"type": "rect"},
+                "mark": {"type": "rect", "aria": False},
                 "encoding": {
                     **place, "x2": {"field": "j2"}, "y2": {"field": "i2"},
                     "color": {"field": "v", "type": "quantitative", "legend": None,
@@ -163,7 +164,7 @@ def _connectivity(fitted: BlockModel) -> Chart:
     shown = min(fitted.n_blocks_, SHOWN_BLOCKS)
     spec = heat_map(
         fitted.connectivity_[:shown, :shown], range(shown), range(shown), row="block", column="block ",
-        value="mean weight of a pair's link",
+        value="mean weight of a pair's link", cell=tile(shown),
     )  # fmt: skip
     return Chart(spec, f"How often a node of one block links to one of another.{_cut(fitted)}", "Connectivity")
 
@@ -184,7 +185,7 @@ def _blocks(fitted: BlockModel, graph: Graph | None) -> Section:
         ratio = links / np.maximum(expected, 1e-300)
         spec = heat_map(
             np.log2(np.clip(ratio[:shown, :shown], 1 / 16, 16)), range(shown), range(shown), row="block",
-            column="block ", value="log₂ of links over expected", both_ways=True,
+            column="block ", value="log₂ of links over expected", both_ways=True, cell=tile(shown),
         )  # fmt: skip
         blocks.append(
             Chart(

@@ -12,7 +12,7 @@ from tacit.report.charts import bars, distinct, heat_map, lines
 from tacit.report.evidence import fit_section, next_section, numbers_section
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.provenance import provenance_of
-from tacit.report.stacks import drawn_bars, stacked
+from tacit.report.stacks import drawn_bars, listed, stacked
 
 PAPERS = (
     "Jaffe, Weiss, Carmi, Kluger & Nadler 2018: Learning Binary Latent Variable Models: A Tensor Eigenpair Approach. "
@@ -112,7 +112,7 @@ def _samples(fitted: MixtureFractions, shares: Any, names: list[str]) -> Section
     if shares is None:
         told_ = "A model file keeps no samples; give the data to tacit report to see them."
         return Section("The samples", [Note(told_)])
-    surest = np.argsort(-shares.max(axis=1), kind="stable")[:1000]
+    surest = np.argsort(-shares.max(axis=1), kind="stable")[: listed(shares.shape[1])]
     columns: list[str | Column] = ["sample", *(Column(str(part), ".1%") for part in fitted.parts_.tolist())]
     rows = [[names[at], *shares[at].tolist()] for at in surest]
     told = DataTable(columns, rows, "Fractions, the least mixed samples first.", total=len(shares))

@@ -14,6 +14,7 @@ from tacit.report.charts import Spec, colour, distinct, heat_map, lines
 from tacit.report.evidence import fit_section, next_section, numbers_section
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.provenance import provenance_of
+from tacit.report.stacks import tile
 
 PAPERS = (
     "Huang, Kakade, Kong & Valiant 2018: Recovering Structured Probability Matrices. ITCS (Corollary 1.5).",
@@ -27,7 +28,7 @@ MOST_DRAWN = 12
 SHOWN_SEQUENCES, SHOWN_STEPS = 12, 400
 """Sequences of the timeline, and steps of each."""
 SHOWN_SYMBOLS = 8
-"""Symbols of a state in the map of what it shows."""
+"""Symbols of a state in the map of what it shows, and of a run of one state."""
 MOST_SYMBOLS = 40
 
 
@@ -154,20 +155,20 @@ def _transitions(fitted: CategoricalHMM) -> Chart:
     states = range(fitted.n_states_)
     spec = heat_map(
         fitted.transitions_, states, states, row="state", column="next state", value="probability", percent=True,
-        largest=1.0,
+        largest=1.0, cell=tile(fitted.n_states_),
     )  # fmt: skip
     return Chart(spec, "From the state of the row to the state of the column.", "Transitions")
 
 
 def _states(fitted: CategoricalHMM) -> Section:
-    telling = telling_symbols(fitted, SHOWN_SYMBOLS)
+    telling, few = telling_symbols(fitted, SHOWN_SYMBOLS), max(MOST_SYMBOLS // fitted.n_states_, 1)
     index = {str(symbol): at for at, symbol in reversed(list(enumerate(fitted.symbols_.tolist())))}
-    shown = list(dict.fromkeys(index[word] for words in telling for word in words))[:MOST_SYMBOLS]
+    shown = list(dict.fromkeys(index[word] for words in telling for word in words[:few]))[:MOST_SYMBOLS]
     blocks: list[Block] = [_transitions(fitted)] if 1 < fitted.n_states_ <= MOST_DRAWN else []
     cut = "" if len(shown) == len(fitted.symbols_) else f" {len(shown)} of {len(fitted.symbols_):,} symbols are shown."
     spec = heat_map(
         fitted.emissions_[:, shown], range(fitted.n_states_), distinct(fitted.symbols_[shown].tolist()),
-        row="state", column="symbol", value="probability", percent=True,
+        row="state", column="symbol", value="probability", percent=True, cell=tile(fitted.n_states_),
     )  # fmt: skip
     blocks.append(Chart(spec, f"What states show: the symbols that tell most of a state.{cut}", "Emissions"))
     rows = []
@@ -193,6 +194,7 @@ def _timeline(fitted: CategoricalHMM, given: Sequences | None) -> Section:
         return Section(title, [Note(told)])
     rows, n_shown, longest = state_runs(fitted, data)
     names = list(dict.fromkeys(row["y"] for row in rows))
+    kinds = colour("state", [str(state) for state in range(fitted.n_states_)], "state")
     spec: Spec = {
         "data": {"values": rows},
         "width": "container",
@@ -203,7 +205,7 @@ def _timeline(fitted: CategoricalHMM, given: Sequences | None) -> Section:
             "x": {"field": "from", "type": "quantitative", "title": "position", "axis": {"format": "d", "grid": False},
                   "scale": {"nice": False, "zero": False}},
             "x2": {"field": "until"},
-            "color": colour("state", [str(state) for state in range(fitted.n_states_)], "state"),
+            "color": kinds if fitted.n_states_ <= MOST_DRAWN else {**kinds, "legend": None},
             "tooltip": [{"field": "y", "title": "sequence"}, {"field": "state"}, {"field": "first", "title": "from"},
                         {"field": "last", "title": "to"}, {"field": "p", "title": "probability", "format": ".1%"},
                         {"field": "symbols"}],
@@ -236,11 +238,11 @@ def state_runs(model: CategoricalHMM, data: Sequences) -> tuple[list[dict[str, A
         cuts = np.flatnonzero(np.diff(path[inside])) + 1
         for run in np.split(inside, cuts):
             state, first = int(path[run[0]]), int(run[0] - inside[0]) + 1
-            words = ["·" if code < 0 else str(data.symbols[code]) for code in part.codes[run[:24]]]
+            words = ["·" if code < 0 else str(data.symbols[code]) for code in part.codes[run[:SHOWN_SYMBOLS]]]
             rows.append(
                 {"y": names[at], "from": first - 0.5, "until": first + len(run) - 0.5, "first": first,
                  "last": first + len(run) - 1, "state": str(state), "p": float(beliefs[run, state].mean()),
-                 "symbols": " ".join(words) + (" …" if len(run) > 24 else "")}
+                 "symbols": " ".join(words) + (" …" if len(run) > SHOWN_SYMBOLS else "")}
             )  # fmt: skip
     return rows, shown, int((ends - begins).max(initial=0))
 

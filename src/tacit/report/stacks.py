@@ -9,13 +9,30 @@ from numpy.typing import NDArray
 
 from tacit.plot.ancestry import people_order
 from tacit.report.charts import Spec, colour
+from tacit.report.page import MOST_ROWS
 
 Floats = NDArray[np.float64]
 
 MOST_BARS, MOST_PIECES = 2_000, 12_000
 """Bars that are drawn, and pieces of bars: a browser still answers at once."""
+MOST_CELLS = 8_000
+"""Numbers of a table of shares."""
+MOST_KEYS = 12
+"""Parts up to which the colours are named above the bars; colours repeat soon after."""
+TALLEST = 560
+"""Pixels of a square map of many rows."""
 MOST_NAMED = 40
 """Bars up to which names stand below them."""
+
+
+def tile(rows: int) -> int:
+    """Height of a map's row: less where there are many."""
+    return max(min(TALLEST // max(rows, 1), 26), 12)
+
+
+def listed(columns: int) -> int:
+    """Rows of a table with so many columns of shares: a page holds its numbers beside the picture's."""
+    return min(MOST_ROWS, MOST_CELLS // max(columns, 1))
 
 
 def drawn_bars(shares: Floats) -> NDArray[np.intp]:
@@ -54,6 +71,9 @@ def stacked(
         x = {"field": "at", "type": "quantitative", "title": bar, "axis": None, "scale": scale}
         beside = {"x2": {"field": "until"}}
     paint = colour("part", [str(one) for one in parts], part)
+    longest = min(max(len(str(one)) for one in parts), 22)
+    across = max(36 // (longest + 4), 1)  # letters of a narrow screen
+    paint["legend"] = {"orient": "top", "title": None, "columns": across} if len(parts) <= MOST_KEYS else None
     return {
         "data": {"values": rows},
         "params": [
@@ -69,7 +89,7 @@ def stacked(
         ],
         "width": "container",
         "height": height,
-        "mark": {"type": "bar"} if named else {"type": "rect", "strokeWidth": 0.5},
+        "mark": {"type": "bar"} if named else {"type": "rect", "strokeWidth": 0.5, "aria": False},
         "encoding": {
             "x": x,
             **beside,
@@ -77,7 +97,7 @@ def stacked(
                   "axis": {"format": "%", "tickCount": 5}},
             "y2": {"field": "to"},
             "color": paint,
-            **({} if named else {"stroke": {**paint, "legend": None}}),  # no paper shines through between two bars
+            **({} if named else {"stroke": paint}),  # no paper shines through between two bars
             "tooltip": [{"field": "who", "title": bar}, {"field": "part", "title": part},
                         {"field": "q", "title": value, "format": ".1%"}],
         },
