@@ -6,7 +6,7 @@ wide: one row per task, one column per worker, a column called task or item hold
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,19 @@ def read_labels(data: Any, *, columns: Columns = None, abstain: Abstain = ("", -
             f"name it with columns={{{lacking[0]!r}: '…'}} (--{lacking[0]} on the command line)"
         )
     return _read_wide_frame(frame, roles["task"], index_names(data), abstain, gold)
+
+
+def long_roles(names: Sequence[str], columns: Columns) -> tuple[str, str, str]:
+    """The task, worker and label columns of files that are read batch by batch: one label a row."""
+    columns = _check_columns(columns)
+    roles = {role: find_column(names, role, ALIASES[role], columns.get(role)) for role in ALIASES}
+    lacking = [role for role, name in roles.items() if name is None]
+    if lacking:
+        raise DataError(
+            f"no column for the {' and the '.join(lacking)} among {list(names)}, and labels that are streamed need one "
+            f"label a row; name it with columns={{{lacking[0]!r}: '…'}} (--{lacking[0]} on the command line)"
+        )
+    return str(roles["task"]), str(roles["worker"]), str(roles["label"])
 
 
 def read_gold(gold: Any, tasks: Any = None) -> Gold | None:
