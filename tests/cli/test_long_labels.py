@@ -74,8 +74,8 @@ def test_streamed_files_give_the_files_of_memory(folder, format_):
         there = folder / name
         for file in ("consensus", "workers", "confusion"):
             assert (there / f"{file}.{format_}").read_bytes() == (here / f"{file}.{format_}").read_bytes(), (name, file)
-        mine, theirs = read_model(there / "model.tacit"), read_model(here / "model.tacit")
-        assert {key: a.tobytes() for key, a in mine.arrays.items()} == {k: a.tobytes() for k, a in theirs.arrays.items()}
+        mine, theirs = read_model(there / "model.tacit").arrays, read_model(here / "model.tacit").arrays
+        assert {key: array.tobytes() for key, array in mine.items()} == {k: a.tobytes() for k, a in theirs.items()}
         summary = json.loads((there / "summary.json").read_text())
         for key in ("n_rows", "n_labels", "log_likelihood", "verdict", "reasons", "error_rate", "majority_error_rate"):
             assert summary[key] == facts[key], (name, key)
@@ -101,8 +101,8 @@ def test_killed_fits_go_on_to_the_same_bytes(tmp_path):
     pq.write_table(labels, tmp_path / "labels.parquet")
 
     def command(out, *more):
-        options = ["--engine", "stream", "--cache", str(tmp_path / "cache"), "--no-report", "--quiet", "--out", str(out)]
-        return [sys.executable, "-c", RUN, "labels", str(tmp_path / "labels.parquet"), *options, *more]
+        options = ["--engine", "stream", "--cache", str(tmp_path / "cache"), "--no-report", "--quiet"]
+        return [sys.executable, "-c", RUN, "labels", str(tmp_path / "labels.parquet"), *options, "--out", str(out), *more]
 
     subprocess.run(command(tmp_path / "whole"), check=True, timeout=300)
     begin = time.monotonic()
