@@ -102,7 +102,8 @@ def test_killed_fits_go_on_to_the_same_bytes(tmp_path):
 
     def command(out, *more):
         options = ["--engine", "stream", "--cache", str(tmp_path / "cache"), "--no-report", "--quiet"]
-        return [sys.executable, "-c", RUN, "labels", str(tmp_path / "labels.parquet"), *options, "--out", str(out), *more]
+        called = [sys.executable, "-c", RUN, "labels", str(tmp_path / "labels.parquet")]
+        return [*called, *options, "--out", str(out), *more]
 
     subprocess.run(command(tmp_path / "whole"), check=True, timeout=300)
     begin = time.monotonic()
