@@ -114,7 +114,7 @@ def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
     else:
         matrix = np.asarray(data)
         if matrix.ndim != 2:
-            raise DataError(f"expected a frame or a matrix (row, column), got an array of {matrix.ndim} dimensions")
+            raise DataError(f"found an array of {matrix.ndim} dimensions; give a frame or a matrix (row, column)")
         names, arrays = list(range(matrix.shape[1])), [matrix[:, n] for n in range(matrix.shape[1])]
     if not names:
         raise DataError("the table has 0 columns; give at least one")

@@ -195,4 +195,4 @@ def _check(shares: Sequence[float], policies: Sequence[str], first: int, step: f
     if not shares or min(shares) <= 0 or max(shares) > 1:
         raise DataError(f"shares={tuple(shares)!r} are not shares of the labels; give numbers above 0, at most 1")
     if first < 1 or step <= 0 or seeds < 1:
-        raise DataError(f"first={first}, step={step}, seeds={seeds}: each must be above 0")
+        raise DataError(f"first={first}, step={step}, seeds={seeds}; give numbers above 0 for each")
