@@ -15,10 +15,10 @@ from tacit.errors import DataError
 Floats = NDArray[np.float64]
 
 
-def as_numbers(array: Any, where: str, advice: str) -> Floats:
+def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
     """Floats with NaN in the gaps; `where` names the column, and the first word that is no number is told with its row.
 
-    Cells of blanks are gaps, true and false are 1 and 0.
+    Cells of blanks are gaps, true and false are 1 and 0. So many rows came `before` these.
     """
     if isinstance(array.type, pa.DictionaryType):
         array = array.cast(array.type.value_type)
@@ -38,7 +38,8 @@ def as_numbers(array: Any, where: str, advice: str) -> Floats:
             at for at, word in enumerate(listed) if word is not None and np.isnan(spelled[at]) and word.lower() != "nan"
         ]
         if wrong:
-            raise DataError(f"{where} holds {listed[wrong[0]]!r} in row {wrong[0] + 1}, no number; {advice}") from None
+            row = before + wrong[0] + 1
+            raise DataError(f"{where} holds {listed[wrong[0]]!r} in row {row}, no number; {advice}") from None
         return spelled
     return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
 

@@ -208,11 +208,6 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
         return name, em(steps, given, accelerate=True, keep=keep, **climb)
 
-    def _settings(self) -> dict[str, Any]:
-        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
-        free = ("n_jobs", "verbose", "engine")
-        return {name: str(value) for name, value in self.get_params(deep=False).items() if name not in free}
-
     def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
         if n_components == 1 or self.init == "random":
