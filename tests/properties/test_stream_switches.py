@@ -119,6 +119,8 @@ def test_states_near_a_centre_stream_too(small_blocks, monkeypatch):
     assert bits(BinaryFactors(3, max_iter=15, tol=0, engine="stream").fit(rows)) == bits(here)
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("cluster")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_workers_give_the_same_bits(tmp_path, small_blocks, n_workers):

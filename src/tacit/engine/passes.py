@@ -1,8 +1,8 @@
 """Passes of any pure function over blocks of real rows, in memory or in a file, added in the one fixed order.
 
 A function (`Work`) sees one block of rows (and, where it keeps something per row, those rows' share of it) and gives
-sums back, perhaps something per row too. Blocks of 65,536 rows are added in order into their part of 16 blocks, parts in
-order: the same bits in memory, from a file, and on the workers of a cluster (`engine/cluster_passes.py`).
+sums back, perhaps something per row too. Blocks of 65,536 rows are added in order into their part of 16 blocks, parts
+in order: the same bits in memory, from a file, and on the workers of a cluster (`engine/cluster_passes.py`).
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ from tacit.refine.em import Begun
 NAME = "Checkpoint"
 EVERY = 5.0
 """Seconds between two writes: a write costs milliseconds, a pass over a long table seconds."""
+SPARING = 10.0
+"""Where parameters are large, writing them takes a tenth of the time at most."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +46,18 @@ class KeptFile:
         self.path = Path(path)
         self.belongs = {"version": __version__, "settings": json.dumps(settings, sort_keys=True), "data": data}
         self.file = self._opened() if resume and self.path.exists() else None
-        self._written = time.monotonic()
+        self._written, self._took = time.monotonic(), 0.0
 
     @property
     def due(self) -> bool:
-        """Whether the last time is long enough ago."""
-        return time.monotonic() - self._written >= EVERY
+        """Whether the last time is long enough ago, also beside the time that writing takes."""
+        return time.monotonic() - self._written >= max(EVERY, SPARING * self._took)
 
     def write(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        begin = time.monotonic()
         write_model(self.path, NAME, arrays, {"belongs": self.belongs, **metadata})
         self._written = time.monotonic()
+        self._took = self._written - begin
 
     def done(self) -> None:
         """The fit has ended: nothing is left to go on from."""
