@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Bytes, Results, Talk, chosen_columns, column_options, output_options, summarise
+from tacit.cli.common import Bytes, Results, Talk, chosen_columns, column_options, conclude, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.models.crowd import FittedCrowd
@@ -31,12 +30,12 @@ SHOWN = 5
 @click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @column_options
-@output_options("tacit-labels")
+@output_options("tacit-labels", report=True)
 def labels(
     labels_file: str, truth: str | None, gold: str | None, method: str, em: bool, smoothing: float | None,
     abstain: tuple[str, ...], control: str | None, memory: int | None, engine: str, threads: int | None, strict: bool,
     task: str | None, worker: str | None, label: str | None,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Consensus labels from a file with the columns task, worker, label (or a Label Studio export).
 
@@ -60,11 +59,25 @@ def labels(
     settings = CrowdSettings(
         method, em, "auto" if smoothing is None else smoothing, seed=seed, n_jobs=threads, memory=memory
     )
+    tell_reading(source, chosen, talk)
     with talk.doing("fitting"), talk.heeding_warnings():
         fitted = fit_crowd(data, settings, clock)
     parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    return write_crowd(fitted, parameters, answers, talk, Results(out, format_), json_, strict, command)
+    results = Results(out, format_, talk, no_report=no_report)
+    return write_crowd(fitted, parameters, answers, talk, results, json_, strict, [labels_file, gold, truth])
+
+
+def tell_reading(source: Any, columns: dict[str, str] | None, talk: Talk) -> None:
+    """A file without the usual columns is read as a matrix of labels, which may not be what was meant."""
+    from tacit.data.label_input import is_long
+
+    if not is_long(source, columns):
+        names = source.column_names
+        shown = ", ".join(map(str, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
+        talk.say(
+            f"note: read as one row a task and one column a worker ({shown}); if a row is one label, say which columns "
+            "hold task, worker and label (--task, --worker, --label)"
+        )
 
 
 def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
@@ -81,26 +94,31 @@ def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
 
 def write_crowd(
     fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, talk: Talk, results: Results, json_: bool,
-    strict: bool, command: str,
+    strict: bool, inputs: list[str | None],
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     seen = fitted.evidence
-    workers = fitted.worker_columns()
+    with talk.doing("examining"):
+        workers, report = fitted.worker_columns(), fitted.report
     more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
     if answers is not None:
         more |= errors_against(fitted, answers)
-    report = fitted.report
     results.table("consensus", fitted.task_columns(), main=True)
     results.table("workers", workers)
     results.table("confusion", fitted.confusion_columns())
     arrays, metadata = fitted.state()
     chosen = {name: getattr(seen.settings, name) for name in ("method", "em", "smoothing", "max_iter", "tol", "memory")}
     results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata})
-    summary = summarise(command, fitted, report, seen.data.n_rows, len(fitted.class_names))
+    n_rows, n_classes = seen.data.n_rows, len(fitted.class_names)
+    summary = summarise(fitted, report, n_rows, n_classes, seed=seen.settings.seed, inputs=inputs)
     summary |= {"method": seen.settings.method, **more}
-    results.summary(summary, json_)
-    tell(summary, workers, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
+    facts = (
+        f"{summary['n_rows']:,} tasks, {summary['n_workers']:,} workers, {summary['n_components']} classes, "
+        f"{summary['n_labels']:,} labels"
+    )
+    page = partial(results.report, fitted, summary)
+    seen_by_all = partial(show, summary, workers, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen_by_all, page=page)
 
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
@@ -131,20 +149,13 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     }
 
 
-def tell(summary: dict[str, Any], workers: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: what was found, can it be trusted, who is good, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} tasks, {summary['n_workers']:,} workers, {summary['n_components']} classes, "
-        f"{summary['n_labels']:,} labels; {sum(summary['seconds'].values()):.2f} s"
-    )
+def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
+    """How wrong it is where the truth is known, and who is good."""
     if "error_rate" in summary:
         talk.say(
             f"error on {summary['n_truth']:,} tasks with known truth: {summary['error_rate']:.2%} "
             f"(majority vote {summary['majority_error_rate']:.2%})"
         )
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
     order = sorted(range(len(workers["worker"])), key=lambda i: -workers["accuracy"][i])
     shown = order if len(order) <= 2 * SHOWN else order[:SHOWN] + order[-SHOWN:]
     rows = [
@@ -159,5 +170,3 @@ def tell(summary: dict[str, Any], workers: dict[str, Any], talk: Talk, results: 
     ]
     title = "workers" if len(shown) == len(order) else f"best and worst {SHOWN} of {len(order):,} workers"
     talk.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))

@@ -230,7 +230,7 @@ def _column_numbers(frame: Any, name: Any, before: int) -> NDArray[Any]:
     array = column(frame, name)
     if isinstance(frame, ArrowFrame) and array.null_count == 0 and pa.types.is_integer(array.type):
         return np.asarray(array)
-    advice = "genotypes count alleles: give 0, 1, 2, or leave the cell empty"
+    advice = f"genotypes count alleles: give 0, 1, 2, or leave the cell empty; give --id {name} if it names the people"
     return as_numbers(array, f"SNP {name!r}", advice, before)
 
 

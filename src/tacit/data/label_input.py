@@ -93,6 +93,11 @@ def _read_matrix(data: Any, abstain: Abstain, gold: Any) -> Labels:
 
 def _read_wide_frame(frame: Any, task: str | None, abstain: Abstain, gold: Any) -> Labels:
     workers = [name for name in frame.columns if name != task]
+    if len(workers) < 2:
+        raise DataError(
+            f"the columns {', '.join(map(str, frame.columns))} hold no labels; give task, worker and label, or a "
+            "column for each of two workers or more"
+        )
     arrays = [column(frame, name) for name in workers]
     if len({array.type for array in arrays}) == 1:
         matrix = np.stack([array.to_numpy(zero_copy_only=False) for array in arrays], axis=1)

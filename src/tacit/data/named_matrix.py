@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tacit.data.frames import as_frame, column
 from tacit.data.numbers import as_numbers, is_text, worth_of
 from tacit.data.sampling import scramble
-from tacit.errors import DataError
+from tacit.errors import DataError, nearest
 
 Floats = NDArray[np.float64]
 
@@ -61,7 +61,8 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
         raise DataError(f"{what} has {len(frame)} rows and {len(columns)} columns; give at least one of each")
     arrays = {name: column(frame, name) for name in columns}
     if name_column is not None and name_column not in arrays:
-        raise DataError(f"{what} has no column {name_column!r} that could name its rows; it has {columns[:8]}")
+        hint = nearest(name_column, columns, "it has")
+        raise DataError(f"{what} has no column {name_column!r} that could name its rows; {hint}")
     words = [name for name, array in arrays.items() if name == name_column or _is_words(array)]
     named = name_column if name_column is not None else words[0] if words else None
     if len(words) > 1:

@@ -64,11 +64,16 @@ def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int
     names = _as_names(coded.dictionary, what)
     used = np.zeros(len(names), bool)
     used[codes[codes >= 0]] = True
-    if used.all() and (ordered or not sort):
+    given = isinstance(array, pa.DictionaryArray) and not ordered  # its names stand in any order
+    if used.all() and (ordered or not sort) and not given:
         return codes, names
     keep = np.flatnonzero(used)
     if sort and not ordered:
         keep = keep[np.argsort(names[keep], kind="stable")]
+    elif given:
+        first = np.empty(len(names) + 1, np.int64)
+        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+        keep = keep[np.argsort(first[keep], kind="stable")]
     recode = np.full(len(names) + 1, -1, np.int32)  # the last entry serves code -1
     recode[keep] = np.arange(len(keep), dtype=np.int32)
     return recode[codes], names[keep]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,10 @@ from numpy.typing import NDArray
 from tacit.errors import DataError
 
 Floats = NDArray[np.float64]
+
+GAP_WORDS = ("na", "n/a", "#n/a", "nan", "null")
+"""Words by which other programs mean that nothing is known, in lower case; here only an empty cell does."""
+_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
 def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
@@ -38,10 +43,16 @@ def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
             at for at, word in enumerate(listed) if word is not None and np.isnan(spelled[at]) and word.lower() != "nan"
         ]
         if wrong:
-            row = before + wrong[0] + 1
-            raise DataError(f"{where} holds {listed[wrong[0]]!r} in row {row}, no number; {advice}") from None
+            word, row = listed[wrong[0]], before + wrong[0] + 1
+            raise DataError(f"{where} holds {word!r} in row {row}, no number; {_cure(word, advice)}") from None
         return spelled
     return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _cure(word: str, advice: str) -> str:
+    if word.lower() in GAP_WORDS:
+        return "where nothing is known leave the cell empty"
+    return "write decimals with a point" if _COMMA.fullmatch(word) else advice
 
 
 def worth_of(words: Iterable[Any]) -> Floats:

@@ -147,8 +147,7 @@ def counted_weight(table: Table) -> Floats:
     weight = table.row_weight
     if is_whole(weight):
         return weight
-    rows = np.ones(len(weight)) if table.pattern_of is None else np.bincount(table.pattern_of, minlength=len(weight))
-    return np.asarray(weight * weight.sum() / (np.square(weight) / np.maximum(rows, 1)).sum())
+    return np.asarray(weight * weight.sum() / (np.square(weight) / np.maximum(table.rows_each(), 1)).sum())
 
 
 def core_columns(mixture: Mixture, K: int, L: int) -> NDArray[np.intp]:

@@ -56,6 +56,8 @@ UNSTABLE = 0.4
 KS_LIMIT, KS_EFFECT = 2.2, 0.02
 """√n Δ_n of a fitted switch beyond chance (true ones pass 1.95 once in a thousand), and the Δ_n that matters."""
 HALF_PASSES = 60
+MOST_REJECTED = 200
+"""Scores of rejected candidates that are told, the best first: a picture shows no more."""
 NEAR = 1.02
 """A further eigenvalue this much above its noise threshold means one switch more."""
 
@@ -162,6 +164,8 @@ def _examine_candidates(examiner: Examiner, start: SpectralStart) -> None:
         "scores": chosen.tolist(),
         "score_null_level": KS_NULL / np.sqrt(max(found.n_scored, 1)),  # a true switch exceeds it once in a hundred
         "next_score": float(rest.min()) if len(rest) else None,
+        "rejected_scores": np.sort(rest)[:MOST_REJECTED].tolist(),
+        "filter": found.filter,
         "newton_condition": found.pairs.condition[found.chosen].tolist(),
         "eigenvalue_gap": float(np.diff(np.sort(found.pairs.eigenvalues)).min()) if len(found.scores) > 1 else None,
     }

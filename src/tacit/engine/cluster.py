@@ -98,15 +98,22 @@ def _version() -> str:
     return __version__
 
 
-def _load(begins: list[int], table: StoredTable) -> list[kernels.DenseCodes]:
+Loaded = list[tuple[kernels.DenseCodes, Floats | None]]
+"""Codes of some parts and the weights of their rows."""
+
+
+def _load(begins: list[int], table: StoredTable) -> Loaded:
     """On a worker: the codes of some parts, copied out of the file."""
-    parts = []
+    parts: Loaded = []
     for begin in begins:
-        cells = table.cells(begin, min(begin + PART_ROWS, table.n_rows))
-        parts.append(kernels.DenseCodes(cells.codes.copy(), cells.first))
+        end = min(begin + PART_ROWS, table.n_rows)
+        cells = table.cells(begin, end)
+        parts.append((replace(cells, codes=cells.codes.copy()), table.weights(begin, end)))
     return parts
 
 
-def _span_sums(parts: list[kernels.DenseCodes], log_weights: Floats, log_table: Floats) -> list[Part]:
+def _span_sums(parts: Loaded, log_weights: Floats, log_table: Floats) -> list[Part]:
     """On a worker: one sum per part."""
-    return [kernels.mixture_sums(cells, log_weights, log_table, threads=1) for cells in parts]
+    return [
+        kernels.mixture_sums(cells, log_weights, log_table, row_weight=weight, threads=1) for cells, weight in parts
+    ]

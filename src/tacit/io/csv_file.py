@@ -21,7 +21,7 @@ from tacit.io.integers import integers_if_canonical
 from tacit.io.source import BLOCKS, BROKEN, Source, bad_utf8
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons"}
+_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars (|)"}
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
@@ -154,7 +154,7 @@ def _has_quote(source: Source) -> bool:
 
 def _check_separator(source: Source, names: list[str]) -> None:
     ours = DELIMITERS[source.kind]
-    for other in ";\t,":
+    for other in ";\t,|":
         if len(names) == 1 and other != ours and other in names[0]:
             rename = {"\t": " or name it .tsv", ",": " or name it .csv"}.get(other, "")
             raise FileFormatError(

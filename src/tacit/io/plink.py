@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError, FileFormatError, reason_of
 from tacit.io.source import probe
 
 MAGIC = b"\x6c\x1b"
@@ -99,8 +99,7 @@ def facts_of_plink(path: str | os.PathLike[str]) -> str:
 
 
 def _unreadable(bed: Path, error: Exception) -> FileFormatError:
-    reason = " ".join(str(error).split())[:200]
-    return FileFormatError(f"{bed} or its .bim or .fam cannot be read ({reason}); write the set again")
+    return FileFormatError(f"{bed} or its .bim or .fam cannot be read ({reason_of(error)}); write the set again")
 
 
 def check_bed(bed: Path, n_snps: int, n_people: int) -> None:

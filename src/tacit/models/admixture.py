@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -131,7 +129,7 @@ class Admixture(TransformerMixin, LatentModel):
         """
         self._check_settings()
         self._check_options()
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         known = isinstance(X, Genotypes | StoredGenotypes | Scan)
         self._backend = "pyarrow" if known else backend_of(X)
         with one_blas_thread():
@@ -202,7 +200,6 @@ class Admixture(TransformerMixin, LatentModel):
             tol=self.tol,
             seed=self._seed(),
             over=lambda genotypes: snp_passes_for(genotypes, self.engine, self.n_jobs),
-            callback=self._progress_of_number(),
         )
         return path, path.chosen
 
@@ -366,11 +363,6 @@ class Admixture(TransformerMixin, LatentModel):
             raise DataError(f"refine={self.refine!r} is not there; give 'auto', True or False")
         if not 0 <= self.min_maf < 0.5:
             raise DataError(f"min_maf={self.min_maf} is no share of the rarer allele; give 0 or more, below 0.5")
-
-    def _progress_of_number(self) -> Callable[[int, float], None] | None:
-        if not self.verbose:
-            return None
-        return lambda number, error: print(f"K = {number}: error {error:.6f} a masked call", file=sys.stderr)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -152,7 +152,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         """
         self._check_settings()
         self._check_options()
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
                 whole = self._read_rows(X)

@@ -84,7 +84,6 @@ class Checkpoint(KeptFile):
         self, path: str | os.PathLike[str], table: AnyTable, settings: dict[str, Any], *, resume: bool
     ) -> None:
         super().__init__(path, _key(table), settings, resume=resume)
-        self.first = table.first
         self.saved = None if self.file is None else self._saved(self.file)
 
     def keeping(self, decided: dict[str, Any]) -> Callable[[Begun[Mixture]], None]:
@@ -93,12 +92,13 @@ class Checkpoint(KeptFile):
         def keep(at: Begun[Mixture]) -> None:
             if self.due:
                 arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
+                arrays["first"] = at.params.first
                 self.write(arrays, {"n_iter": at.n_iter, "decided": decided})
 
         return keep
 
     def _saved(self, file: ModelFile) -> Saved:
-        params = Mixture(file.arrays["weights"], file.arrays["table"], self.first)
+        params = Mixture(file.arrays["weights"], file.arrays["table"], file.arrays["first"])
         begun = Begun(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
         return Saved(begun, file.metadata["decided"])
 

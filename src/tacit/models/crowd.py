@@ -21,7 +21,7 @@ from tacit.diagnose.workers import WorkerQuality, worker_quality
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
-from tacit.errors import DataError, NotIdentifiableError
+from tacit.errors import DataError, NotIdentifiableError, nearest
 from tacit.factor.assign import label_order
 from tacit.models.clock import StageClock, make_report
 from tacit.models.label_methods import METHODS, Settings, Start, start_moments
@@ -57,7 +57,8 @@ class CrowdSettings:
 
     def __post_init__(self) -> None:
         if self.method != "auto" and self.method not in METHODS:
-            raise DataError(f"there is no method {self.method!r}; the methods are auto, {', '.join(METHODS)}")
+            hint = nearest(self.method, ["auto", *METHODS], "the methods are")
+            raise DataError(f"there is no method {self.method!r}; {hint}")
         if self.smoothing != "auto" and not float(self.smoothing) >= 0:
             raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
 

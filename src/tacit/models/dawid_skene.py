@@ -133,7 +133,7 @@ class DawidSkene(LatentModel):
             self.memory,
             self._progress("EM"),
         )
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with clock.stage("data"):
             data = self._read(labels, y if gold is None else gold)
         self._keep(fit_crowd(data, settings, clock))

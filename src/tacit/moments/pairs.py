@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tacit.data.labels import Labels
 from tacit.data.stored_table import AnyTable, StoredTable
+from tacit.data.table import Table
 from tacit.errors import DataError
 from tacit.kernels import DenseCodes, pair_counts
 
@@ -117,14 +118,22 @@ def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCount
 
 def count_table_pairs(table: AnyTable, *, threads: int = 1) -> PairCounts:
     """All pairs of a dense table in one pass; rows with weights count as often as their weight says."""
-    if isinstance(table, StoredTable) or table.row_weight is None:
+    if not table.weighted:
         upper = np.zeros((int(table.first[-1]),) * 2, np.int64)
         for block in table.blocks() if isinstance(table, StoredTable) else [table]:
             upper += pair_counts(DenseCodes(np.ascontiguousarray(block.codes), table.first), threads=threads)
         return PairCounts(sp.csr_array(np.triu(upper) + np.triu(upper, 1).T), table.first)
+    gram = sp.csr_array((int(table.first[-1]),) * 2)
+    for block in table.blocks():  # blocks in order, as everywhere
+        gram = gram + _weighted_gram(block)
+    return PairCounts(sp.csr_array(gram), table.first)
+
+
+def _weighted_gram(table: Table) -> sp.csr_array:
+    assert table.row_weight is not None
     rows, columns = np.nonzero(table.present)
     at = table.first[:-1][columns] + table.codes[rows, columns]
     shape = (table.n_rows, int(table.first[-1]))
     one_hot = sp.csr_array((np.ones(len(at)), (rows, at)), shape=shape)
     weighted = sp.csr_array((table.row_weight[rows], (rows, at)), shape=shape)
-    return PairCounts((one_hot.T @ weighted).tocsr(), table.first)
+    return sp.csr_array(one_hot.T @ weighted)

@@ -34,6 +34,7 @@ from tacit.plan.information import (
     gains_of_pairs,
     shrunk_confusions,
 )
+from tacit.progress import stage
 from tacit.refine.crowd import SMOOTHING, crowd_steps
 from tacit.refine.em import em
 
@@ -110,12 +111,13 @@ def simulate_plan(
     rows, answers = _known(data, truth)
     _check(shares, policies, first, step, seeds)
     table: dict[str, list[Any]] = {name: [] for name in ("policy", "seed", "labels", "share", "error")}
-    with one_blas_thread():
+    with one_blas_thread(), stage("replaying", len(policies) * seeds * len(shares), "shares") as told:
         for policy, seed in product(policies, range(seeds)):
             for bought, posterior in _replay(data, policy, seed, first, shares, step, n_jobs):
                 error = float(np.mean(posterior[rows].argmax(axis=1) != answers))
                 for name, value in zip(table, (policy, seed, bought, bought / data.n_labels, error), strict=True):
                     table[name].append(value)
+                told.at(len(table["seed"]), f"{policy}, replay {seed + 1}")
     return build_frame(table, "pyarrow" if isinstance(labels, Labels) else backend_of(labels))
 
 

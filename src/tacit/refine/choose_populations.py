@@ -24,6 +24,7 @@ from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_blo
 from tacit.engine.mixture import Floats
 from tacit.engine.snp_passes import SnpPasses
 from tacit.kernels.admixture import MISSING, Calls
+from tacit.progress import tried
 from tacit.refine.admixture import Ancestry
 from tacit.refine.admixture_fit import fit_ancestry
 
@@ -65,20 +66,17 @@ def choose_populations(
     tol: float,
     seed: int,
     over: Callable[[AnyGenotypes], SnpPasses] = SnpPasses,
-    callback: Callable[[int, float], None] | None = None,
 ) -> NumberPath:
     """Walk K = 1, 2, … until `PATIENCE` further populations bring nothing; `over` says where passes run."""
     folds = [_masked(genotypes, np.random.default_rng((seed, fold)), over) for fold in range(LOOKED_AT)]
     before: list[Floats] = []
     numbers, errors, gains, gain_errors = [], [], [0.0], [0.0]
     chosen, best, waited = 1, np.inf, 0
-    for K in range(1, most + 1):
+    for K in tried(range(1, most + 1), "populations"):
         losses = [_losses(fold, K, likelihood, tol, seed) for fold in folds]
         error = float(np.mean([loss.mean() for loss in losses]))
         numbers.append(K)
         errors.append(error)
-        if callback is not None:
-            callback(K, error)
         if K > 1:
             differences = [old - new for old, new in zip(before, losses, strict=True)]
             gains.append(float(np.mean([one.mean() for one in differences])))
