@@ -45,7 +45,7 @@ def nearest(word: str, known: Sequence[str], listing: str) -> str:
 
 
 class TacitError(Exception):
-    """Base of all errors raised on purpose by Tacit: one line, whatever names and cells it quotes.
+    """Base of all errors raised on purpose by Tacit: printable and not too long, whatever cells it quotes.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class TacitError(Exception):
     """
 
     def __init__(self, message: object = "", *more: object) -> None:
-        text = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(message))
+        text = "".join(sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in str(message))
         cut = len(text) > LONGEST_MESSAGE
         super().__init__(f"{text[:800]} … {text[-400:]}" if cut else text, *more)
 

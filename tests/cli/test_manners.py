@@ -106,8 +106,6 @@ def test_exit_codes_of_every_command(name, files, tmp_path, capsys):
     good = [*call(files, name), "--out", str(tmp_path / "o")]
     assert main([*good, "--no-such-option"]) == 2
     assert main([name]) == 2
-    assert main([*good[:-1], "-", "--json"]) == 2
-    assert "both write to stdout" in capsys.readouterr().err
     missing = [good[0], str(tmp_path / "missing.csv"), *good[2:]]
     assert main(missing) == 4
     assert f"there is no file {tmp_path / 'missing.csv'}; check the path" in capsys.readouterr().err

@@ -55,8 +55,8 @@ def test_hostile_names_are_only_text(results, open_report):
     assert page.locator("tbody td", has_text=HOSTILE[0]).count() > 0
     assert page.locator("tbody img, tbody script").count() == 0
     page.locator(".vega-bindings select").first.select_option(index=1)
-    mark = page.locator(".chart .mark-rect path").first
-    mark.hover()
+    chart = page.locator("figure", has_text="Confusion matrix of a worker")
+    chart.locator(".mark-rect.role-mark path").last.hover(force=True)
     page.wait_for_selector("#vg-tooltip-element.visible")
     assert page.locator("#vg-tooltip-element img, #vg-tooltip-element script").count() == 0
     opened.check()
@@ -101,9 +101,7 @@ def test_asking_gives_what_query_prints(results, open_report, tmp_path, capsys):
 
 def _answers(asked):
     shown = asked.locator(".answer:not([hidden])")
-    return {
-        card.locator("h4").inner_text(): json.loads(card.get_attribute("data-p")) for card in shown.all()
-    }  # fmt: skip
+    return {card.locator("h4").inner_text(): json.loads(card.get_attribute("data-p")) for card in shown.all()}
 
 
 def test_asking_agrees_with_the_command(open_report, tmp_path, capsys):
@@ -123,7 +121,7 @@ def test_asking_agrees_with_the_command(open_report, tmp_path, capsys):
     for column, value in (("sky", "b"), ("heat", "h")):
         asked.get_by_label(column).select_option(label=value)
     rain = [str(word) for word in load(out / "model.tacit").categories_[1].tolist()]
-    assert _answers(asked)["rain"][rain.index("y")] == pytest.approx(printed["value"], abs=1e-7)
+    assert _answers(asked)["rain"][rain.index("y")] == pytest.approx(printed["probability"], abs=1e-7)
     opened.page.locator(".answer:not([hidden]) svg").first.wait_for()
     opened.check()
 
@@ -150,8 +148,8 @@ def test_confusion_matrix_follows_the_choice(results, open_report):
         chooser.select_option(label=name(worker))
         wanted = model.confusion_[model.worker_names_.tolist().index(name(worker))]
         opened.page.wait_for_function(
-            "([node, wanted]) => [...node.querySelectorAll('.mark-text text')].map((one) => one.textContent).join() "
-            "=== wanted",
+            "([node, wanted]) => wanted === [...node.querySelectorAll('.mark-text.role-mark text')]"
+            ".map((one) => one.textContent).join()",
             arg=[chart.element_handle(), ",".join(f"{value:.0%}" for value in wanted.reshape(-1))],
         )
     opened.check()

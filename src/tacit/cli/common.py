@@ -42,12 +42,11 @@ def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
             command = click.option("--no-report", is_flag=True, help="Write no report.html.")(command)
         for option in reversed(
             [
-                click.option("--out", default=default, show_default=True, is_eager=True, callback=_writable,
+                click.option("--out", default=default, show_default=True, callback=_writable,
                              help="Folder for the results; - for stdout."),
                 click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
                              show_default=True, help="Format of the result tables."),
-                click.option("--json", "json_", is_flag=True, callback=_one_stdout,
-                             help="Print the summary as JSON on stdout."),
+                click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
                 click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The one seed."),
                 click.option("--quiet", is_flag=True, help="No talk on stderr."),
             ]
@@ -68,12 +67,6 @@ def _writable(context: click.Context, parameter: click.Parameter, out: str) -> s
     if out != "-" and not os.access(place, os.W_OK):
         raise PermissionError(f"{place} may not be written by this user; name another folder with --out")
     return out
-
-
-def _one_stdout(context: click.Context, parameter: click.Parameter, json_: bool) -> bool:
-    if json_ and context.params.get("out") == "-":
-        raise click.UsageError("--json and --out - both write to stdout; give one of them")
-    return json_
 
 
 def column_options(command: F) -> F:
@@ -187,8 +180,8 @@ class Talk:
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """While something long runs, a line with its progress, on terminals only; inside of another it is a part."""
-        with self.counting(what):
+        """While something long runs, a line with its progress, on terminals only; warnings become notes."""
+        with self.counting(what), self.heeding_warnings():
             yield
 
     @contextmanager

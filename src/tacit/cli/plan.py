@@ -45,7 +45,7 @@ def plan(
     tacit plan finished.csv --simulate --truth truth.csv
     """
     if simulate != (truth is not None):
-        raise click.UsageError("--simulate and --truth go together: the replay needs known answers to measure errors")
+        raise click.UsageError("--simulate and --truth go together; give both: the truth measures the replay's errors")
     from tacit.cli.labels import read_label_file, tell_reading
     from tacit.data.label_input import read_labels
     from tacit.io.read import read_columns

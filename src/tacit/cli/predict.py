@@ -85,7 +85,7 @@ def predict(
 
         return predict_topics(model, data_file, model_file, talk, Results(out, format_, talk), json_)
     if not isinstance(model, DawidSkene):
-        raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
+        raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file; load it in Python")
     with talk.doing("reading"):
         data = read_labels(
             read_label_file(data_file)[0],

@@ -80,6 +80,7 @@ def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
 def read_input(model: LatentModel, path: str, id_: str | None, columns: dict[str, str]) -> dict[str, Any]:
     """The data as the model's own command reads them: `input`, and for tables the rows' `ids`."""
     from tacit import models
+    from tacit.errors import DataError
 
     if isinstance(model, models.DawidSkene):
         from tacit.cli.labels import read_label_file
@@ -97,6 +98,9 @@ def read_input(model: LatentModel, path: str, id_: str | None, columns: dict[str
 
         rows = read_rows(path, id_)
         names = [str(name) for name in getattr(model, "feature_names_in_", rows.data.column_names)]
+        missing = [name for name in names if name not in rows.all.column_names]
+        if missing:
+            raise DataError(f"the file has no column {missing[0]!r}, which the model knows; add it")
         return {"input": rows.all.select(names), "ids": rows.ids}
     if isinstance(model, models.Admixture):
         from tacit.cli.admixture import read_genotype_file

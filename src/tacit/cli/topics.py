@@ -142,7 +142,7 @@ def read_document_file(path: str, words_file: str | None, columns: dict[str, str
     table = read_columns(path)
     if not is_long(table, columns):
         raise DataError(
-            f"{path} has the columns {', '.join(table.column_names[:8])}; give document, word and count, or say which "
+            f"{path} has the columns {table.column_names[:8]}; give document, word and count, or say which "
             "they are with --document, --word and --count; a text in every row belongs into a .txt, one document a line"
         )
     return read_documents(table, columns=columns)

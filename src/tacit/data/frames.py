@@ -66,6 +66,16 @@ def column(frame: Any, name: Any) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
+def index_names(data: Any) -> list[Any] | None:
+    """The index of a pandas frame, unless it only counts."""
+    index = getattr(data, "index", None)
+    if index is None or callable(index) or not hasattr(index, "dtype"):
+        return None
+    if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
+        return None
+    return list(index.tolist())
+
+
 def rows_of(frame: Any) -> list[dict[str, Any]]:
     """Every row as a dictionary; for small frames."""
     return list(frame.table.to_pylist() if isinstance(frame, ArrowFrame) else frame.rows(named=True))

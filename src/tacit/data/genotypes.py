@@ -207,7 +207,7 @@ def _column_numbers(frame: Any, name: Any) -> NDArray[Any]:
 def _from_matrix(data: Any) -> Calls:
     matrix = np.asarray(data)
     if matrix.ndim != 2:
-        raise DataError(f"expected a frame or a matrix (person, SNP), got an array of {matrix.ndim} dimensions")
+        raise DataError(f"found an array of {matrix.ndim} dimensions; give a frame or a matrix (person, SNP)")
     if matrix.dtype.kind not in "iufb":
         try:
             matrix = matrix.astype(np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.frames import as_frame, column
+from tacit.data.frames import as_frame, column, index_names
 from tacit.data.numbers import as_numbers, is_text, worth_of
 from tacit.data.sampling import scramble
 from tacit.errors import DataError, nearest
@@ -68,7 +68,7 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
     if len(words) > 1:
         second = next(name for name in words if name != named)
         raise DataError(f"{what} has words in column {second!r}, and only one column may name the rows; leave it out")
-    names = _index_names(data) if named is None else _row_names(arrays.pop(named), named, what)
+    names = _named(data) if named is None else _row_names(arrays.pop(named), named, what)
     if not arrays:
         raise DataError(f"{what} has no column of numbers beside {named!r}")
     values = np.column_stack(
@@ -143,14 +143,9 @@ def _plain_pandas(data: Any) -> NamedMatrix | None:
     if not all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in kinds.unique()):
         return None
     values = np.ascontiguousarray(data.to_numpy(np.float64))
-    return NamedMatrix(values, _index_names(data), tuple(data.columns.tolist()))
+    return NamedMatrix(values, _named(data), tuple(data.columns.tolist()))
 
 
-def _index_names(data: Any) -> tuple[str, ...] | None:
-    """The index of a pandas frame, unless it only counts."""
-    index = getattr(data, "index", None)
-    if index is None or callable(index) or not hasattr(index, "dtype"):
-        return None
-    if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
-        return None
-    return tuple(str(name) for name in index.tolist())
+def _named(data: Any) -> tuple[str, ...] | None:
+    index = index_names(data)
+    return None if index is None else tuple(str(name) for name in index)

@@ -128,10 +128,7 @@ def _as_names(dictionary: pa.Array, what: str) -> Names:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         longest = pc.max(pc.utf8_length(dictionary)).as_py() or 0
         if longest > LONGEST_NAME:
-            raise DataError(
-                f"the {what} column holds a name of {longest:,} characters, at most {LONGEST_NAME:,} make sense; "
-                "look for an unclosed quote in the file"
-            )
+            raise long_name(what, longest)
         return np.array(dictionary.to_pylist(), object)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _numbers(dictionary)
@@ -140,3 +137,11 @@ def _as_names(dictionary: pa.Array, what: str) -> Names:
     if pa.types.is_null(kind):
         return np.empty(0, object)
     return np.array([str(value) for value in dictionary.to_pylist()], object)
+
+
+def long_name(what: str, longest: int) -> DataError:
+    """The sentence for a name that is none."""
+    return DataError(
+        f"the {what} column holds a name of {longest:,} characters, at most {LONGEST_NAME:,} make sense; "
+        "look for an unclosed quote in the file"
+    )

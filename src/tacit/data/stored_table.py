@@ -1,42 +1,36 @@
 """StoredTable: a coded table in a flat file, read part by part into one buffer; what is larger than memory.
 
-The file: eight bytes of magic, the length of a JSON header (uint64), the header (names, categories, sizes, counts, how
-columns are packed, a checksum), then the rows' packed codes and, if rows have weights, those as float64. It has the
-manners of `Table` that a pass needs (`cells`, `weights`, `spread`, `gather`) and `blocks`, so the engine's loop over
-parts and the sample of rows serve for both. Equal rows are grouped by the rule of tables in memory; then `fitted_on` is
-a small table in memory.
+The file (`data/flat_file.py`) has names, categories, sizes, counts and how columns are packed in its header, then the
+rows' packed codes and, if rows have weights, those as float64. It has the manners of `Table` that a pass needs
+(`cells`, `weights`, `spread`, `gather`) and `blocks`, so the engine's loop over parts and the sample of rows serve for
+both. Equal rows are grouped by the rule of tables in memory; then `fitted_on` is a small table in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import tempfile
-import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.coding import GAP, GrowingColumn, read_raw, read_weights, write_raw
+from tacit.data.flat_file import Lease, fill_from, path_for_now, remove, reopen_flat, write_flat
 from tacit.data.names import to_arrow
 from tacit.data.packing import Packing, plan_packing
 from tacit.data.table import Codes, Column, Floats, PatternCount, Table, add_in_parts, gather_patterns
 from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty, tell_odd
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError
 from tacit.io.scan import Scan
-from tacit.io.write import atomic_path, full_disk, is_full
+from tacit.io.write import full_disk, is_full
 from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
 
-MAGIC = b"TACITCOD"
 FORMAT = 2
 PART_ROWS = PART_BLOCKS * BLOCK_ROWS
 """Rows held while patterns are gathered."""
@@ -109,7 +103,7 @@ class StoredTable:
             return None
         width, dtype = self._layout
         out = np.empty(end - begin)
-        self._fill(out.view(np.uint8), self.offset + self.n_rows * width * np.dtype(dtype).itemsize + 8 * begin)
+        fill_from(self.path, self.offset + self.n_rows * width * np.dtype(dtype).itemsize + 8 * begin, out)
         return out
 
     def singles(self) -> Floats:
@@ -146,13 +140,13 @@ class StoredTable:
         """The table without some of its columns, in a file of its own for as long as it is used."""
         cells = np.repeat(~gone, np.diff(self.first))
         columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
-        path = Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / "rows.codes"
+        path = path_for_now()
         part = replace(self, path=path, columns=columns, counts=self.counts[cells], gaps=self.gaps[~gone], lease=None)
         try:
             blocks = (block.codes[:, ~gone] for block in self.blocks())
             return replace(_write(part, blocks, "", self._weight_parts()), lease=Lease(path))
         except BaseException:
-            _remove(path)
+            remove(path)
             raise
 
     def _weight_parts(self) -> Iterator[Floats]:
@@ -179,20 +173,8 @@ class StoredTable:
 
     def _read(self, begin: int, end: int) -> Codes:
         rows = self._buffer[: end - begin]
-        self._fill(rows.reshape(-1).view(np.uint8), self.offset + begin * rows.strides[0])
+        fill_from(self.path, self.offset + begin * rows.strides[0], rows)
         return rows
-
-    def _fill(self, out: NDArray[np.uint8], place: int) -> None:
-        """Bytes of the file from a place on."""
-        view = memoryview(out)  # type: ignore[arg-type]
-        with open(self.path, "rb", buffering=0) as stream:
-            stream.seek(place)
-            at = 0
-            while at < len(view):
-                got = stream.readinto(view[at:])
-                if not got:
-                    raise FileFormatError(f"the coded rows in {self.path} end early; code the data again")
-                at += got
 
 
 # ---------------------------------------------------------------------- coding
@@ -255,34 +237,15 @@ def code_frame(data: Any, learn: LearnColumn, sample_weight: Any = None) -> Stor
 
 
 def _code_for_now(batches: Iterator[Any], learn: LearnColumn, text: bool, weight: str | None = None) -> StoredTable:
-    path = Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / "rows.codes"
+    path = path_for_now()
     try:
         table = _code(batches, path, "", learn, text, weight)
     except BaseException as error:
-        _remove(path)
+        remove(path)
         if isinstance(error, OSError) and is_full(error):
             raise full_disk(path.parent.parent, error) from None
         raise
     return replace(table, lease=Lease(path))
-
-
-class Lease:
-    """Removes a file when nobody holds it any longer."""
-
-    def __init__(self, path: Path) -> None:
-        finalize(self, _remove, path)
-
-
-def _system_cache() -> str | None:
-    """The user's cache folder, if there is one that can be written; None is the system's temporary folder."""
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return folder if os.path.isdir(folder) and os.access(folder, os.W_OK) else None
-
-
-def _remove(path: Path) -> None:
-    for leave in (path.unlink, path.parent.rmdir):
-        with suppress(OSError):
-            leave()
 
 
 def _code(
@@ -349,29 +312,9 @@ def _write(
 ) -> StoredTable:  # fmt: skip
     """The flat file; whether its rows are grouped is known when all have gone by."""
     packing = table.packing
-    with atomic_path(table.path) as part, open(part, "r+b") as sink:
-        blank = _header(table, key, 0)
-        sink.write(blank)
-        checksum = 0
-        for codes in blocks:
-            body = (codes if packing is None else packing.pack(codes)).tobytes()
-            checksum = zlib.crc32(body, checksum)
-            sink.write(body)
-        for part_weights in weights:
-            checksum = zlib.crc32(part_weights.tobytes(), checksum)
-            sink.write(part_weights.tobytes())
-        if patterns is not None:
-            table = replace(table, grouped=patterns.worth_grouping())
-        sink.seek(0)
-        sink.write(_header(table, key, checksum))  # the same length: the checksum has ten digits always
-    return replace(table, offset=len(blank))
-
-
-def _header(table: StoredTable, key: str, checksum: int) -> bytes:
-    facts = {
+    facts: dict[str, Any] = {
         "format": FORMAT,
         "key": key,
-        "checksum": f"{checksum:010d}",
         "n_rows": table.n_rows,
         "grouped": int(table.grouped),  # of one length, whichever it is
         "weighted": table.weighted,
@@ -381,8 +324,15 @@ def _header(table: StoredTable, key: str, checksum: int) -> bytes:
         "counts": table.counts.tolist(),
         "columns": [_described(column) for column in table.columns],
     }
-    text = json.dumps(facts, ensure_ascii=False).encode()
-    return MAGIC + len(text).to_bytes(8, "little") + text
+
+    def pieces() -> Iterator[NDArray[Any]]:
+        yield from blocks if packing is None else map(packing.pack, blocks)
+        if patterns is not None:
+            facts["grouped"] = int(patterns.worth_grouping())
+        yield from weights
+
+    offset = write_flat(table.path, facts, pieces())
+    return replace(table, offset=offset, grouped=bool(facts["grouped"]))
 
 
 def _described(column: Column) -> dict[str, Any]:
@@ -397,25 +347,17 @@ def _described(column: Column) -> dict[str, Any]:
 
 def _reopened(path: Path, key: str) -> StoredTable | None:
     """The table an earlier run left, or None when the file is another's, or damaged: then it is coded again."""
+    found = reopen_flat(path, key, FORMAT)
+    if found is None:
+        return None
+    facts, offset = found
     try:
-        with open(path, "rb") as stream:
-            if stream.read(8) != MAGIC:
-                return None
-            length = int.from_bytes(stream.read(8), "little")
-            facts = json.loads(stream.read(length))
-            if facts["key"] != key or facts["format"] != FORMAT:
-                return None
-            checksum = 0
-            while chunk := stream.read(1 << 22):
-                checksum = zlib.crc32(chunk, checksum)
-            if f"{checksum:010d}" != facts["checksum"]:
-                return None
         columns = tuple(_read_column(one) for one in facts["columns"])
         counts, gaps = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
         names = tuple(facts["names"])
-        known = StoredTable(path, 16 + length, facts["n_rows"], columns, counts, gaps, bool(facts["grouped"]), names)
+        known = StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, bool(facts["grouped"]), names)
         return replace(known, weighted=facts["weighted"], absent=facts["absent"])
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 

@@ -45,9 +45,9 @@ MOST_NUMBERS = 50
 """Distinct numbers a column may hold as categories: more is a measurement, and wants bins."""
 MOST_CATEGORIES = 10_000
 """Distinct values of a column of words: more is an id."""
-NO_WEIGHT = "all row weights are zero; at least one row must count"
 LEAST_NAMES = 20
 """Rows from which words that never repeat are names of rows."""
+NO_WEIGHT = "all row weights are zero; at least one row must count"
 LEADING_ZERO = r"^[+-]?0\d"
 """A number written like this is a name: a postal code, a product, an agent."""
 
@@ -114,7 +114,7 @@ def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
     else:
         matrix = np.asarray(data)
         if matrix.ndim != 2:
-            raise DataError(f"expected a frame or a matrix (row, column), got an array of {matrix.ndim} dimensions")
+            raise DataError(f"found an array of {matrix.ndim} dimensions; give a frame or a matrix (row, column)")
         names, arrays = list(range(matrix.shape[1])), [matrix[:, n] for n in range(matrix.shape[1])]
     if not names:
         raise DataError("the table has 0 columns; give at least one")

@@ -82,7 +82,9 @@ def frequency_intervals(
     if not 0 < level < 1:
         raise DataError(f"level={level} is no probability; give a number between 0 and 1, such as 0.95")
     if not (np.diff(table.first) == 2).all() or not np.array_equal(table.first, mixture.first):
-        raise DataError("intervals of frequencies need a mixture of columns with two categories and its own table")
+        raise DataError(
+            "the mixture is none of this table's with two categories a column; intervals of frequencies need that"
+        )
     z = float(norm.ppf((1 + level) / 2))
     p = mixture.table[1::2].T
     with one_blas_thread():

@@ -16,8 +16,12 @@ from tacit.moments.graph import co_label_graph
 
 @dataclass(frozen=True)
 class Meetings:
-    """Workers with most labels, part by part: tasks in common (w, w), and whether a chain of common tasks connects."""
+    """Workers with most labels, part by part: tasks in common (w, w), and whether a chain of common tasks connects.
 
+    `n_pairs` of all workers have a task in common.
+    """
+
+    n_pairs: int
     workers: NDArray[np.intp]
     common: NDArray[np.int64]
     reached: NDArray[np.bool_]
@@ -44,4 +48,4 @@ def meetings(data: Labels, most: int) -> Meetings | None:
         reached = reachable(met)[np.ix_(kept, kept)]
     else:
         reached = part[kept][:, None] == part[kept][None]
-    return Meetings(kept, matrix, reached)
+    return Meetings(len(common), kept, matrix, reached)

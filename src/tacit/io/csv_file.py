@@ -74,7 +74,7 @@ def _header(source: Source) -> list[str]:
     if names is None:
         raise DataError(f"{source.name} is empty; it needs column names and rows")
     if any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
-        raise bad_utf8(source) or DataError(f"{source.name} has column names that are not UTF-8 text")
+        raise bad_utf8(source) or DataError(f"{source.name} has names that are not UTF-8 text; save the file as UTF-8")
     return names
 
 

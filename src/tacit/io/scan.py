@@ -179,7 +179,7 @@ def _expand(name: str, lines: bool | None) -> list[str]:
     if os.path.isdir(name):
         inside = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(endings))
         if not inside:
-            raise DataError(f"the folder {name} holds no file that can be read ({', '.join(endings)})")
+            raise DataError(f"the folder {name} holds no file that can be read; put some there ({', '.join(endings)})")
         return _of_one_kind(inside)
     if not os.path.exists(name) and glob.has_magic(name):
         matching = sorted(glob.glob(name, recursive=True))

@@ -36,6 +36,10 @@ class JointPMF:
     mixture: Mixture
     columns: tuple[Column, ...]
 
+    def __repr__(self) -> str:
+        names = ", ".join(str(column.name) for column in self.columns[:3]) + (", …" if len(self.columns) > 3 else "")
+        return f"JointPMF({len(self.columns)} columns ({names}), {self.mixture.n_classes} classes)"
+
     def prob(self, event: Mapping[Any, Any], given: Mapping[Any, Any] | None = None) -> float:
         """P(event | given); both map columns to categories."""
         known = self._codes(given or {})

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels
 from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
 from tacit.errors import DataError
@@ -94,15 +94,14 @@ class PairCounts:
         return np.asarray(self.blocks() / self.observed[2][:, None, None])
 
 
-def pair_memory(labels: Labels) -> int:
+def pair_memory(labels: CodedLabels) -> int:
     """Bytes that counting the pairs of these labels may take at the most."""
-    per_task = np.diff(labels.offsets)
-    seen = float((per_task.astype(np.float64) ** 2).sum())
+    seen = sum(float((np.diff(block.offsets).astype(np.float64) ** 2).sum()) for block in labels.blocks())
     dense = float(labels.n_workers * labels.n_classes) ** 2
     return int(min(seen, dense) * BYTES_PER_PAIR_CELL)
 
 
-def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCounts:
+def count_label_pairs(labels: CodedLabels, *, memory: int | None = None) -> PairCounts:
     """Co-occurrences of all worker pairs in one pass; refuses when the list would not fit `memory` bytes."""
     need = pair_memory(labels)
     if memory is not None and need > memory:
@@ -110,10 +109,14 @@ def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCount
             f"the list of worker pairs may take {need / 1e9:.1f} GB, {memory / 1e9:.1f} GB are allowed; "
             "use method='auto', which needs no pair list, or raise the memory limit (--memory)"
         )
-    ones = np.ones(labels.n_labels, np.int64)
-    shape = (labels.n_rows, labels.n_workers * labels.n_classes)
-    cells = sp.csr_array((ones, labels.cell_of(), labels.offsets), shape=shape)
-    return PairCounts((cells.T @ cells).tocsr(), labels.first)
+    size = labels.n_workers * labels.n_classes
+    gram = sp.csr_array((size, size), dtype=np.int64)
+    for at, block in enumerate(labels.blocks()):
+        ones = np.ones(block.n_labels, np.int64)
+        cells = sp.csr_array((ones, block.cell_of(), block.offsets), shape=(block.n_rows, size))
+        new = (cells.T @ cells).tocsr()
+        gram = new if at == 0 else (gram + new).tocsr()
+    return PairCounts(gram, labels.first)
 
 
 def count_table_pairs(table: AnyTable, *, threads: int = 1) -> PairCounts:

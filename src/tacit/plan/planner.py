@@ -105,7 +105,7 @@ def plan_labels(
     from tacit.models.base import seed_of
 
     check_is_fitted(model)
-    data = model._read(labels, None, reset=False)
+    data = model._read_whole(labels)
     columns, plan = plan_crowd(
         model._fitted,
         data,

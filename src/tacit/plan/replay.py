@@ -163,7 +163,7 @@ def _refit(shown: Labels, before: Mixture | None, n_jobs: int | None) -> tuple[M
     """MAP-EM from the last parameters (the votes at first); class k stands for label k, as in `DawidSkene`."""
     engine = MemoryEngine(shown, n_jobs)
     sums = sums_of(shown, vote_shares(shown)) if before is None else engine.sums(before)
-    steps = crowd_steps(shown, sums, SMOOTHING, n_jobs)
+    steps = crowd_steps(shown, sums, SMOOTHING, engine)
     refined = em(steps, steps.maximise(sums), max_iter=COMMITTEE_ROUNDS, tol=COMMITTEE_TOL)
     mixture = align_to_labels(refined.params, np.bincount(shown.workers, minlength=shown.n_workers))
     return mixture, engine.sums(mixture)
@@ -195,4 +195,4 @@ def _check(shares: Sequence[float], policies: Sequence[str], first: int, step: f
     if not shares or min(shares) <= 0 or max(shares) > 1:
         raise DataError(f"shares={tuple(shares)!r} are not shares of the labels; give numbers above 0, at most 1")
     if first < 1 or step <= 0 or seeds < 1:
-        raise DataError(f"first={first}, step={step}, seeds={seeds}: each must be above 0")
+        raise DataError(f"first={first}, step={step}, seeds={seeds}; give numbers above 0 for each")

@@ -129,7 +129,7 @@ def _matrix(fitted: BlockModel, graph: Graph) -> Chart:
                     {"calculate": "datum.i + 1", "as": "i2"},
                     {"calculate": "datum.j + 1", "as": "j2"},
                 ],
-                "mark": {"type": "rect"},
+                "mark": {"type": "rect", "aria": False},
                 "encoding": {
                     **place, "x2": {"field": "j2"}, "y2": {"field": "i2"},
                     "color": {"field": "v", "type": "quantitative", "legend": None,

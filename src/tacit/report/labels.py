@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.labels import Labels
-from tacit.diagnose.copies import pairs_within_reach
-from tacit.diagnose.structure import MOST_WORKERS
+from tacit.diagnose.meetings import Meetings, meetings
 from tacit.engine.mixture import Floats, unstack_confusions
-from tacit.factor.designated import reachable
 from tacit.models.crowd import FittedCrowd
 from tacit.moments.graph import co_label_graph
 from tacit.plan.information import gain_table
@@ -249,12 +247,10 @@ def _graph(data: Labels) -> Section:
         "cannot be compared."
     )
     blocks: list[Block] = []
-    pairs = pairs_within_reach(data)
-    if pairs is not None:
-        left, right, common = pairs.observed
-        many = n_workers * (n_workers - 1) // 2
-        words += f" {len(common):,} of {many:,} pairs have a task in common."
-        blocks.append(_meetings(data, graph.component, (left, right, common)))
+    met = meetings(data, GRAPH_WORKERS)
+    if met is not None:
+        words += f" {met.n_pairs:,} of {n_workers * (n_workers - 1) // 2:,} pairs have a task in common."
+        blocks.append(_meetings(data, met))
     if graph.n_components > 1:
         determined = ["yes" if graph.determined[part] else "no" for part in parts[:MOST_ROWS]]
         rows = [
@@ -267,27 +263,10 @@ def _graph(data: Labels) -> Section:
     return Section("Who met whom", blocks, words)
 
 
-def _meetings(data: Labels, component: NDArray[np.int32], pairs: tuple[Any, Any, Any]) -> Chart:
-    """Tasks in common of the busiest workers; a pair that no chain of three connects stands out."""
-    n_labels = np.bincount(data.workers, minlength=data.n_workers)
-    kept = np.argsort(-n_labels, kind="stable")[:GRAPH_WORKERS]
-    kept = kept[np.argsort(component[kept], kind="stable")]
-    place = np.full(data.n_workers, -1)
-    place[kept] = np.arange(len(kept))
-    left, right, common = pairs
-    inside = (place[left] >= 0) & (place[right] >= 0)
-    matrix = np.zeros((len(kept), len(kept)), np.int64)
-    rows, columns = place[left[inside]], place[right[inside]]
-    matrix[rows, columns] = matrix[columns, rows] = common[inside]
-    if data.n_workers <= MOST_WORKERS:  # what leads from one to another may lead over workers not shown
-        met = np.zeros((data.n_workers, data.n_workers), bool)
-        met[left, right] = met[right, left] = True
-        reached = reachable(met)[np.ix_(kept, kept)]
-    else:
-        reached = component[kept][:, None] == component[kept][None]
-    names = distinct([data.worker_names[m] for m in kept])
-    spec = _pair_spec(matrix, reached, names)
-    which = "" if len(kept) == data.n_workers else f" The {len(kept)} workers with most labels."
+def _meetings(data: Labels, met: Meetings) -> Chart:
+    """Tasks in common of the busiest workers; a pair that nothing connects stands out."""
+    spec = _pair_spec(met, distinct([data.worker_names[m] for m in met.workers]))
+    which = "" if len(met.workers) == data.n_workers else f" The {len(met.workers)} workers with most labels."
     return Chart(
         spec,
         "Tasks that two workers both labelled. Red: no task in common, and no chain of common tasks leads from one to "
@@ -296,8 +275,8 @@ def _meetings(data: Labels, component: NDArray[np.int32], pairs: tuple[Any, Any,
     )
 
 
-def _pair_spec(matrix: NDArray[np.int64], reached: NDArray[np.bool_], names: list[str]) -> Spec:
-    spec = heat_map(matrix, names, names, row="worker", column="with", value="tasks in common", numbers=False,
+def _pair_spec(met: Meetings, names: list[str]) -> Spec:
+    spec = heat_map(met.common, names, names, row="worker", column="with", value="tasks in common", numbers=False,
                     cell=16 if len(names) > 16 else 24)  # fmt: skip
     size = len(names)
     spec["usermeta"] = {"widest": 240 + (18 if size > 16 else 34) * size}
@@ -305,7 +284,7 @@ def _pair_spec(matrix: NDArray[np.int64], reached: NDArray[np.bool_], names: lis
         {"y": names[i], "x": names[j], "v": "unreachable"}
         for i in range(size)
         for j in range(size)
-        if i != j and not reached[i, j]
+        if i != j and not met.reached[i, j]
     ]
     itself = [{"y": name, "x": name} for name in names]
     spec["layer"] = [

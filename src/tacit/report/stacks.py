@@ -89,7 +89,7 @@ def stacked(
         ],
         "width": "container",
         "height": height,
-        "mark": {"type": "bar"} if named else {"type": "rect", "strokeWidth": 0.5},
+        "mark": {"type": "bar"} if named else {"type": "rect", "strokeWidth": 0.5, "aria": False},
         "encoding": {
             "x": x,
             **beside,
