@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, of_model, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.data.genotypes import Genotypes
     from tacit.models.admixture import Admixture
 
-ID_NAMES = ("sample", "iid", "individual", "person", "id")
+ID_NAMES = ("sample", "iid", "individual", "person", "id", "name")
 """Names of a column that names the people, when --id does not."""
 REFINE: dict[str, Any] = {"auto": "auto", "likelihood": True, "squares": False}
 SHOWN = 8
@@ -60,9 +59,10 @@ def admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads, engine=engine,
     )  # fmt: skip
-    with talk.doing("fitting populations"), talk.heeding_warnings():
+    with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(genotypes)
-    results = Results(out, format_, no_report=no_report)
+        report = model.report_
+    results = Results(out, format_, talk, no_report=no_report)
     size = model.n_populations_
     results.table("ancestry", _long(model.samples_, model.ancestry_), main=True)
     snps = np.array([str(name) for name in model.snps_.tolist()], object)
@@ -79,13 +79,14 @@ def admixture(
         "missing": 1 - genotypes.n_calls / genotypes.calls.size,
         "proportions": model.ancestry_.mean(axis=0).tolist(),
     }
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    inputs = _files(genotype_file)
-    summary = summarise(command, model, model.report_, genotypes.n_samples, size, seed=seed, inputs=inputs) | more
-    results.summary(summary, json_)
-    results.report(model, summary, input=genotypes)
-    _tell(model, summary, talk, results)
-    return 1 if strict and model.report_.verdict != "trusted" else 0
+    summary = summarise(model, report, genotypes.n_samples, size, seed=seed, inputs=_files(genotype_file)) | more
+    facts = (
+        f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
+        f"{size} populations"
+    )
+    page = partial(results.report, model, summary, input=genotypes)
+    show = partial(_show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=show, page=page)
 
 
 def predict_ancestry(
@@ -96,9 +97,7 @@ def predict_ancestry(
         genotypes = read_genotype_file(data_file, id_, None)
     found = model.transform(genotypes)
     results.table("ancestry", _long(genotypes.samples, found), main=True)
-    results.summary({"command": "predict", "model": model_file, "n_rows": len(found)}, json_)
-    talk.say(f"{len(found):,} people" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
-    return 0
+    return conclude(of_model(model_file, len(found)), f"{len(found):,} people", talk, results, json_=json_)
 
 
 def _long(samples: Any, shares: Any) -> dict[str, Any]:
@@ -111,13 +110,15 @@ def _long(samples: Any, shares: Any) -> dict[str, Any]:
 def read_genotype_file(path: str, id_: str | None, threads: int | None) -> Genotypes:
     from tacit.data.frames import find_column
     from tacit.data.genotypes import read_bed, read_genotypes
-    from tacit.errors import DataError
+    from tacit.errors import DataError, FileFormatError
     from tacit.io.read import read_columns
 
     if path.lower().endswith((".bed", ".bim", ".fam")):
         if id_ is not None:
             raise DataError(f"--id {id_} names a column of a table, and {path} has people in its .fam; leave --id out")
         return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1)
+    if path.lower().removesuffix(".gz").endswith((".vcf", ".bcf")):
+        raise FileFormatError(f"{path} holds variant calls; write them as a PLINK set: plink2 --vcf {path} --make-bed")
     whole = read_columns(path)
     name = find_column(whole.column_names, "people", ID_NAMES, id_)
     if name is None:
@@ -138,28 +139,15 @@ def _write_matrix(results: Results, name: str, matrix: Any) -> None:
 
     if results.folder is None:
         return
-    path = results.folder / name
-    with atomic_path(path) as part:
+    with atomic_path(results.path(name)) as part:
         np.savetxt(part, matrix, fmt="%.6f")
-    results.written.append(str(path))
 
 
-def _tell(model: Admixture, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: populations and who is most of each, the verdict, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
-        f"{summary['n_components']} populations; {sum(summary['seconds'].values()):.2f} s"
-    )
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def _show(model: Admixture, talk: Talk) -> None:
+    """Populations, and who is most of each."""
     rows = []
     for k in range(min(model.n_populations_, SHOWN)):
         shares = model.ancestry_[:, k]
         most = ", ".join(f"{model.samples_[i]} {shares[i]:.0%}" for i in np.argsort(-shares, kind="stable")[:3])
         rows.append([str(k), f"{shares.mean():.1%}", str(int((shares > 0.9).sum())), most])
     talk.table("populations", ["population", "mean share", "people above 90 %", "most of it"], rows)
-    for note in model.report_.notes:
-        talk.say(f"note: {note}")
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.cli.rows import Rows
@@ -64,21 +63,22 @@ def factors(
         n_jobs=threads,
         engine=engine,
     )
-    with talk.doing("looking for switches"), talk.heeding_warnings():
+    with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(rows.data)
-    results = Results(out, format_, no_report=no_report)
+        report = model.report_
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("switches", switch_columns(model, rows, rows.data), main=True)
     results.table("weights", weight_columns(model))
     results.model("BinaryFactors", *model_state(model))
-    command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"noise": model.noise_, "switch_probabilities": model.switch_probabilities_.tolist()}
-    n_rows = rows.data.num_rows
-    summary = summarise(command, model, model.report_, n_rows, model.n_components_, seed=seed, inputs=[table_file])
-    summary |= more
-    results.summary(summary, json_)
-    results.report(model, summary, input=rows.data, ids=rows.ids)
-    tell(model, summary, talk, results)
-    return 1 if strict and model.report_.verdict != "trusted" else 0
+    summary = summarise(model, report, rows.data.num_rows, model.n_components_, seed=seed, inputs=[table_file]) | more
+    facts = (
+        f"{summary['n_rows']:,} rows, {model.n_features_in_:,} features, {summary['n_components']} switches, "
+        f"noise {model.noise_:.3g}"
+    )
+    page = partial(results.report, model, summary, input=rows.data, ids=rows.ids)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def switch_columns(model: BinaryFactors, rows: Rows, data: Any) -> dict[str, Any]:
@@ -110,15 +110,8 @@ def weight_columns(model: BinaryFactors) -> dict[str, Any]:
     }
 
 
-def tell(model: BinaryFactors, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the switches with what they move most, the verdict, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} rows, {model.n_features_in_:,} features, {summary['n_components']} switches, "
-        f"noise {model.noise_:.3g}; {sum(summary['seconds'].values()):.2f} s"
-    )
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def show(model: BinaryFactors, talk: Talk) -> None:
+    """The switches with what they move most."""
     lines = []
     for k in range(min(model.n_components_, SHOWN)):
         order = sorted(range(model.n_features_in_), key=lambda n, k=k: -abs(model.components_[k, n]))[:4]  # type: ignore[misc]
@@ -126,5 +119,3 @@ def tell(model: BinaryFactors, summary: dict[str, Any], talk: Talk, results: Res
         lines.append([str(k), f"{model.switch_probabilities_[k]:.1%}", moved])
     title = "switches" if len(lines) == model.n_components_ else f"first {SHOWN} of {model.n_components_} switches"
     talk.table(title, ["switch", "on", "moves most"], lines)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))

@@ -18,27 +18,31 @@ if TYPE_CHECKING:
 
 
 def fit_files(
-    files: tuple[str, ...], id_: str | None, cache: str | None, model: TableModel, talk: Talk, **options: Any
-) -> Scan:
-    """Fit the files' columns other than the ids; the files, to be read once more."""
+    files: tuple[str, ...], id_: str | None, weights: str | None, cache: str | None, model: TableModel, talk: Talk,
+    **options: Any,
+) -> Scan:  # fmt: skip
+    """Fit the files' columns other than the ids, rows with their weights; the files, to be read once more."""
     whole = scan(files)
     names = whole.first_names()
-    if id_ is not None:
-        find_column(names, "row ids", (), id_)
-    with talk.counting("coding") as told, talk.heeding_warnings():
-        data = scan(files, columns=[name for name in names if name != id_], cache=cache, told=told)
-        model.fit(data, **options)
+    for name, role in ((id_, "row ids"), (weights, "weights")):
+        if name is not None:
+            find_column(names, role, (), name)
+    with talk.counting("coding", "rows") as told, talk.heeding_warnings():
+        columns = [name for name in names if name not in (id_, weights)]
+        data = scan(files, columns=columns, cache=cache, told=told)
+        model.fit(data, sample_weight=weights, **options)
     return whole
 
 
 def answers(
-    whole: Scan, id_: str | None, answer: Callable[[Any], dict[str, Any]], talk: Talk, what: str
+    whole: Scan, id_: str | None, weights: str | None, answer: Callable[[Any], dict[str, Any]], talk: Talk, what: str
 ) -> Iterator[Any]:
     """A result table batch by batch: the rows' ids, and what `answer` says of their columns."""
     behind = 0
-    with talk.counting(what) as tell:
+    with talk.counting(what, "rows") as tell:
         for batch in whole.batches():
-            rows = named_rows(pa.Table.from_batches([batch]), id_, first=behind + 1)
+            leave_out = [] if weights is None else [weights]
+            rows = named_rows(pa.Table.from_batches([batch]), id_, leave_out, first=behind + 1)
             behind += batch.num_rows
             tell(behind)
             yield build_frame({rows.id_name: rows.ids, **answer(rows.data)}, "pyarrow")

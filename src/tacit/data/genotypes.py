@@ -200,13 +200,14 @@ def _column_numbers(frame: Any, name: Any) -> NDArray[Any]:
     array = column(frame, name)
     if isinstance(frame, ArrowFrame) and array.null_count == 0 and pa.types.is_integer(array.type):
         return np.asarray(array)
-    return as_numbers(array, f"SNP {name!r}", "genotypes count alleles: give 0, 1, 2, or leave the cell empty")
+    advice = f"genotypes count alleles: give 0, 1, 2, or leave the cell empty; give --id {name} if it names the people"
+    return as_numbers(array, f"SNP {name!r}", advice)
 
 
 def _from_matrix(data: Any) -> Calls:
     matrix = np.asarray(data)
     if matrix.ndim != 2:
-        raise DataError(f"expected a frame or a matrix (person, SNP), got an array of {matrix.ndim} dimensions")
+        raise DataError(f"found an array of {matrix.ndim} dimensions; give a frame or a matrix (person, SNP)")
     if matrix.dtype.kind not in "iufb":
         try:
             matrix = matrix.astype(np.float64)

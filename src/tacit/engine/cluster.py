@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any
 
 from tacit import __version__, kernels
-from tacit.data.stored_table import StoredTable
 from tacit.engine.memory import PART_ROWS, MemoryEngine, Sums, add_parts, resolve_jobs
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
@@ -28,14 +27,15 @@ Part = tuple[float, Floats, Floats]
 class ClusterEngine(MemoryEngine):
     """Passes over a coded file on the workers of a cluster; rows are written from here."""
 
-    def __init__(self, table: StoredTable, address: str | None, n_jobs: int | None = None) -> None:
-        super().__init__(table, n_jobs)
+    def __init__(self, rows: Any, address: str | None, n_jobs: int | None = None) -> None:
+        """`rows` are coded rows in a file that workers can open: a `StoredTable`, `StoredLabels`."""
+        super().__init__(rows, n_jobs)
         self.client = connect(address)
-        begins = range(0, table.n_rows, PART_ROWS)
+        parts = [(begin, min(begin + PART_ROWS, rows.n_rows)) for begin in range(0, rows.n_rows, PART_ROWS)]
         workers = max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
-        per_span = -(-len(begins) // (SPANS_PER_WORKER * workers))
-        spans = [list(begins[at : at + per_span]) for at in range(0, len(begins), per_span)]
-        self.loaded = self.client.map(_load, spans, table=replace(table, lease=None), pure=False)
+        per_span = -(-len(parts) // (SPANS_PER_WORKER * workers))
+        spans = [parts[at : at + per_span] for at in range(0, len(parts), per_span)]
+        self.loaded = self.client.map(_load, spans, rows=replace(rows, lease=None), pure=False)
 
     def sums(self, params: Mixture) -> Sums:
         log_weights, log_table = params.log_weights(), self.rows_.spread(params.log_table())
@@ -98,15 +98,23 @@ def _version() -> str:
     return __version__
 
 
-def _load(begins: list[int], table: StoredTable) -> list[kernels.DenseCodes]:
-    """On a worker: the codes of some parts, copied out of the file."""
-    parts = []
-    for begin in begins:
-        cells = table.cells(begin, min(begin + PART_ROWS, table.n_rows))
-        parts.append(kernels.DenseCodes(cells.codes.copy(), cells.first))
+Loaded = list[tuple[kernels.Cells, Floats | None]]
+"""Cells of some parts and the weights of their rows."""
+
+
+def _load(span: list[tuple[int, int]], rows: Any) -> Loaded:
+    """On a worker: the cells of some parts, copied out of the buffer that the next part may fill again."""
+    parts: Loaded = []
+    for begin, end in span:
+        cells = rows.cells(begin, end)
+        if isinstance(cells, kernels.DenseCodes):
+            cells = replace(cells, codes=cells.codes.copy())
+        parts.append((cells, rows.weights(begin, end)))
     return parts
 
 
-def _span_sums(parts: list[kernels.DenseCodes], log_weights: Floats, log_table: Floats) -> list[Part]:
+def _span_sums(parts: Loaded, log_weights: Floats, log_table: Floats) -> list[Part]:
     """On a worker: one sum per part."""
-    return [kernels.mixture_sums(cells, log_weights, log_table, threads=1) for cells in parts]
+    return [
+        kernels.mixture_sums(cells, log_weights, log_table, row_weight=weight, threads=1) for cells, weight in parts
+    ]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError, FileFormatError, reason_of
 from tacit.io.source import probe
 
 MAGIC = b"\x6c\x1b"
@@ -56,7 +56,7 @@ def read_plink(path: str | os.PathLike[str], *, threads: int = 1) -> PlinkPanel:
             snps, chromosomes, places = _texts(file.sid), _texts(file.chromosome), file.bp_position
             alleles = np.array([_texts(file.allele_1), _texts(file.allele_2)], object).T
     except Exception as error:  # bed-reader raises errors of several kinds, all of them about the three files
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise FileFormatError(f"{bed} or its .bim or .fam cannot be read ({reason}); write the set again") from None
     if calls.shape != (n_snps, n_people):
         raise FileFormatError(f"{bim} or {fam} has empty or broken lines; write the PLINK set again")

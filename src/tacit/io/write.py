@@ -25,11 +25,14 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from tacit.errors import DataError
+from tacit.progress import stage
 
 STDOUT = "-"
 FileFormat = Literal["csv", "parquet", "jsonl"]
 _BATCH = 10_000
 """Rows turned into Python objects at a time for JSON lines."""
+_PART = 200_000
+"""Rows of CSV or JSON lines between two words about progress."""
 
 
 def write_columns(table: pa.Table, path: str | os.PathLike[str], *, format: FileFormat) -> None:
@@ -88,8 +91,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield target
         return
     part = target.parent / f".tacit-{secrets.token_hex(8)}.part"
-    _create(part, os.fspath(path))
     try:
+        _create(part, os.fspath(path))
         if target.exists():
             part.chmod(stat.S_IMODE(target.stat().st_mode))
         yield part
@@ -153,7 +156,9 @@ def _write_csv(table: Any, sink: Any, header: bool) -> None:
     else:
         style = "needed" if any(_needs_quotes(column) for column in table.columns) else "none"
     # The header is ours: pyarrow puts quotes around every name.
-    pa_csv.write_csv(table, sink, pa_csv.WriteOptions(include_header=False, quoting_style=style))
+    options = pa_csv.WriteOptions(include_header=False, quoting_style=style)
+    for part in _parts(table):
+        pa_csv.write_csv(part, sink, options)
 
 
 def _needs_quotes(column: Any) -> bool:
@@ -164,10 +169,19 @@ def _needs_quotes(column: Any) -> bool:
 
 
 def _write_json_lines(table: Any, sink: Any) -> None:
-    for batch in table.to_batches(max_chunksize=_BATCH):
-        rows = batch.to_pylist()
-        text = "".join(json.dumps(_finite(row), ensure_ascii=False, default=str) + "\n" for row in rows)
-        sink.write(text.encode())
+    for part in _parts(table):
+        for batch in part.to_batches(max_chunksize=_BATCH):
+            rows = batch.to_pylist()
+            text = "".join(json.dumps(_finite(row), ensure_ascii=False, default=str) + "\n" for row in rows)
+            sink.write(text.encode())
+
+
+def _parts(table: Any) -> Iterator[Any]:
+    """Rows of a table some at a time, so that a long one can tell how far it is."""
+    with stage("writing", table.num_rows, "rows") as told:
+        for begin in range(0, table.num_rows, _PART):
+            told.at(begin)
+            yield table.slice(begin, _PART)
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -117,7 +115,7 @@ class Admixture(TransformerMixin, LatentModel):
         """Learn populations from genotypes (person, SNP), or from `tacit.data.genotypes.Genotypes`."""
         self._check_settings()
         self._check_options()
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         self._backend = backend_of(X) if not isinstance(X, Genotypes) else "pyarrow"
         with one_blas_thread():
             with clock.stage("data"):
@@ -176,7 +174,6 @@ class Admixture(TransformerMixin, LatentModel):
             tol=self.tol,
             seed=self._seed(),
             n_jobs=self.n_jobs,
-            callback=self._progress_of_number(),
         )
         return path, path.chosen
 
@@ -329,11 +326,6 @@ class Admixture(TransformerMixin, LatentModel):
             raise DataError(f"refine={self.refine!r} is not there; give 'auto', True or False")
         if not 0 <= self.min_maf < 0.5:
             raise DataError(f"min_maf={self.min_maf} is no share of the rarer allele; give 0 or more, below 0.5")
-
-    def _progress_of_number(self) -> Callable[[int, float], None] | None:
-        if not self.verbose:
-            return None
-        return lambda number, error: print(f"K = {number}: error {error:.6f} a masked call", file=sys.stderr)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -64,7 +64,7 @@ class LatentModel(BaseEstimator, ABC):
         return seed_of(getattr(self, "random_state", None))
 
     def _progress(self, stage: str) -> Callable[[Step], None] | None:
-        if not getattr(self, "verbose", 0):
+        if getattr(self, "verbose", 0) < 2:  # 1: the clock's lines, one a stage; 2: one a pass
             return None
 
         def tell(step: Step) -> None:

@@ -13,7 +13,6 @@ Symbols   here            shape     meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from tacit.data.genotypes import Genotypes
 from tacit.engine.mixture import Floats
 from tacit.kernels.admixture import MISSING, Calls
+from tacit.progress import tried
 from tacit.refine.admixture import Ancestry
 from tacit.refine.admixture_fit import fit_ancestry
 
@@ -55,20 +55,17 @@ def choose_populations(
     tol: float,
     seed: int,
     n_jobs: int | None = None,
-    callback: Callable[[int, float], None] | None = None,
 ) -> NumberPath:
     """Walk K = 1, 2, … until `PATIENCE` further populations bring nothing."""
     folds = [_masked(genotypes, np.random.default_rng((seed, fold))) for fold in range(LOOKED_AT)]
     before: list[Floats] = []
     numbers, errors, gains, gain_errors = [], [], [0.0], [0.0]
     chosen, best, waited = 1, np.inf, 0
-    for K in range(1, most + 1):
+    for K in tried(range(1, most + 1), "populations"):
         losses = [_losses(shown, hidden, K, likelihood, tol, seed, n_jobs) for shown, hidden in folds]
         error = float(np.mean([loss.mean() for loss in losses]))
         numbers.append(K)
         errors.append(error)
-        if callback is not None:
-            callback(K, error)
         if K > 1:
             differences = [old - new for old, new in zip(before, losses, strict=True)]
             gains.append(float(np.mean([one.mean() for one in differences])))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from tacit.refine.em import Refined, Step, Steps, em
+from tacit.refine.em import Begun, Refined, Step, Steps, em
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -42,6 +42,21 @@ class Raced(Generic[P, S]):
     scores: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Stood(Generic[P, S]):
+    """Where a race stands: who runs, how far along, and who has run already."""
+
+    name: str
+    begun: Begun[P]
+    done: dict[str, Refined[P, S]]
+
+
+def _hearing(
+    keep: Callable[[Stood[P, S]], None], name: str, done: dict[str, Refined[P, S]]
+) -> Callable[[Begun[P]], None]:
+    return lambda at: keep(Stood(name, at, done))
+
+
 def race(
     entrants: Sequence[Entrant[P, S]],
     *,
@@ -51,15 +66,33 @@ def race(
     margin: float = 0.0,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
+    stood: Stood[P, S] | None = None,
+    keep: Callable[[Stood[P, S]], None] | None = None,
 ) -> Raced[P, S]:
     """Run every entrant `short_iter` iterations; a later one wins only if it is better by `margin` per cell.
 
-    Scores are log-likelihoods, not objectives: entrants may carry different priors.
+    Scores are log-likelihoods, not objectives: entrants may carry different priors. `keep` hears after every iteration
+    of these runs where the race stands, and `stood`, such a place, goes on from there.
     """
     best, refined, scores = entrants[0], None, {}
+    done = {} if stood is None else dict(stood.done)
     for entrant in entrants:
         limit = min(short_iter, max_iter)
-        tried = em(entrant.steps, entrant.start, max_iter=limit, tol=tol, accelerate=accelerate, callback=callback)
+        tried = done.get(entrant.name)
+        if tried is None:
+            begun = stood.begun if stood is not None and stood.name == entrant.name else None
+            hear = None if keep is None else _hearing(keep, entrant.name, dict(done))
+            tried = em(
+                entrant.steps,
+                entrant.start,
+                max_iter=limit,
+                tol=tol,
+                accelerate=accelerate,
+                callback=callback,
+                begun=begun,
+                keep=hear,
+            )
+        done[entrant.name] = tried
         scores[entrant.name] = tried.log_likelihood / max(entrant.steps.n_cells, 1)
         if refined is None or scores[entrant.name] > scores[best.name] + margin:
             best, refined = entrant, tried
