@@ -37,6 +37,15 @@ def symptoms(folder: Path) -> None:
     frame.head(5).to_csv(folder / "new_patients.csv", index=False)
 
 
+def yes_no(folder: Path) -> None:
+    symptoms(folder)
+    rows = simulate.bernoulli_mixture(400, 12, 4, separation=40, random_state=1).rows
+    frame = pd.DataFrame(rows, columns=[f"question {n}" for n in range(12)])
+    frame.assign(w=1.0).to_csv(folder / "survey.csv", index=False)
+    (frame * 3).to_csv(folder / "counts.csv", index=False)
+    pd.read_csv(folder / "new_patients.csv").to_csv(folder / "new.csv", index=False)
+
+
 def readings(folder: Path) -> None:
     rows = simulate.binary_factors(400, m=12, d=3, sigma=0.1, random_state=0).X
     pd.DataFrame(rows).rename_axis("sample").to_csv(folder / "readings.csv")
@@ -87,6 +96,7 @@ def every(*makers: Callable[[Path], None]) -> Callable[[Path], None]:
 
 FILES: dict[str, Callable[[Path], None]] = {
     "README.md": every(votes, survey, symptoms, readings, genotypes, methylation, pairs),
+    "models/clusters.md": yes_no,
     "models/fractions.md": methylation,
     "models/plan.md": votes,
     "report.md": votes,

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tacit.diagnose.report import FitReport
+    from tacit.io.scan import Scan
     from tacit.io.write import FileFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -119,6 +121,16 @@ def reading_options(command: F) -> F:
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+@contextmanager
+def counted_files(files: tuple[str, ...], talk: Talk, lines: bool | None = None) -> Iterator[Scan]:
+    """Files to be counted while they are read, with a bar that knows about how many rows there are."""
+    from tacit.io.scan import scan
+
+    found = scan(files, lines=lines)
+    with talk.counting("counting", "rows", found.rows_about()) as told:
+        yield replace(found, told=told)
 
 
 def is_long(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, conclude, is_long, of_model, output_options, reading_options, summarise
+from tacit.cli.common import (
+    Results,
+    Talk,
+    conclude,
+    counted_files,
+    is_long,
+    of_model,
+    output_options,
+    reading_options,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from tacit.data.graph_input import Graph
@@ -50,14 +59,15 @@ def communities(
     tacit communities friends.csv --out communities
     tacit communities web.txt.gz --blocks 5
     """
+    from tacit.data.graph_input import read_graph
     from tacit.models.base import model_state
     from tacit.models.block_model import BlockModel, community_columns
 
     talk = Talk(quiet)
     chosen = {role: name for role, name in (("source", source), ("target", target), ("weight", weight)) if name}
     if is_long(files, engine, memory):
-        with talk.counting("counting") as told, talk.heeding_warnings():
-            graph = scan_graph(files, chosen, told)
+        with counted_files(files, talk, lines=_are_lines(files[0])) as found, talk.heeding_warnings():
+            graph = read_graph(found, columns=chosen, what=files[0])
     else:
         with talk.doing("reading"), talk.heeding_warnings():
             graph = read_graph_file(files[0], chosen)
@@ -95,15 +105,10 @@ def read_graph_file(path: str, columns: dict[str, str] | None = None) -> Graph:
     return read_graph(read_columns(path) if table else read_edge_lines(path), columns=columns, what=path)
 
 
-def scan_graph(files: tuple[str, ...], columns: dict[str, str], told: Callable[[int], None]) -> Graph:
-    """The graph of long files, their edges added while reading."""
-    from tacit.data.graph_input import read_graph
-    from tacit.io.scan import scan
-
-    ending = os.path.splitext(files[0].partition("?")[0].lower().removesuffix(".gz"))[1]
-    untold = os.path.isdir(files[0]) or "*" in ending or not ending  # the files' own names tell
-    lines = None if untold or _is_table(files[0]) else True
-    return read_graph(scan(files, told=told, lines=lines), columns=columns, what=files[0])
+def _are_lines(name: str) -> bool | None:
+    """Whether files are edge lists; None: their own names tell."""
+    ending = os.path.splitext(name.partition("?")[0].lower().removesuffix(".gz"))[1]
+    return None if os.path.isdir(name) or "*" in ending or not ending or _is_table(name) else True
 
 
 def _is_table(path: str) -> bool:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, conclude, is_long, of_model, output_options, reading_options, summarise
+from tacit.cli.common import (
+    Results,
+    Talk,
+    conclude,
+    counted_files,
+    is_long,
+    of_model,
+    output_options,
+    reading_options,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from tacit.data.sequences import Sequences
+    from tacit.io.scan import Scan
     from tacit.models.categorical_hmm import CategoricalHMM
 
 SHOWN = 8
@@ -53,8 +63,8 @@ def hmm(
     talk = Talk(quiet)
     columns = {role: name for role, name in (("sequence", sequence), ("symbol", symbol)) if name}
     if is_long(files, engine, memory):
-        with talk.counting("coding") as told:
-            data = scan_sequences(files, letters=letters, gaps=gaps, columns=columns, told=told)
+        with counted_files(files, talk) as found:
+            data = scan_sequences(found, letters=letters, gaps=gaps, columns=columns)
     else:
         with talk.doing("reading"):
             data = read_sequence_file(files[0], letters=letters, gaps=gaps, columns=columns)
@@ -100,19 +110,17 @@ def read_sequence_file(
 
 
 def scan_sequences(
-    files: tuple[str, ...], *, letters: bool, gaps: tuple[str, ...], columns: dict[str, str],
-    told: Callable[[int], None],
-) -> Sequences:  # fmt: skip
+    found: Scan, *, letters: bool, gaps: tuple[str, ...], columns: dict[str, str]
+) -> Sequences:
     """Sequences of long files, coded while reading."""
     from tacit.data.sequences import lines_to_sequences, read_sequences
-    from tacit.io.scan import scan
 
-    found = scan(files, told=told)
+    name = found.paths[0]
     if found.text:
         lines = (lines for _, lines in found.lines())
-        return lines_to_sequences(lines, letters=letters, gaps=gaps, what=files[0])
-    _refuse_letters(letters, files[0])
-    return with_gaps(read_sequences(found, columns=columns, what=files[0]), gaps)
+        return lines_to_sequences(lines, letters=letters, gaps=gaps, what=name)
+    _refuse_letters(letters, name)
+    return with_gaps(read_sequences(found, columns=columns, what=name), gaps)
 
 
 def _refuse_letters(letters: bool, path: str) -> None:

@@ -27,7 +27,7 @@ def fit_files(
     for name, role in ((id_, "row ids"), (weights, "weights")):
         if name is not None:
             find_column(names, role, (), name)
-    with talk.counting("coding", "rows") as told, talk.heeding_warnings():
+    with talk.counting("coding", "rows", whole.rows_about()) as told, talk.heeding_warnings():
         columns = [name for name in names if name not in (id_, weights)]
         data = scan(files, columns=columns, cache=cache, told=told)
         model.fit(data, sample_weight=weights, **options)
@@ -39,7 +39,7 @@ def answers(
 ) -> Iterator[Any]:
     """A result table batch by batch: the rows' ids, and what `answer` says of their columns."""
     behind = 0
-    with talk.counting(what, "rows") as tell:
+    with talk.counting(what, "rows", whole.rows_about()) as tell:
         for batch in whole.batches():
             leave_out = [] if weights is None else [weights]
             rows = named_rows(pa.Table.from_batches([batch]), id_, leave_out, first=behind + 1)

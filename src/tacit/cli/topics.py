@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, conclude, is_long, of_model, output_options, reading_options, summarise
+from tacit.cli.common import (
+    Results,
+    Talk,
+    conclude,
+    counted_files,
+    is_long,
+    of_model,
+    output_options,
+    reading_options,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from tacit.data.documents import Documents
@@ -101,12 +111,11 @@ def scan_documents(
 ) -> Documents:
     """Documents of long files, counted while reading."""
     from tacit.data.document_input import read_documents
-    from tacit.io.scan import scan
 
     if words_file is not None:
         raise _own_words(files[0])
-    with talk.counting("counting") as told:
-        return read_documents(scan(files, told=told), columns=columns)
+    with counted_files(files, talk) as found:
+        return read_documents(found, columns=columns)
 
 
 def _own_words(path: str) -> Exception:

@@ -29,6 +29,7 @@ from tacit.data.table import Codes, Column, Floats, Table, add_in_parts, gather_
 from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty, tell_odd
 from tacit.errors import DataError
 from tacit.io.scan import Scan
+from tacit.io.write import full_disk, is_full
 from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
 
 FORMAT = 2
@@ -192,7 +193,12 @@ def code_scan(scan: Scan, learn: LearnColumn, weight: str | None = None) -> Stor
     path = Path(scan.cache) / f"{key[:32]}.codes"
     path.parent.mkdir(parents=True, exist_ok=True)
     known = _reopened(path, key) if path.exists() else None
-    return _code(scan.batches(), path, key, learn, scan.untyped, weight) if known is None else known
+    if known is not None:
+        return known
+    try:
+        return _code(scan.batches(), path, key, learn, scan.untyped, weight)
+    except OSError as error:
+        raise full_disk(path.parent, error) if is_full(error) else error from None
 
 
 def _with_weight(scan: Scan, weight: str | None) -> Scan:
@@ -235,8 +241,10 @@ def _code_for_now(batches: Iterator[Any], learn: LearnColumn, text: bool, weight
     path = path_for_now()
     try:
         table = _code(batches, path, "", learn, text, weight)
-    except BaseException:
+    except BaseException as error:
         remove(path)
+        if isinstance(error, OSError) and is_full(error):
+            raise full_disk(path.parent.parent, error) from None
         raise
     return replace(table, lease=Lease(path))
 

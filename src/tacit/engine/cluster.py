@@ -42,9 +42,30 @@ class ClusterEngine(MemoryEngine):
         asked = self.client.map(
             _span_sums, self.loaded, log_weights=log_weights, log_table=log_table, pure=False, retries=3
         )
-        parts: Iterator[Part] = (part for span in self.client.gather(asked) for part in span)
+        parts: Iterator[Part] = (part for span in self._gathered(asked) for part in span)
         log_likelihood, totals, table = add_parts(parts)
         return Sums(log_likelihood, totals, self.rows_.gather(table))
+
+    def _gathered(self, asked: list[Any]) -> list[list[Part]]:
+        """What the workers found; what one of them cannot do is said in a sentence."""
+        from distributed import KilledWorker
+
+        try:
+            found: list[list[Part]] = self.client.gather(asked)
+            return found
+        except FileNotFoundError:
+            path = self.rows_.path  # type: ignore[attr-defined]
+            raise DataError(
+                f"a worker does not see the coded rows at {path}; give a folder that all of them share as cache "
+                "(cache=, --cache)"
+            ) from None
+        except ImportError as error:  # it came after the others were looked at
+            raise _cannot_run(error) from None
+        except KilledWorker as error:
+            raise DataError(
+                f"workers died again and again over the same rows ({str(error)[:200]}); give them more memory, or more "
+                "of them"
+            ) from None
 
 
 def connect(address: str | None) -> Any:
@@ -83,11 +104,15 @@ def _check_workers(client: Any) -> None:
     try:
         versions = client.run(_version)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"[:200]
-        raise DataError(f"a worker cannot run tacit ({reason}); install tacit {__version__} on every worker") from None
+        raise _cannot_run(error) from None
     for worker, version in versions.items():
         if version != __version__:
             raise DataError(f"the worker {worker} has tacit {version}, this is {__version__}; install the same there")
+
+
+def _cannot_run(error: Exception) -> DataError:
+    reason = f"{type(error).__name__}: {error}"[:200]
+    return DataError(f"a worker cannot run tacit ({reason}); install tacit {__version__} on every worker")
 
 
 def _version() -> str:

@@ -7,6 +7,7 @@ interrupt leaves the old file as it was.
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import math
@@ -29,6 +30,8 @@ from tacit.progress import stage
 
 STDOUT = "-"
 FileFormat = Literal["csv", "parquet", "jsonl"]
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk, a quota or a limit that is used up."""
 _BATCH = 10_000
 """Rows turned into Python objects at a time for JSON lines."""
 _PART = 200_000
@@ -98,12 +101,32 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield part
         _sync(part)
         os.replace(part, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             part.unlink()
+        if is_full(error):
+            cure = "free some space, or choose another place; what stood there is as it was"
+            raise OSError(f"{os.fspath(path)} cannot be written: {_reason(error)}; {cure}") from None
         raise
     with suppress(OSError):  # the file is in place; not every file system can sync a folder
         _sync(target.parent)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk, a quota or a limit has no room for more."""
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+def _reason(error: BaseException) -> str:
+    return os.strerror(getattr(error, "errno", 0) or 0).lower()
+
+
+def full_disk(folder: Path, error: OSError) -> OSError:
+    """The sentence for a disk that filled up while rows were coded."""
+    return OSError(
+        f"the coded rows do not fit into {folder}: {_reason(error)}; free some space, or name a folder on another disk "
+        "(cache=, --cache)"
+    )
 
 
 def _create(part: Path, name: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.engine.mixture import Floats
 from tacit.models.joint import JointPMF
+from tacit.plot.tables import telling_answers
 from tacit.report.charts import bars, distinct, heat_map, lines
 from tacit.report.evidence import fit_section, next_section, numbers_section
 from tacit.report.page import MOST_ROWS, Ask, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
@@ -97,19 +98,8 @@ def _certainty(model: Any, data: Any) -> float | None:
 
 def _telling(joint: JointPMF) -> Chart:
     """Classes × the categories whose probability differs most between them, at most one of a two-valued column."""
-    weights, table, first = joint.mixture.weights, joint.mixture.table, joint.mixture.first
-    spread = np.sqrt(np.maximum(((table - (table @ weights)[:, None]) ** 2) @ weights, 0.0))
-    for n, column in enumerate(joint.columns):
-        if column.size == 2:  # the other category is what this one is not
-            spread[first[n]] = -1.0
-    cells = np.argsort(-spread, kind="stable")[: min(TELLING, int((spread >= 0).sum()))]
-    owner = np.searchsorted(first, cells, side="right") - 1
-    cells = cells[np.argsort(owner, kind="stable")]
-    owner = np.sort(owner)
-    names = [
-        f"{joint.columns[n].name} = {joint.columns[n].categories[cell - first[n]]}"
-        for n, cell in zip(owner.tolist(), cells.tolist(), strict=True)
-    ]
+    weights, table = joint.mixture.weights, joint.mixture.table
+    cells, names = telling_answers(joint, TELLING)
     kept = min(len(weights), SHOWN_CLASSES)
     classes = [f"{k} · {weights[k]:.0%}" for k in range(kept)]
     # Categories stand in rows: their names are long, classes are few.
