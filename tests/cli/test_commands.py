@@ -56,7 +56,7 @@ def test_labels_writes_everything(votes, tmp_path, capsys):
         assert pc.read_csv(out / f"{name}.csv").column_names == expected
     assert pc.read_csv(out / "confusion.csv").num_rows == 8 * 9
     assert sorted(p.name for p in out.iterdir()) == [
-        "confusion.csv", "consensus.csv", "model.tacit", "summary.json", "workers.csv",
+        "confusion.csv", "consensus.csv", "model.tacit", "report.html", "summary.json", "workers.csv",
     ]  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def test_interrupt_leaves_no_half_written_file(tmp_path):
         assert process.returncode in (0, 130), said
         assert "Traceback" not in said
         files = {p.name for p in out.iterdir()} if out.exists() else set()
-        assert files <= {"consensus.csv", "workers.csv", "confusion.csv", "model.tacit", "summary.json"}
+        assert files <= {"consensus.csv", "workers.csv", "confusion.csv", "model.tacit", "report.html", "summary.json"}
 
 
 def test_help_names_every_command_and_is_quick():
