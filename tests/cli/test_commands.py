@@ -56,7 +56,7 @@ def test_labels_writes_everything(votes, tmp_path, capsys):
         assert pc.read_csv(out / f"{name}.csv").column_names == expected
     assert pc.read_csv(out / "confusion.csv").num_rows == 8 * 9
     assert sorted(p.name for p in out.iterdir()) == [
-        "confusion.csv", "consensus.csv", "model.tacit", "summary.json", "workers.csv",
+        "confusion.csv", "consensus.csv", "model.tacit", "report.html", "summary.json", "workers.csv",
     ]  # fmt: skip
 
 
