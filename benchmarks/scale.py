@@ -4,6 +4,8 @@
     python benchmarks/scale.py                        # 1e7 and 1e8 cells
     python benchmarks/scale.py --cells 1e9 --folder /somewhere/with/5GB
     python benchmarks/scale.py --labels 1e6 1e7       # 1e8 wants 8 GB of disk
+    python benchmarks/scale.py switches               # real rows, hidden switches
+    python benchmarks/scale.py ancestry               # genotypes
 
 Rows of 20 columns with 10 categories, 20 % missing (Parquet, words), a model of 10 classes. Coding reads the files and
 writes the flat file; a pass is one E-step over it, the median of five. Memory is the peak of the process above what it
@@ -31,6 +33,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scale_numbers import SIZES, measured_ancestry, measured_switches, write_switches
 
 COLUMNS, CATEGORIES, CLASSES, MISSING = 20, 10, 10, 0.2
 FILE_ROWS = 2_500_000
@@ -208,9 +211,17 @@ def compare_labels(sizes: list[float], folder: Path | None) -> None:
             sys.stdout.flush()
 
 
+def measure_one(what: str, kind: str, folder: Path) -> dict[str, float]:
+    """One figure of one engine."""
+    if what == "switches":
+        return measured_switches(kind, folder, peak)
+    return measured_ancestry(kind, folder, peak, float(folder.name)) if what == "ancestry" else measured(kind, folder)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cells", nargs="+", type=float, default=[1e7, 1e8])
+    parser.add_argument("what", nargs="?", choices=["tables", *SIZES], default="tables")
+    parser.add_argument("--cells", nargs="+", type=float, help="1e7 and 1e8 by default (switches: 1e6 and 1e7)")
     parser.add_argument("--labels", nargs="+", type=float, help="measure consensus of so many labels instead")
     parser.add_argument("--engines", nargs="+", default=["memory", "stream", "dask"])
     parser.add_argument("--folder", type=Path, help="where the rows are written; a temporary folder by default")
@@ -218,27 +229,32 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.one:
         kind, folder = arguments.one[0], Path(arguments.one[1])
-        print(json.dumps(labelled(folder) if kind == "labels" else measured(kind, folder)))
+        print(json.dumps(labelled(folder) if kind == "labels" else measure_one(arguments.what, kind, folder)))
         return
     if arguments.labels:
         compare_labels(arguments.labels, arguments.folder)
         return
     print(f"{'cells':>8} {'stage':<10} {'seconds':>8} {'CPU s':>8} {'peak MB':>8} {'ratio':>6} {'added s':>8}")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
-        for cells in arguments.cells:
+        for cells in arguments.cells or SIZES.get(arguments.what, [1e7, 1e8]):
             folder = Path(name) / f"{cells:g}"
             folder.mkdir()
-            write_rows(folder, int(cells / COLUMNS))
+            if arguments.what == "switches":
+                write_switches(folder, cells)
+            elif arguments.what == "tables":
+                write_rows(folder, int(cells / COLUMNS))
             base, said = float("nan"), set()
             for kind in ("coding", *arguments.engines):
                 done = subprocess.run(
-                    [sys.executable, __file__, "--one", kind, str(folder)], check=True, capture_output=True, text=True
-                )
+                    [sys.executable, __file__, arguments.what, "--one", kind, str(folder)],
+                    check=True, capture_output=True, text=True,
+                )  # fmt: skip
                 one = json.loads(done.stdout.splitlines()[-1])
                 base = one["seconds"] if kind == "memory" else base
                 ratio = "" if kind == "coding" else f"{one['seconds'] / base:6.2f} {one['seconds'] - base:8.2f}"
                 said.add(one.get("log_likelihood"))
-                print(f"{cells:8.0e} {kind:<10} {one['seconds']:8.2f} {one['cpu']:8.2f} {one['peak']:8.0f} {ratio:>6}")
+                cpu = one.get("cpu", one["seconds"])
+                print(f"{cells:8.0e} {kind:<10} {one['seconds']:8.2f} {cpu:8.2f} {one['peak']:8.0f} {ratio:>6}")
                 sys.stdout.flush()
             assert len(said - {None}) == 1, "the engines disagree"
 

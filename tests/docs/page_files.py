@@ -109,5 +109,6 @@ FILES: dict[str, Callable[[Path], None]] = {
     "models/clusters.md": yes_no,
     "models/fractions.md": methylation,
     "models/plan.md": votes,
+    "report.md": votes,
     "scale.md": every(history, corpus),
 }

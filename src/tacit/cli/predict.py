@@ -139,7 +139,8 @@ def predict_switches(
     target: str | None, id_: str | None, talk: Talk, results: Results, json_: bool,
 ) -> int:  # fmt: skip
     """Which switches are on in every row: switches.csv, as `tacit factors` writes it."""
-    from tacit.cli.factors import switch_columns
+    from tacit.cli.factors import switch_values
+    from tacit.cli.long_rows import named_answers
     from tacit.cli.rows import read_rows
     from tacit.errors import DataError
 
@@ -153,6 +154,6 @@ def predict_switches(
     if missing:
         raise DataError(f"the file has no column {missing[0]!r}, which the model knows; add it")
     data = rows.all.select([str(name) for name in names])
-    results.table("switches", switch_columns(model, rows, data), main=True)
+    results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
     summary = of_model(model_file, data.num_rows, target=target)
     return conclude(summary, f"{data.num_rows:,} rows: their switches predicted", talk, results, json_=json_)

@@ -92,6 +92,11 @@ class LatentModel(BaseEstimator, ABC):
             if name.startswith("n_") and value is not None and not _is_whole(value):
                 raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
 
+    def _settings(self) -> dict[str, Any]:
+        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        free = ("n_jobs", "verbose", "engine")
+        return {name: str(value) for name, value in self.get_params(deep=False).items() if name not in free}
+
     def _warn_limit(self, limit: int) -> None:
         if not self.converged_ and limit > 0 and getattr(self, "tol", None) != 0:
             warnings.warn(

@@ -56,6 +56,9 @@ class DawidSkene(LatentModel):
         The one seed; None is 0, so that a fit is reproducible unless asked otherwise.
     n_jobs : int or None
         Threads; None uses all cores. The result does not depend on it.
+    engine : str
+        ``"memory"``, ``"stream"`` (labels in a file, read part by part), ``"dask"`` or ``"dask=ADDRESS"``; ``"auto"``
+        streams what comes from `tacit.scan`. The result does not depend on it.
     memory : int or None
         Bytes a list of worker pairs may take; methods that need more refuse.
 

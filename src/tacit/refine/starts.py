@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 from tacit.refine.em import Begun, Refined, Step, Steps, em
@@ -109,10 +110,12 @@ def halve(
     tol: float,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
+    keep: Callable[[str, Begun[P]], None] | None = None,
 ) -> Raced[P, S]:
     """After each round of so many passes the better half by objective stays; the last best goes on alone.
 
     Entrants must share a prior, else their objectives say nothing about one another. Of equals the earlier stays.
+    `keep` hears where the last one stands, once it climbs alone.
     """
     field = [
         (one, em(one.steps, one.start, max_iter=min(rounds[0], max_iter), tol=tol, accelerate=accelerate))
@@ -127,7 +130,8 @@ def halve(
         field = [(one, go_on(one.steps, found, limit, tol=tol, accelerate=accelerate)) for one, found in field]
         scores.update({one.name: found.log_likelihood / max(one.steps.n_cells, 1) for one, found in field})
     best, refined = min(field, key=lambda pair: -pair[1].objective)
-    refined = go_on(best.steps, refined, max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    hear = None if keep is None else partial(keep, best.name)
+    refined = go_on(best.steps, refined, max_iter, tol=tol, accelerate=accelerate, callback=callback, keep=hear)
     return Raced(best.name, best.steps, refined, scores)
 
 
@@ -139,12 +143,19 @@ def go_on(
     tol: float,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
+    keep: Callable[[Begun[P]], None] | None = None,
 ) -> Refined[P, S]:
     """Climb on from where a climb stopped, up to `max_iter` passes in all; nothing to do when it had converged."""
     left = max_iter - refined.n_iter
     if refined.converged or left <= 0:
         return refined
+
+    def hear(at: Begun[P]) -> None:
+        assert keep is not None
+        keep(Begun(at.params, refined.n_iter + at.n_iter, refined.path + at.path[1:]))
+
     more = em(
-        steps, refined.params, max_iter=left, tol=tol, accelerate=accelerate, callback=callback, known=refined.sums
-    )
+        steps, refined.params, max_iter=left, tol=tol, accelerate=accelerate, callback=callback, known=refined.sums,
+        keep=None if keep is None else hear,
+    )  # fmt: skip
     return replace(more, n_iter=refined.n_iter + more.n_iter, path=refined.path + more.path[1:])
