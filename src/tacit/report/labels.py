@@ -39,16 +39,8 @@ def page_of(fitted: Any, context: Context) -> Page:
     """The page of a `FittedCrowd` or of a `DawidSkene`; without data it tells what the model alone knows."""
     crowd: FittedCrowd = fitted if isinstance(fitted, FittedCrowd) else fitted._fitted
     seen = getattr(crowd, "evidence", None)
-<<<<<<< HEAD
     data: CodedLabels | None = seen.data if seen is not None else context.data.get("input")
     tasks = tasks_of(crowd, context.data.get("input"))
-=======
-    given = seen.data if seen is not None else context.data.get("input")
-    data: Labels | None = given if isinstance(given, Labels) else None  # tasks that are streamed are not listed
-    posterior: Floats | None = None
-    if data is not None:
-        posterior = seen.posterior if seen is not None else crowd.beliefs(data)[0]
->>>>>>> main
     report = crowd.report
     sections = [_workers(crowd)]
     if data is not None and tasks is not None:
