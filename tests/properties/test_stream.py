@@ -285,7 +285,7 @@ def test_workers_count_rows_with_their_weights(weights, ungrouped):
     _, _, scan = weights
     stored = code_scan(scan, LearnWords(), "how many")
     mixture = random_start(next(stored.blocks()), 2, np.random.default_rng(0))
-    parts = _load([0], stored)
+    parts = _load([(0, stored.n_rows)], stored)
     ((_, totals, _),) = _span_sums(parts, mixture.log_weights(), stored.spread(mixture.log_table()))
     assert totals.tobytes() == MemoryEngine(stored, 1).sums(mixture).totals.tobytes()
 
