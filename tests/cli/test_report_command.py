@@ -91,6 +91,14 @@ def test_streamed_tables_have_a_page_too(folder, tmp_path):
         assert charts(tmp_path / "report.html")
 
 
+def test_streamed_labels_tell_the_same(folder, tmp_path):
+    """Whether labels lie in memory or are read part by part, the page shows the same."""
+    path = str(INPUTS["labels"](folder)[0])
+    for engine in ("memory", "stream"):
+        assert main(["labels", path, "--engine", engine, "--out", str(tmp_path / engine), "--quiet"]) == 0
+    assert charts(tmp_path / "stream" / "report.html") == charts(tmp_path / "memory" / "report.html")
+
+
 def test_labels_start_without_scikit_learn(folder, tmp_path):
     """The page of a crowd costs no import that the fit avoids."""
     INPUTS["labels"](folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from tacit.data.packing import has_gaps, plan_groups, plan_packing
 from tacit.data.table import Column, Table
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.factor.table_pool import random_start
+from tacit.kernels import DenseCodes, mixture_rows, mixture_sums
 
 SIZES = {"binary": [2] * 23, "mixed": [2, 3, 10, 2, 7, 4, 1, 2, 2, 5], "wide": [2, 300, 2, 3, 2, 2]}
 
@@ -41,13 +44,18 @@ def test_packing_changes_no_sum(kind: str, gaps: float) -> None:
 
 
 def test_a_state_stands_for_the_cells_of_its_rows() -> None:
-    table = made(SIZES["mixed"], 0.3, n_rows=500)
-    packing = plan_packing(len(table.codes), table.first, has_gaps(table.codes, np.diff(table.first)))
+    table = made(SIZES["mixed"], 0.3, n_rows=50)
+    packing = plan_packing(4_000, table.first, has_gaps(table.codes, np.diff(table.first)))
     assert packing is not None
-    for row, packed in zip(table.codes[:50], packing.pack(table.codes[:50]), strict=True):
-        cells = {int(table.first[n]) + int(code) for n, code in enumerate(row) if code < np.diff(table.first)[n]}
-        spread = packing.spread[packing.first[:-1] + packed]
-        assert set(spread.tocoo().coords[1].tolist()) == cells
+    cells = DenseCodes(packing.pack(table.codes), packing.first, packing.columns)
+    log_table = np.arange(float(table.first[-1]))[:, None]  # one class: a row's logarithm is the sum of its cells'
+    present = table.codes < np.diff(table.first)
+    want = np.where(present, table.first[:-1] + table.codes, 0).sum(axis=1)
+    for at in (cells, pickle.loads(pickle.dumps(cells))):
+        assert np.array_equal(mixture_rows(at, np.zeros(1), log_table)[1], want)
+    _, totals, sums = mixture_sums(cells, np.zeros(1), log_table)
+    assert totals[0] == 50
+    assert np.array_equal(sums[:, 0], np.bincount((table.first[:-1] + table.codes)[present], minlength=len(log_table)))
 
 
 def test_few_rows_are_not_packed_far() -> None:

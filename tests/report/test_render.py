@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from tacit.data.labels import from_long
+from tacit.diagnose.report import FitReport
+from tacit.diagnose.workers import WorkerQuality
 from tacit.models.crowd import CrowdSettings, fit_crowd
 from tacit.report.charts import bars, heat_map, histogram, lines
 from tacit.report.doors import context_of, page_of
@@ -79,7 +81,7 @@ def test_tables_keep_a_thousand_rows_and_say_so():
     assert "name 999<" in content
     assert "name 1000<" not in content
     assert f"n+{PRINTED_ROWS + 1})" in content  # the style sheet prints as many as the page says
-    few = without_scripts(render(page(DataTable(["name"], rows[:3] and [["a"], ["b"]], "Two.", total=2))))
+    few = without_scripts(render(page(DataTable(["name"], [["a"], ["b"]], "Two.", total=2))))
     assert "are shown" not in few
     assert "Filter" not in few
     with pytest.raises(ValueError, match="2 cells"):
@@ -100,7 +102,10 @@ def test_a_million_tasks_make_a_small_page():
     truth, task = rng.integers(0, 2, n), np.repeat(np.arange(n), 2)
     worker = (task + np.tile([0, 1], n) * (1 + task % 3)) % 40
     said = np.where(rng.random(2 * n) < 0.8, truth[task], 1 - truth[task])
-    fitted = fit_crowd(from_long(task, worker, said), CrowdSettings(max_iter=2, method="majority-em"))
+    fitted = fit_crowd(from_long(task, worker, said), CrowdSettings(method="majority"))
+    shares = np.full(40, 0.8)  # what the diagnosis would find takes its time, and has no part in the size
+    fitted.quality = WorkerQuality(np.full(40, 50_000), shares, shares - 0.01, shares + 0.01, np.full(40, "", object))
+    fitted.report = FitReport("trusted", [], {}, [], {})
     content = render(page_of(fitted, context_of({"n_rows": n})))
     assert len(content.encode()) < 2_000_000
     assert "The first 1,000 of 1,000,000 rows are shown, worst first." in content
@@ -142,7 +147,7 @@ def test_charts_hold_their_data_and_name_fields_plainly(command, results):
     for spec in content["charts"]:
         keys = set(_keys(spec))
         assert not keys & {"url", "href", "$schema"}
-        assert spec["data"]["values"] or spec.get("layer") or spec.get("hconcat")
+        assert '"values": [{' in json.dumps(spec)
         for field in _fields(spec):
             assert re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", field), field
 

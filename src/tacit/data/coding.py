@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.names import to_arrow
-from tacit.data.table_input import MOST_CATEGORIES
+from tacit.data.numbers import as_numbers
+from tacit.data.table_input import MOST_CATEGORIES, NO_WEIGHT, check_weights
 from tacit.errors import DataError
 from tacit.io.integers import integers_if_canonical
 
@@ -86,11 +87,25 @@ def _dictionary(array: Any) -> Any:
     return array
 
 
-def write_raw(batches: Iterator[Any], sink: BinaryIO) -> tuple[list[GrowingColumn], int]:
-    """Code all batches into records of a file; the columns, and how many rows there are."""
+def write_raw(
+    batches: Iterator[Any], sink: BinaryIO, weight: str | None = None, weights: BinaryIO | None = None
+) -> tuple[list[GrowingColumn], int, int]:
+    """Code all batches into records of a file; the columns, how many rows there are, and how many have no weight.
+
+    The column `weight` is no data: its numbers go into `weights`. A row without weight is an absent row, as in memory.
+    """
     columns: list[GrowingColumn] = []
-    n_rows = 0
+    n_rows = behind = 0
     for batch in batches:
+        if weight is not None and weights is not None:
+            numbers = read_weights(batch.column(batch.schema.get_field_index(weight)), weight, behind)
+            behind += batch.num_rows
+            batch = batch.select([name for name in batch.schema.names if name != weight])
+            if not numbers.all():
+                batch, numbers = batch.filter(pa.array(numbers > 0)), numbers[numbers > 0]
+            if not batch.num_rows:
+                continue
+            weights.write(numbers.tobytes())
         columns = columns or [GrowingColumn(name) for name in batch.schema.names]
         codes = np.empty((batch.num_rows, len(columns)), np.uint16)
         for n, column in enumerate(columns):
@@ -101,8 +116,18 @@ def write_raw(batches: Iterator[Any], sink: BinaryIO) -> tuple[list[GrowingColum
         sink.write(np.array([len(codes), record.itemsize], np.int64).tobytes())
         sink.write(record.tobytes())
     if not n_rows:
-        raise DataError("the files hold no rows; give at least one")
-    return columns, n_rows
+        raise DataError(NO_WEIGHT if weight is not None else "the files hold no rows; give at least one")
+    return columns, n_rows, max(behind - n_rows, 0)
+
+
+def read_weights(array: Any, name: str, before: int) -> NDArray[np.float64]:
+    """A column of weights: a number for every row, so many rows behind."""
+    where = f"the weights column {name!r}"
+    numbers = as_numbers(to_arrow(array, where), where, "give every row a number", before)
+    gaps = np.isnan(numbers)
+    if gaps.any():
+        raise DataError(f"{where} has a gap in row {before + int(gaps.argmax()) + 1}; give every row a number")
+    return check_weights(numbers)
 
 
 def read_raw(source: BinaryIO, n_columns: int) -> Iterator[NDArray[np.uint16]]:

@@ -1,8 +1,8 @@
 """Neighbouring columns packed into one code: fewer lookups for every row, the same sums.
 
 Eight yes/no columns are one code of 256 states, two columns of ten categories with gaps one of 121. A pass over the
-rows then reads one row of a wider table for all of them; what the states stand for (`spread`) turns a log-table of
-cells into one of states before the pass, and sums of states into sums of cells after it.
+rows then reads one row of a wider table for all of them; the kernel spreads the log-table of cells over the states
+before the pass, and gathers sums of states into sums of cells after it.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tacit.kernels import PackedColumns
+
 Codes = NDArray[Any]
 
 MOST_STATES = (256, 128, 64, 32, 16, 8, 4)
 """Limits of states per code that are considered; 256 fill a byte."""
 STATE_COST = 6
-"""What a state of one packed column costs beside a lookup: spreading its logarithm before a pass and its sum after."""
+"""What a state costs beside a lookup: making its row of the table before a pass and summing it away after."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How neighbouring columns share a code: which, how many states each has, and what the states stand for.
+    """How neighbouring columns share a code: which, and how many states each has.
 
-    `first` (groups + 1,) is the first state of every group, `spread` (states, C) the cells that a state stands for.
+    `first` (groups + 1,) is the first state of every group.
     """
 
     sizes: NDArray[np.intp]
     states: NDArray[np.intp]  # sizes, and one more where a column has gaps
     groups: tuple[slice, ...]
     first: NDArray[np.int32]
-    spread: sp.csr_array
 
     @cached_property
-    def gathered(self) -> sp.csr_array:
-        """The transpose of `spread`, row by row."""
-        return self.spread.T.tocsr()
+    def columns(self) -> PackedColumns:
+        """The same as the kernels read it."""
+        ends = np.array([0, *(group.stop for group in self.groups)], np.int32)
+        return PackedColumns(self.sizes.astype(np.int32), self.states.astype(np.int32), ends)
 
     @property
     def dtype(self) -> Any:
@@ -73,8 +73,7 @@ def plan_groups(n_rows: int, states: NDArray[np.intp]) -> list[slice]:
     best, least = singles, float(n_rows * len(states))
     for most in MOST_STATES:
         groups = _runs(states, most)
-        packed = sum((group.stop - group.start) * int(states[group].prod()) for group in groups)
-        work = float(n_rows * len(groups) + STATE_COST * packed)
+        work = float(n_rows * len(groups) + STATE_COST * sum(int(states[group].prod()) for group in groups))
         if work < least:
             best, least = groups, work
     return best
@@ -103,17 +102,5 @@ def plan_packing(n_rows: int, first: NDArray[np.int32], gaps: NDArray[np.bool_])
     groups = plan_groups(n_rows, states)
     if len(groups) == len(sizes):
         return None
-    totals = [int(states[group].prod()) for group in groups]
-    at, cell = [], []
-    begin = 0
-    for group, total in zip(groups, totals, strict=True):
-        left = np.arange(total)
-        for n in reversed(range(group.start, group.stop)):
-            left, code = np.divmod(left, states[n])
-            seen = np.flatnonzero(code < sizes[n])
-            at.append(begin + seen)
-            cell.append(first[n] + code[seen])
-        begin += total
-    rows, columns = np.concatenate(at), np.concatenate(cell)
-    spread = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(begin, int(first[-1])))
-    return Packing(sizes, states, tuple(groups), np.concatenate([[0], np.cumsum(totals)]).astype(np.int32), spread)
+    first = np.cumsum([0, *(states[group].prod() for group in groups)]).astype(np.int32)
+    return Packing(sizes, states, tuple(groups), first)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tacit.data.names import Names, match
 from tacit.data.packing import Packing, has_gaps, plan_packing
-from tacit.kernels import BLOCK_ROWS, DenseCodes
+from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]  # uint8, or uint16 when a column has more than 254 categories
@@ -69,6 +69,8 @@ class Table:
     columns: tuple[Column, ...]
     row_weight: Floats | None = None
     pattern_of: NDArray[np.int64] | None = None
+    equal: NDArray[np.int64] | None = None  # rows of each pattern, where a file's rows were grouped: no `pattern_of`
+    single: bool = False  # rows with weights that are the user's own, one by one: they were not worth grouping
 
     @property
     def n_rows(self) -> int:
@@ -98,11 +100,21 @@ class Table:
     def n_cells(self) -> float:
         """Observed cells, counted with their rows' weights."""
         per_row = self.present.sum(axis=1)
-        return float(per_row.sum() if self.row_weight is None else per_row @ self.row_weight)
+        return float(per_row.sum() if self.row_weight is None else sum_in_blocks(per_row * self.row_weight))
 
     @cached_property
     def total_weight(self) -> float:
-        return float(self.n_rows if self.row_weight is None else self.row_weight.sum())
+        return float(self.n_rows if self.row_weight is None else sum_in_blocks(self.row_weight))
+
+    @property
+    def weighted(self) -> bool:
+        return self.row_weight is not None
+
+    def rows_each(self) -> NDArray[np.int64]:
+        """How many of the user's rows each pattern is."""
+        if self.pattern_of is not None:
+            return np.bincount(self.pattern_of, minlength=self.n_rows)
+        return np.ones(self.n_rows, np.int64) if self.equal is None else self.equal
 
     @cached_property
     def packing(self) -> Packing | None:
@@ -114,8 +126,17 @@ class Table:
         return self.codes if self.packing is None else self.packing.pack(self.codes)
 
     def cells(self, begin: int, end: int) -> DenseCodes:
-        first = self.first if self.packing is None else self.packing.first
-        return DenseCodes(np.ascontiguousarray(self._packed[begin:end]), first)
+        return self._whole if end - begin == self.n_rows else self._cells(begin, end)
+
+    @cached_property
+    def _whole(self) -> DenseCodes:
+        return self._cells(0, self.n_rows)
+
+    def _cells(self, begin: int, end: int) -> DenseCodes:
+        codes = np.ascontiguousarray(self._packed[begin:end])
+        if self.packing is None:
+            return DenseCodes(codes, self.first)
+        return DenseCodes(codes, self.packing.first, self.packing.columns)
 
     def codes_of(self, begin: int, end: int) -> Codes:
         """Codes of some rows."""
@@ -125,15 +146,16 @@ class Table:
         """The rows in order, `BLOCK_ROWS` at a time."""
         for begin in range(0, self.n_rows, BLOCK_ROWS):
             weight = None if self.row_weight is None else self.row_weight[begin : begin + BLOCK_ROWS]
-            yield replace(self, codes=self.codes[begin : begin + BLOCK_ROWS], row_weight=weight, pattern_of=None)
+            codes = self.codes[begin : begin + BLOCK_ROWS]
+            yield replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=None)
 
     def spread(self, log_table: Floats) -> Floats:
-        """The log-table that `cells` point into."""
-        return log_table if self.packing is None else np.ascontiguousarray(self.packing.spread @ log_table)
+        """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
+        return log_table
 
     def gather(self, sums: Floats) -> Floats:
-        """Sums over what `cells` point into, as sums over the table's own cells."""
-        return sums if self.packing is None else np.ascontiguousarray(self.packing.gathered @ sums)
+        """Sums over the table's own cells, as they come."""
+        return sums
 
     def weights(self, begin: int, end: int) -> Floats | None:
         return None if self.row_weight is None else np.ascontiguousarray(self.row_weight[begin:end])
@@ -148,11 +170,27 @@ class Table:
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Some of the patterns, with their weights; the way back to the user's rows is lost."""
         weight = None if self.row_weight is None else self.row_weight[rows]
-        return replace(self, codes=np.ascontiguousarray(self.codes[rows]), row_weight=weight, pattern_of=None)
+        codes = np.ascontiguousarray(self.codes[rows])
+        return replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=None)
 
     def expand(self, per_pattern: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values of patterns → values of the user's rows."""
         return per_pattern if self.pattern_of is None else per_pattern[self.pattern_of]
+
+
+def sum_in_blocks(values: Floats) -> float:
+    """Sum in the order of all engines: blocks into their part, parts in order."""
+    return add_in_parts(float(values[at : at + BLOCK_ROWS].sum()) for at in range(0, len(values), BLOCK_ROWS))
+
+
+def add_in_parts(blocks: Iterable[float]) -> float:
+    """Sums of blocks, added in order into their part of `PART_BLOCKS`, parts in order."""
+    total = part = 0.0
+    for at, block in enumerate(blocks):
+        if at % PART_BLOCKS == 0:
+            total, part = total + part, 0.0
+        part += block
+    return total + part
 
 
 def packed_alike(table: Table) -> Table:
@@ -169,11 +207,47 @@ def group_rows(table: Table) -> Table:
     """The same table with equal rows held once, when that is worth it."""
     codes = np.ascontiguousarray(table.codes)
     if not worth_grouping(len(codes), [codes]):
-        return table
+        return replace(table, single=table.row_weight is not None)
     keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1) if codes.size else codes[:, 0]
     patterns, first_seen, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
     weight = np.bincount(pattern_of, table.row_weight, minlength=len(patterns)).astype(np.float64)
     return replace(table, codes=codes[first_seen], row_weight=weight, pattern_of=pattern_of.astype(np.int64))
+
+
+def gather_patterns(blocks: Iterable[Table]) -> Table:
+    """Rows that come block by block, every pattern once, in the order `group_rows` gives them.
+
+    Weights of rows are added in the order of the rows, so a pattern's weight has the bits it has in memory.
+    """
+    known: Codes = np.empty(0)
+    rows, weight = np.empty(0, np.int64), np.empty(0)
+    waiting: list[Table] = []
+
+    def merge() -> None:
+        nonlocal known, rows, weight
+        codes = np.ascontiguousarray(np.concatenate([block.codes for block in waiting]))
+        keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1)
+        patterns, inverse, times = np.unique(keys, return_inverse=True, return_counts=True)
+        both, at = np.unique(np.concatenate([known, patterns] if len(known) else [patterns]), return_inverse=True)
+        rows = np.bincount(at, np.concatenate([rows, times]), minlength=len(both)).astype(np.int64)
+        weights = [block.row_weight for block in waiting if block.row_weight is not None]
+        if weights:
+            place = np.concatenate([at[: len(known)], at[len(known) :][inverse]])
+            weight = np.bincount(place, np.concatenate([weight, *weights]), minlength=len(both)).astype(np.float64)
+        known = both
+        waiting.clear()
+
+    for block in blocks:
+        first = block
+        waiting.append(block)
+        if len(waiting) == PART_BLOCKS:
+            merge()
+    if waiting:
+        merge()
+    codes = np.ascontiguousarray(known.view(first.codes.dtype).reshape(len(known), first.n_columns))
+    if first.row_weight is None:
+        return Table(codes, first.columns, rows.astype(np.float64))
+    return Table(codes, first.columns, weight, equal=rows)
 
 
 def worth_grouping(n_rows: int, blocks: Iterable[Codes]) -> bool:

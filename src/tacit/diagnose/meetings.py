@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels
 from tacit.diagnose.copies import pairs_within_reach
 from tacit.diagnose.structure import MOST_WORKERS
 from tacit.factor.designated import reachable
@@ -27,13 +27,13 @@ class Meetings:
     reached: NDArray[np.bool_]
 
 
-def meetings(data: Labels, most: int) -> Meetings | None:
+def meetings(data: CodedLabels, most: int) -> Meetings | None:
     """Who met whom among the busiest workers; None where there are too many pairs to count."""
     pairs = pairs_within_reach(data)
     if pairs is None:
         return None
     part = co_label_graph(data).component
-    kept = np.argsort(-np.bincount(data.workers, minlength=data.n_workers), kind="stable")[:most]
+    kept = np.argsort(-data.per_worker, kind="stable")[:most]
     kept = kept[np.argsort(part[kept], kind="stable")]
     place = np.full(data.n_workers, -1)
     place[kept] = np.arange(len(kept))

@@ -27,8 +27,9 @@ from scipy.optimize import linear_sum_assignment
 
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
+from tacit.engine.passes import RowPasses
 from tacit.factor.n_switches import TRACY_WIDOM, threshold
-from tacit.factor.switches import KS_NULL, sample_rows, sampled, score
+from tacit.factor.switches import KS_NULL, SCORE_ROWS, sampled, score
 from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
 from tacit.refine.switch_start import SpectralStart, spectral_start
@@ -62,18 +63,17 @@ NEAR = 1.02
 
 
 def examine_switches(
-    X: Floats,
+    X: RowPasses,
     params: SwitchParams,
     start: SpectralStart | None,
     seen: Spectrum,
-    hashes: NDArray[np.uint64],
     *,
     converged: bool,
     seed: int = 0,
 ) -> Examination:
-    """Diagnose fitted switches; X are the rows they were fitted to, `hashes` one number per row."""
+    """Diagnose fitted switches; X are the rows they were fitted to, of which samples are looked at."""
     examiner = Examiner()
-    n, on = len(X), switch_shares(params)
+    n, on = X.n_rows, switch_shares(params)
     examiner.quantities |= {
         "n_rows": n,
         "n_switches": params.d,
@@ -85,9 +85,10 @@ def examine_switches(
     _examine_eigenvalues(examiner, seen, params.d)
     if start is not None:
         _examine_candidates(examiner, start)
-    _examine_bumps(examiner, X, params, on, hashes)
+    many, hashes = X.sample(SCORE_ROWS[1])
+    _examine_bumps(examiner, many, params, on)
     some = sampled(TEST_ROWS, hashes)
-    rows = X[some]
+    rows = many[some]
     if params.d <= EXAMINED:
         _examine_conditions(examiner, params, n)
         _examine_rivals(examiner, rows, params, on)
@@ -170,9 +171,8 @@ def _examine_candidates(examiner: Examiner, start: SpectralStart) -> None:
     }
 
 
-def _examine_bumps(examiner: Examiner, X: Floats, params: SwitchParams, on: Floats, hashes: NDArray[np.uint64]) -> None:
+def _examine_bumps(examiner: Examiner, rows: Floats, params: SwitchParams, on: Floats) -> None:
     """Unmixed values of each fitted switch against the two Gaussians they should be (29)."""
-    rows = sample_rows(X, 50_000, hashes)
     unmixed = rows @ np.linalg.pinv(params.W)
     spread = params.spread
     if float(spread.max()) < 1e-4:  # without noise values are 0 and 1, and a distribution has no shape to test

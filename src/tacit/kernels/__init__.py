@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import suppress
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,8 +26,6 @@ PART_BLOCKS = 16
 """Blocks of a part: what one kernel call may take."""
 WIDEST = 1024
 """Most classes a kernel can hold."""
-PAD = -1e30
-"""Log-weight of a class that only pads the vectors: clamped to exp(-708), too small for any sum to see."""
 
 
 class RaggedCells(NamedTuple):
@@ -40,11 +39,49 @@ class RaggedCells(NamedTuple):
         return len(self.offsets) - 1
 
 
-class DenseCodes(NamedTuple):
-    """Rows as a code matrix; column n owns table rows ``first[n]:first[n + 1]``; larger codes are missing."""
+class PackedColumns(NamedTuple):
+    """Which columns share a code: those in ``groups[g]:groups[g + 1]``, the last running fastest.
+
+    `sizes` are a column's cells, `states` as many and one more where it has gaps.
+    """
+
+    sizes: NDArray[np.int32]
+    states: NDArray[np.int32]
+    groups: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class DenseCodes:
+    """Rows as a code matrix; column n owns table rows ``first[n]:first[n + 1]``; larger codes are missing.
+
+    With `packed` a code stands for several columns: `first` counts the states of groups, the table those of columns.
+    """
 
     codes: NDArray[np.uint8] | NDArray[np.uint16]
     first: NDArray[np.int32]
+    packed: PackedColumns | None = None
+
+    @cached_property
+    def arguments(self) -> list[Any]:
+        """Checked and as the kernels take them; a table that stays asks for them once."""
+        wide = self.codes.dtype == np.uint16
+        _check(self.codes, np.uint16 if wide else np.uint8, (None, len(self.first) - 1), "codes")
+        _check(self.first, np.int32, (None,), "first")
+        return [_pointer(self.codes), _pointer(self.first), ctypes.c_int64(self.codes.shape[1])]
+
+    @cached_property
+    def packed_arguments(self) -> list[Any]:
+        """What a pass over a mixture also wants to know."""
+        if self.packed is None:
+            return [_pointer(None)] * 3
+        sizes, states, groups = self.packed
+        _check(sizes, np.int32, (None,), "sizes")
+        _check(states, np.int32, (len(sizes),), "states")
+        _check(groups, np.int32, (len(self.first),), "groups")
+        return [_pointer(sizes), _pointer(states), _pointer(groups)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DenseCodes, (self.codes, self.first, self.packed)  # addresses mean nothing elsewhere
 
     @property
     def n_rows(self) -> int:
@@ -86,17 +123,18 @@ def _source(cells: Cells) -> tuple[str, list[Any]]:
         _check(cells.offsets, np.int64, (None,), "offsets")
         _check(cells.cells, np.int32, (None,), "cells")
         return "ragged", [_pointer(cells.offsets), _pointer(cells.cells)]
-    wide = cells.codes.dtype == np.uint16
-    _check(cells.codes, np.uint16 if wide else np.uint8, (None, len(cells.first) - 1), "codes")
-    _check(cells.first, np.int32, (None,), "first")
-    suffix = "dense16" if wide else "dense8"
-    return suffix, [_pointer(cells.codes), _pointer(cells.first), ctypes.c_int64(cells.codes.shape[1])]
+    return "dense16" if cells.codes.dtype == np.uint16 else "dense8", cells.arguments
 
 
-def _width(n_classes: int) -> int:
+def _mixture(log_weights: Floats, log_table: Floats) -> tuple[int, int, Floats, Floats]:
+    """Classes, rows of the table, and both as the kernel reads them: it pads and aligns its own copy."""
+    n_classes = len(log_weights)
     if n_classes > WIDEST:
         raise ValueError(f"{n_classes} classes asked for, at most {WIDEST} fit; ask for fewer")
-    return 2 if n_classes <= 2 else -(-n_classes // 4) * 4
+    weights, table = np.ascontiguousarray(log_weights), np.ascontiguousarray(log_table)
+    _check(weights, np.float64, (None,), "log_weights")
+    _check(table, np.float64, (None, n_classes), "log_table")
+    return n_classes, len(table), weights, table
 
 
 def _padded(array: Floats, width: int, fill: float) -> Floats:
@@ -117,45 +155,42 @@ def mixture_sums(
     cells: Cells, log_weights: Floats, log_table: Floats, *, row_weight: Floats | None = None, threads: int = 1
 ) -> tuple[float, Floats, Floats]:
     """Log-likelihood (nats), class totals (F,) and table sums (C, F) of at most one part of rows."""
-    n_classes, table_rows = len(log_weights), len(log_table)
-    width = _width(n_classes)
+    n_classes, table_rows, weights, table = _mixture(log_weights, log_table)
     suffix, source = _source(cells)
     if row_weight is not None:
         _check(row_weight, np.float64, (cells.n_rows,), "row_weight")
-    weights, table = _padded(log_weights, width, PAD), _padded(log_table, width, 0.0)
-    total, table_sum = np.zeros(width), np.zeros((table_rows, width))
+    total, table_sum = np.zeros(n_classes), np.zeros((table_rows, n_classes))
     log_likelihood = ctypes.c_double()
     arguments = [
         *source,
+        *([] if isinstance(cells, RaggedCells) else cells.packed_arguments),
         ctypes.c_int64(cells.n_rows),
         _pointer(row_weight),
         _pointer(weights),
         _pointer(table),
         ctypes.c_int64(table_rows),
-        ctypes.c_int(width),
+        ctypes.c_int(n_classes),
         ctypes.c_int(max(threads, 1)),
         _pointer(total),
         _pointer(table_sum),
         ctypes.byref(log_likelihood),
     ]
     _run(f"mixture_sums_{suffix}", arguments)
-    return log_likelihood.value, total[:n_classes], table_sum[:, :n_classes]
+    return log_likelihood.value, total, table_sum
 
 
 def mixture_rows(cells: Cells, log_weights: Floats, log_table: Floats, *, threads: int = 1) -> tuple[Floats, Floats]:
     """Posterior (rows, F) and log-likelihood (rows,) of every row."""
-    n_classes, table_rows = len(log_weights), len(log_table)
-    width = _width(n_classes)
+    n_classes, table_rows, weights, table = _mixture(log_weights, log_table)
     suffix, source = _source(cells)
-    weights, table = _padded(log_weights, width, PAD), _padded(log_table, width, 0.0)
     posterior, row_log_likelihood = np.empty((cells.n_rows, n_classes)), np.empty(cells.n_rows)
     arguments = [
         *source,
+        *([] if isinstance(cells, RaggedCells) else cells.packed_arguments),
         ctypes.c_int64(cells.n_rows),
         _pointer(weights),
         _pointer(table),
         ctypes.c_int64(table_rows),
-        ctypes.c_int(width),
         ctypes.c_int(n_classes),
         ctypes.c_int(max(threads, 1)),
         _pointer(posterior),

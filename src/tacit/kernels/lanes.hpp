@@ -24,33 +24,26 @@ template <> struct Vec<4> {
     typedef double u __attribute__((vector_size(32), aligned(8), may_alias));
 };
 
-// exp(x) for x <= 0, clamped at -708 where doubles end; relative error below 3e-16.
+// exp(x) for x <= 0, clamped at -708 where doubles end; relative error below 3e-16. The polynomial of degree 11 meets
+// exp at Chebyshev's points of |r| <= ln2 / 2 (relative error 2e-17) and is summed as a tree: a chain of eleven
+// products would make every register wait for the one before.
 template <int L> TACIT_INLINE typename Vec<L>::f exp_nonpositive(typename Vec<L>::f x) {
     typedef typename Vec<L>::f F;
     typedef typename Vec<L>::i I;
-    const double shift = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
-    F floor_ = x - x - 708.0;
-    x = x < floor_ ? floor_ : x;
-    F t = x * 1.4426950408889634 + shift;
-    I k = (I)t - (I)(x - x + shift);
-    t -= shift;
-    F r = x - t * 6.93147180369123816490e-01;
-    r -= t * 1.90821492927058770002e-10;
-    F p = x - x + 1.0 / 6227020800.0;  // Taylor, degree 13, |r| <= ln2 / 2
-    p = p * r + 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
-    I scale = (k + 1023) << 52;
+    const F zero = {}, shift = zero + 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+    const F lowest = zero - 708.0;
+    x = x < lowest ? lowest : x;
+    const F rounded = x * 1.4426950408889634 + shift, t = rounded - shift;
+    const I k = (I)rounded - (I)shift;
+    const F r = (x - t * 6.93147180369123816490e-01) - t * 1.90821492927058770002e-10;
+    const F r2 = r * r, r4 = r2 * r2;
+    const F a = r * 0.16666666666666669 + 0.5000000000000001;
+    const F b = r * 0.008333333333330062 + 0.04166666666662413;
+    const F c = r * 0.00019841269863053618 + 0.0013888888917213717;
+    const F d = r * 2.7557268459997064e-06 + 2.4801521295954376e-05;
+    const F e = r * 2.510038549551032e-08 + 2.7620088445409746e-07;
+    const F p = (r2 * (r2 * ((b + r2 * c) + r4 * (d + r2 * e)) + a) + r) + 1.0;
+    const I scale = (k + 1023) << 52;
     return p * (F)scale;
 }
 

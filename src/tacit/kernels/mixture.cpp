@@ -3,8 +3,10 @@
 //
 // sums: log-likelihood, class totals and table sums of one part (at most 16 blocks of 65,536 rows), blocks
 // added in order. rows: the posterior of every row. A row's cells come either from a dense code matrix or
-// from a ragged list; a row adds its cells in order in both.
+// from a ragged list; a row adds its cells in order in both. Codes of a dense row may stand for several columns each
+// (packed.hpp): the table is then spread before the pass, and the sums of every block gathered.
 #include "lanes.hpp"
+#include "packed.hpp"
 #include "waves.hpp"
 #include <cmath>
 
@@ -17,6 +19,31 @@ struct Tables {
     int64_t table_rows;
     int width;
 };
+
+struct Given {  // the same as the caller holds it: no padding
+    const double *log_weights;  // (classes)
+    const double *log_table;    // (table_rows, classes)
+    int64_t table_rows;
+    int classes;
+};
+
+// A class that only pads the vectors has this log-weight: clamped to exp(-708), too small for any sum to see.
+constexpr double kPad = -1e30;
+TACIT_INLINE int width_of(int classes) { return classes <= 2 ? 2 : (classes + 3) / 4 * 4; }
+
+// Both in rows of a width that the vectors want, from `to` on.
+TACIT_INLINE Tables padded(const Given &given, double *to) {
+    const int width = width_of(given.classes);
+    const Tables tables{to, to + width, given.table_rows, width};
+    for (int c = 0; c < width; ++c) to[c] = c < given.classes ? given.log_weights[c] : kPad;
+    const double *from = given.log_table;
+    for (int64_t r = 0; r < given.table_rows; ++r, from += given.classes) {
+        to += width;
+        std::memcpy(to, from, sizeof(double) * given.classes);
+        for (int c = given.classes; c < width; ++c) to[c] = 0;
+    }
+    return tables;
+}
 
 struct Ragged {  // row i owns cells[offsets[i] .. offsets[i+1])
     const int64_t *offsets;
@@ -32,16 +59,17 @@ template <class Code> struct Dense {  // a code at or above its column's size is
     const Code *codes;
     const int32_t *first;  // (columns + 1)
     int64_t columns;
+    Packed packed;  // number 0: every code is one column's
 };
 
 // Dense rows are walked in batches, column by column: what a column needs then stays in the first cache, however
 // large the whole table is. Every row still adds its columns in order, so the bits do not depend on the batch.
-constexpr int64_t kBatchNumbers = 4096, kFewestRows = 8;
-constexpr int64_t kRoom = kFewestRows * kWidest + 2 * kWidest;
+constexpr int64_t kBatchNumbers = 2048, kFewestRows = 8;
 TACIT_INLINE int64_t batch_rows(int width) {
     const int64_t rows = kBatchNumbers / width;
     return rows < kFewestRows ? kFewestRows : rows;
 }
+TACIT_INLINE int64_t room_of(int width) { return (batch_rows(width) + 2) * width; }  // two rows for gaps
 
 struct Sums {
     double log_likelihood;
@@ -92,26 +120,29 @@ TACIT_INLINE void sum_block(const Ragged &source, const Tables &t, const double 
     out.log_likelihood = likelihood.total();
 }
 
-// Two columns at a time, in order: a row's scores are read and written half as often.
-template <int W, int L> TACIT_INLINE void add_rows(double *to, const double *a, const double *b, int width) {
+// Several columns at a time, in order: a row's scores are read and written less often, and a sum that two rows running
+// add to has time to settle.
+constexpr int kColumns = 4;
+template <int W, int L, int N>
+TACIT_INLINE void add_rows(double *to, const double *start, const double *const (&from)[N], int width) {
     typedef typename Vec<L>::f F;
     typedef typename Vec<L>::u U;
     for (int c = 0; c < (W ? W : width); c += L) {
-        const F sum = *(const U *)(to + c) + *(const U *)(a + c);
-        *(U *)(to + c) = sum + *(const U *)(b + c);
+        F sum = *(const U *)(start + c);
+        for (int j = 0; j < N; ++j) sum += *(const U *)(from[j] + c);
+        *(U *)(to + c) = sum;
     }
 }
-template <int W, int L> TACIT_INLINE void add_to_rows(double *a, double *b, const double *from, int width) {
+template <int W, int L, int N> TACIT_INLINE void add_to_rows(double *const (&to)[N], const double *from, int width) {
     typedef typename Vec<L>::f F;
     typedef typename Vec<L>::u U;
     for (int c = 0; c < (W ? W : width); c += L) {
         const F value = *(const U *)(from + c);
-        *(U *)(a + c) += value;
-        *(U *)(b + c) += value;
+        for (int j = 0; j < N; ++j) *(U *)(to[j] + c) += value;
     }
 }
 
-// One column of the table, or the place of a column that is not there: every code is then missing.
+// One column of the table; a code that it does not have leads to `otherwise`.
 template <class Code, class Number> struct ColumnOf {
     Number *rows, *otherwise;
     int32_t size;
@@ -121,8 +152,35 @@ template <class Code, class Number> struct ColumnOf {
 template <class Code, class Number>
 TACIT_INLINE ColumnOf<Code, Number> column_of(const Dense<Code> &source, int64_t n, Number *table, Number *otherwise,
                                               int width) {
-    if (n >= source.columns) return {table, otherwise, 0, width};
     return {table + (int64_t)source.first[n] * width, otherwise, source.first[n + 1] - source.first[n], width};
+}
+
+// Columns n .. n + N of rows begin..end: each adds its log-table rows to the scores, which begin as the log-weights, or
+// the posteriors to its sums.
+template <int W, int L, int N, class Code>
+TACIT_INLINE void score_columns(const Dense<Code> &source, int64_t n, const Tables &t, const double *zeros,
+                                int64_t begin, int64_t end, double *score) {
+    const int width = W ? W : t.width;
+    ColumnOf<Code, const double> column[N];
+    for (int j = 0; j < N; ++j) column[j] = column_of(source, n + j, t.log_table, zeros, width);
+    const Code *code = source.codes + begin * source.columns + n;
+    for (int64_t i = begin; i < end; ++i, code += source.columns, score += width) {
+        const double *from[N];
+        for (int j = 0; j < N; ++j) from[j] = column[j].at(code[j]);
+        add_rows<W, L, N>(score, n ? score : t.log_weights, from, width);
+    }
+}
+template <int W, int L, int N, class Code>
+TACIT_INLINE void tally_columns(const Dense<Code> &source, int64_t n, double *table_sum, double *unseen, int width,
+                                int64_t begin, int64_t end, const double *posterior) {
+    ColumnOf<Code, double> column[N];
+    for (int j = 0; j < N; ++j) column[j] = column_of(source, n + j, table_sum, unseen, width);
+    const Code *code = source.codes + begin * source.columns + n;
+    for (int64_t i = begin; i < end; ++i, code += source.columns, posterior += width) {
+        double *to[N];
+        for (int j = 0; j < N; ++j) to[j] = column[j].at(code[j]);
+        add_to_rows<W, L, N>(to, posterior, width);
+    }
 }
 
 // exp(score - largest score) for a batch of rows, the largest kept. The exponentials wait for nothing of one another,
@@ -135,11 +193,13 @@ template <int W, int L> TACIT_INLINE void exp_rows(double *scores, int64_t rows,
         double *score = scores + i * (W ? W : width);
         p.start(score, width);
         largest[i] = p.max();
-        for (int c = 0; c < (W ? W : width); c += L) *(U *)(score + c) -= largest[i];
     }
-    for (int64_t c = 0; c < rows * (W ? W : width); c += L) {
-        const F x = *(const U *)(scores + c);
-        *(U *)(scores + c) = exp_nonpositive<L>(x);
+    for (int64_t i = 0; i < rows; ++i) {
+        double *score = scores + i * (W ? W : width);
+        for (int c = 0; c < (W ? W : width); c += L) {
+            const F x = *(const U *)(score + c) - largest[i];
+            *(U *)(score + c) = exp_nonpositive<L>(x);
+        }
     }
 }
 
@@ -148,27 +208,24 @@ template <int W, int L, class Code>
 TACIT_INLINE void score_rows(const Dense<Code> &source, const Tables &t, const double *zeros, int64_t begin,
                              int64_t end, double *scores) {
     const int width = W ? W : t.width;
-    for (int64_t i = begin; i < end; ++i)
-        std::memcpy(scores + (i - begin) * width, t.log_weights, sizeof(double) * width);
-    for (int64_t n = 0; n < source.columns; n += 2) {
-        const auto left = column_of(source, n, t.log_table, zeros, width);
-        const auto right = column_of(source, n + 1, t.log_table, zeros, width);
-        const Code *code = source.codes + begin * source.columns + n;
-        const int64_t next = n + 1 < source.columns;
-        double *score = scores;
-        for (int64_t i = begin; i < end; ++i, code += source.columns, score += width)
-            add_rows<W, L>(score, left.at(code[0]), right.at(code[next]), width);
-    }
+    if (!source.columns)
+        for (int64_t i = begin; i < end; ++i)
+            std::memcpy(scores + (i - begin) * width, t.log_weights, sizeof(double) * width);
+    int64_t n = 0;
+    for (; n + kColumns <= source.columns; n += kColumns)
+        score_columns<W, L, kColumns>(source, n, t, zeros, begin, end, scores);
+    for (; n < source.columns; ++n) score_columns<W, L, 1>(source, n, t, zeros, begin, end, scores);
 }
 
 template <int W, int L, class Code>
 TACIT_INLINE void sum_block(const Dense<Code> &source, const Tables &t, const double *row_weight, double *room,
                             int64_t begin, int64_t end, Sums &out) {
     const int width = W ? W : t.width;
-    double *zeros = room, *unseen = room + kWidest, *scores = room + 2 * kWidest, largest[kBatchNumbers / 2];
+    double *zeros = room, *unseen = room + width, *scores = room + 2 * width, largest[kBatchNumbers / 2];
     std::memset(zeros, 0, sizeof(double) * width);
     Likelihood likelihood;
-    Row<W, L> p;
+    Row<W, L> p, total;
+    total.start(out.total, width);
     for (int64_t from = begin; from < end; from += batch_rows(width)) {
         const int64_t to = from + batch_rows(width) < end ? from + batch_rows(width) : end;
         score_rows<W, L>(source, t, zeros, from, to, scores);
@@ -177,19 +234,16 @@ TACIT_INLINE void sum_block(const Dense<Code> &source, const Tables &t, const do
             double *score = scores + (i - from) * width;
             p.start(score, width);
             likelihood.settle(p, largest[i - from], row_weight, i);
-            p.add_to(out.total);
             p.store(score);
+            total.add(score);
         }
-        for (int64_t n = 0; n < source.columns; n += 2) {
-            const auto left = column_of(source, n, out.table_sum, unseen, width);
-            const auto right = column_of(source, n + 1, out.table_sum, unseen, width);
-            const Code *code = source.codes + from * source.columns + n;
-            const int64_t next = n + 1 < source.columns;
-            const double *score = scores;
-            for (int64_t i = from; i < to; ++i, code += source.columns, score += width)
-                add_to_rows<W, L>(left.at(code[0]), right.at(code[next]), score, width);
-        }
+        int64_t n = 0;
+        for (; n + kColumns <= source.columns; n += kColumns)
+            tally_columns<W, L, kColumns>(source, n, out.table_sum, unseen, width, from, to, scores);
+        for (; n < source.columns; ++n)
+            tally_columns<W, L, 1>(source, n, out.table_sum, unseen, width, from, to, scores);
     }
+    total.store(out.total);
     out.log_likelihood = likelihood.total();
 }
 
@@ -223,7 +277,7 @@ template <int W, int L, class Code>
 TACIT_INLINE void rows_block(const Dense<Code> &source, const Tables &t, double *room, int64_t begin, int64_t end,
                              int classes, double *posterior, double *row_log_likelihood) {
     const int width = W ? W : t.width;
-    double *zeros = room, *scores = room + 2 * kWidest, largest[kBatchNumbers / 2];
+    double *zeros = room, *scores = room + 2 * width, largest[kBatchNumbers / 2];
     std::memset(zeros, 0, sizeof(double) * width);
     Row<W, L> p;
     for (int64_t from = begin; from < end; from += batch_rows(width)) {
@@ -240,9 +294,15 @@ TACIT_INLINE void rows_block(const Dense<Code> &source, const Tables &t, double 
 // One named function per register width: `target` cannot be a template argument.
 template <int W, class... A> void sum_plain(A &&...a) { sum_block<W, 2>(a...); }
 template <int W, class... A> void rows_plain(A &&...a) { rows_block<W, 2>(a...); }
+template <int W, class... A> void spread_plain(A &&...a) { spread_states<W, 2>(a...); }
+template <int W, class... A> void gather_plain(A &&...a) { gather_states<W, 2>(a...); }
 #if defined(__x86_64__) && !defined(TACIT_BASELINE_ONLY)
-template <int W, class... A> __attribute__((target("avx2"))) void sum_avx2(A &&...a) { sum_block<W, (W == 2 ? 2 : 4)>(a...); }
-template <int W, class... A> __attribute__((target("avx2"))) void rows_avx2(A &&...a) { rows_block<W, (W == 2 ? 2 : 4)>(a...); }
+#define TACIT_AVX2(name, block) \
+    template <int W, class... A> __attribute__((target("avx2"))) void name(A &&...a) { block<W, (W == 2 ? 2 : 4)>(a...); }
+TACIT_AVX2(sum_avx2, sum_block)
+TACIT_AVX2(rows_avx2, rows_block)
+TACIT_AVX2(spread_avx2, spread_states)
+TACIT_AVX2(gather_avx2, gather_states)
 const bool has_avx2 = __builtin_cpu_supports("avx2");
 #define TACIT_DISPATCH(name, W, ...) (has_avx2 ? name##_avx2<W>(__VA_ARGS__) : name##_plain<W>(__VA_ARGS__))
 #else
@@ -258,34 +318,60 @@ const bool has_avx2 = __builtin_cpu_supports("avx2");
     default: TACIT_DISPATCH(name, 0, __VA_ARGS__); break;    \
     }
 
+// The table that a source's cells point into.
+TACIT_INLINE const Packed *packed_in(const Ragged &) { return nullptr; }
+template <class Code> TACIT_INLINE const Packed *packed_in(const Dense<Code> &source) {
+    return source.packed.number ? &source.packed : nullptr;
+}
+TACIT_INLINE int64_t rows_pointed(const Given &given, const Packed *packed) {
+    return packed ? packed->first[packed->number] : given.table_rows;
+}
+inline Tables pointed(const Given &given, const Packed *packed, double *cells, double *states) {
+    Tables tables = padded(given, cells);
+    const int width = tables.width;
+    if (!packed) return tables;
+    TACIT_BY_WIDTH(spread, *packed, tables.log_table, states, width);
+    return {tables.log_weights, states, rows_pointed(given, packed), width};
+}
+
 // Returns 0, or 1 when there is no memory for the threads' buffers.
 template <class Source>
-int mixture_sums(const Source &source, int64_t rows, const double *row_weight, const Tables &tables, int threads,
+int mixture_sums(const Source &source, int64_t rows, const double *row_weight, const Given &given, int threads,
                  double *total, double *table_sum, double *log_likelihood) {
-    const int width = tables.width;
+    const int width = width_of(given.classes);
     const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
-    const int64_t size = (tables.table_rows + 1) * width;
+    const Packed *packed = packed_in(source);
+    const int64_t size = (rows_pointed(given, packed) + 1) * width, numbers = (given.table_rows + 1) * width;
+    const int64_t stride = spaced(size), whole = spaced(numbers), room = spaced(room_of(width));
     try {
-        const int64_t stride = spaced(size), room_stride = spaced(kRoom);
-        std::vector<double> buffer(stride * threads), room(room_stride * threads);
+        const Room all(whole + (packed ? stride + whole : 0) + (stride + room) * threads);
+        double *buffers = all.data + whole, *states = nullptr, *cells = nullptr;
+        if (packed) states = buffers, cells = states + stride, buffers = cells + whole;
+        const Tables tables = pointed(given, packed, all.data, states);
         std::vector<Sums> sums(threads);
         double log_sum = 0;
         in_waves(
             blocks, threads,
             [&](int64_t block, int slot) {
-                double *mine = buffer.data() + stride * slot;
+                double *mine = buffers + (stride + room) * slot;
                 std::memset(mine, 0, sizeof(double) * size);
                 sums[slot] = {0, mine, mine + width};
                 const int64_t begin = block * kBlockRows;
                 const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                TACIT_BY_WIDTH(sum, source, tables, row_weight, room.data() + room_stride * slot, begin, end, sums[slot]);
+                TACIT_BY_WIDTH(sum, source, tables, row_weight, mine + stride, begin, end, sums[slot]);
             },
             [&](int64_t, int slot) {
                 log_sum += sums[slot].log_likelihood;
-                const double *mine = buffer.data() + stride * slot;
-                for (int c = 0; c < width; ++c) total[c] += mine[c];
-                for (int64_t c = width; c < size; ++c) table_sum[c - width] += mine[c];
+                double *from = sums[slot].table_sum, *to = table_sum;
+                for (int c = 0; c < given.classes; ++c) total[c] += sums[slot].total[c];
+                if (packed) {
+                    std::memset(cells, 0, sizeof(double) * numbers);
+                    TACIT_BY_WIDTH(gather, *packed, from, cells, width);
+                    from = cells;
+                }
+                for (int64_t r = 0; r < given.table_rows; ++r, from += width, to += given.classes)
+                    for (int c = 0; c < given.classes; ++c) to[c] += from[c];
             });
         *log_likelihood = log_sum;
     } catch (const std::bad_alloc &) {
@@ -295,20 +381,24 @@ int mixture_sums(const Source &source, int64_t rows, const double *row_weight, c
 }
 
 template <class Source>
-int mixture_rows(const Source &source, int64_t rows, const Tables &tables, int classes, int threads, double *posterior,
+int mixture_rows(const Source &source, int64_t rows, const Given &given, int threads, double *posterior,
                  double *row_log_likelihood) {
-    const int width = tables.width;
+    const int width = width_of(given.classes);
     const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
+    const Packed *packed = packed_in(source);
+    const int64_t whole = spaced((given.table_rows + 1) * width), room = spaced(room_of(width));
     try {
-        const int64_t room_stride = spaced(kRoom);
-        std::vector<double> room(room_stride * threads);
+        const Room all(whole + (packed ? spaced(rows_pointed(given, packed) * width) : 0) + room * threads);
+        double *rooms = all.data + whole, *states = rooms;
+        if (packed) rooms += spaced(rows_pointed(given, packed) * width);
+        const Tables tables = pointed(given, packed, all.data, states);
         in_waves(
             blocks, threads,
             [&](int64_t block, int slot) {
                 const int64_t begin = block * kBlockRows;
                 const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                TACIT_BY_WIDTH(rows, source, tables, room.data() + room_stride * slot, begin, end, classes, posterior,
+                TACIT_BY_WIDTH(rows, source, tables, rooms + room * slot, begin, end, given.classes, posterior,
                                row_log_likelihood);
             },
             [](int64_t, int) {});
@@ -324,21 +414,24 @@ int mixture_rows(const Source &source, int64_t rows, const Tables &tables, int c
 #define TACIT_SOURCE_FUNCTIONS(suffix, source_parameters, source)                                                     \
     TACIT_EXPORT mixture_sums_##suffix(source_parameters, int64_t rows, const double *row_weight,                     \
                                        const double *log_weights, const double *log_table, int64_t table_rows,        \
-                                       int width, int threads, double *total, double *table_sum,                      \
+                                       int classes, int threads, double *total, double *table_sum,                    \
                                        double *log_likelihood) {                                                      \
-        return mixture_sums(source, rows, row_weight, Tables{log_weights, log_table, table_rows, width},              \
-                            threads, total, table_sum, log_likelihood);                                               \
+        return mixture_sums(source, rows, row_weight, Given{log_weights, log_table, table_rows, classes}, threads,    \
+                            total, table_sum, log_likelihood);                                                        \
     }                                                                                                                 \
     TACIT_EXPORT mixture_rows_##suffix(source_parameters, int64_t rows, const double *log_weights,                    \
-                                       const double *log_table, int64_t table_rows, int width, int classes,           \
-                                       int threads, double *posterior, double *row_log_likelihood) {                  \
-        return mixture_rows(source, rows, Tables{log_weights, log_table, table_rows, width}, classes,                 \
-                            threads, posterior, row_log_likelihood);                                                  \
+                                       const double *log_table, int64_t table_rows, int classes, int threads,         \
+                                       double *posterior, double *row_log_likelihood) {                               \
+        return mixture_rows(source, rows, Given{log_weights, log_table, table_rows, classes}, threads, posterior,     \
+                            row_log_likelihood);                                                                      \
     }
 #define COMMA ,
 
 TACIT_SOURCE_FUNCTIONS(ragged, const int64_t *offsets COMMA const int32_t *cells, (Ragged{offsets COMMA cells}))
-TACIT_SOURCE_FUNCTIONS(dense8, const uint8_t *codes COMMA const int32_t *first COMMA int64_t n_columns,
-                       (Dense<uint8_t>{codes COMMA first COMMA n_columns}))
-TACIT_SOURCE_FUNCTIONS(dense16, const uint16_t *codes COMMA const int32_t *first COMMA int64_t n_columns,
-                       (Dense<uint16_t>{codes COMMA first COMMA n_columns}))
+#define TACIT_DENSE(Code)                                                                                      \
+    const Code *codes COMMA const int32_t *first COMMA int64_t n_columns COMMA const int32_t *sizes COMMA      \
+        const int32_t *states COMMA const int32_t *groups
+#define TACIT_DENSE_SOURCE(Code) \
+    (Dense<Code>{codes COMMA first COMMA n_columns COMMA{sizes COMMA states COMMA groups COMMA first COMMA groups ? n_columns : 0}})
+TACIT_SOURCE_FUNCTIONS(dense8, TACIT_DENSE(uint8_t), TACIT_DENSE_SOURCE(uint8_t))
+TACIT_SOURCE_FUNCTIONS(dense16, TACIT_DENSE(uint16_t), TACIT_DENSE_SOURCE(uint16_t))

@@ -134,7 +134,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         """Learn topics from documents (any form that `tacit.data.document_input` reads); `y` is not used."""
         self._check_settings()
         self._check_options()
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("read"):
                 documents = self._read(X)

@@ -107,7 +107,7 @@ def plot_candidates(model: Any, *, ax: Any = None) -> Any:
     _check(model)
     found = candidate_scores(model)
     if found is None:
-        raise DataError("the model keeps no scores of candidates: its search has none, or its file is an old one")
+        raise DataError("the model keeps no scores of candidates: its search has none, or its file is old; fit again")
     ax = new_axes(6.0, 3.5) if ax is None else ax
     ranked = ranked_scores(found)
     for chosen, colour, label in ((True, STRONG, "chosen"), (False, PALE, "rejected")):

@@ -91,6 +91,13 @@ def histogram(
         extent = (float(array.min()), float(array.max())) if len(array) else (0.0, 1.0)
         extent = extent if extent[1] > extent[0] else (extent[0] - 0.5, extent[0] + 0.5)
     counts, edges = np.histogram(np.clip(array, *extent), bins=bins, range=extent)
+    return counted(counts, edges, value=value, count=count, percent=percent, log=log, height=height)
+
+
+def counted(
+    counts: Any, edges: Any, *, value: str, count: str, percent: bool = False, log: bool = False, height: int = 260
+) -> Spec:
+    """A histogram that is counted already: so many between each edge and the next."""
     rows = [
         {"from": float(a), "to": float(b), "n": int(n)} for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
     ]

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels
 from tacit.diagnose.meetings import Meetings, meetings
-from tacit.engine.mixture import Floats, unstack_confusions
+from tacit.engine.mixture import unstack_confusions
 from tacit.models.crowd import FittedCrowd
 from tacit.moments.graph import co_label_graph
-from tacit.plan.information import gain_table
-from tacit.report.charts import ALARM, HUE, Spec, bars, distinct, heat_map, histogram
+from tacit.report.charts import ALARM, HUE, Spec, bars, counted, distinct, heat_map
 from tacit.report.evidence import count, fit_section, next_section, numbers_section
+from tacit.report.label_tasks import BINS, Tasks, tasks_of
 from tacit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.provenance import provenance_of
 
@@ -27,8 +26,6 @@ CONFUSION_CELLS = 30_000
 """Cells of confusion matrices that a page holds: about 200 KB."""
 CONFUSION_CLASSES = 25
 """Classes in a picture of a confusion matrix, the most frequent ones."""
-TASKS_AT_ONCE = 1 << 17
-"""Tasks whose gain is computed together."""
 
 PAPERS = (
     "A. P. Dawid and A. M. Skene: Maximum likelihood estimation of observer error-rates using the EM algorithm. "
@@ -42,14 +39,12 @@ def page_of(fitted: Any, context: Context) -> Page:
     """The page of a `FittedCrowd` or of a `DawidSkene`; without data it tells what the model alone knows."""
     crowd: FittedCrowd = fitted if isinstance(fitted, FittedCrowd) else fitted._fitted
     seen = getattr(crowd, "evidence", None)
-    data: Labels | None = seen.data if seen is not None else context.data.get("input")
-    posterior: Floats | None = None
-    if data is not None:
-        posterior = seen.posterior if seen is not None else crowd.beliefs(data)[0]
+    data: CodedLabels | None = seen.data if seen is not None else context.data.get("input")
+    tasks = tasks_of(crowd, context.data.get("input"))
     report = crowd.report
     sections = [_workers(crowd)]
-    if data is not None and posterior is not None:
-        sections.insert(0, _tasks(crowd, data, posterior))
+    if data is not None and tasks is not None:
+        sections.insert(0, _tasks(tasks))
         sections.append(_graph(data))
     if "plan" in context.data:
         sections.insert(0, _plan(context.data["plan"]))
@@ -61,8 +56,8 @@ def page_of(fitted: Any, context: Context) -> Page:
         door="labels",
         verdict=report.verdict,
         reasons=report.reasons,
-        figures=_figures(crowd, context, posterior, data),
-        picture=_confidence(posterior, data) if data is not None and posterior is not None else _accuracies(crowd),
+        figures=_figures(crowd, context, tasks),
+        picture=_accuracies(crowd) if tasks is None else _confidence(tasks),
         sections=sections,
         provenance=provenance_of(context),
         papers=PAPERS,
@@ -74,28 +69,27 @@ def page_of(fitted: Any, context: Context) -> Page:
 # ------------------------------------------------------------ first screen
 
 
-def _figures(crowd: FittedCrowd, context: Context, posterior: Floats | None, data: Labels | None) -> list[Figure]:
+def _figures(crowd: FittedCrowd, context: Context, tasks: Tasks | None) -> list[Figure]:
     flagged = sum(bool(str(flag)) for flag in crowd.quality.flag)
     workers = Figure("Workers flagged", f"{flagged:,}", f"of {len(crowd.worker_names):,}")
-    if posterior is None or data is None:
+    if tasks is None:
         typical = float(np.median(crowd.quality.accuracy))
         classes = Figure("Kinds of labels", count(len(crowd.class_names)))
         return [Figure("Accuracy of the middle worker", f"{typical:.0%}"), workers, classes]
-    labelled = np.diff(data.offsets) > 0
-    error = float((1 - posterior[labelled].max(axis=1)).mean()) if labelled.any() else 0.0
     summary = context.summary
     if summary.get("error_rate") is not None:
         versus = f"majority vote {summary['majority_error_rate']:.1%}; {summary['n_truth']:,} tasks with known truth"
         first = Figure("Error", f"{summary['error_rate']:.1%}", versus)
     else:
-        first = Figure("Expected error", f"{error:.1%}", "share of tasks, by the model's own reckoning")
-    per_task = data.n_labels / max(int(labelled.sum()), 1)
-    return [first, Figure("Labels a task", f"{per_task:.1f}", f"{data.n_labels:,} in all"), workers]
+        reckoned = "share of tasks, by the model's own reckoning"
+        first = Figure("Expected error", f"{tasks.expected_error:.1%}", reckoned)
+    per_task = tasks.n_labels / max(tasks.n_labelled, 1)
+    return [first, Figure("Labels a task", f"{per_task:.1f}", f"{tasks.n_labels:,} in all"), workers]
 
 
-def _confidence(posterior: Floats, data: Labels) -> Chart:
-    sure = posterior[np.diff(data.offsets) > 0].max(axis=1)
-    spec = histogram(sure, value="probability of the consensus label", count="tasks", extent=(0.0, 1.0), percent=True)
+def _confidence(tasks: Tasks) -> Chart:
+    edges = np.linspace(0, 1, BINS + 1)
+    spec = counted(tasks.confidence, edges, value="probability of the consensus label", count="tasks", percent=True)
     return Chart(spec, "How sure the consensus is: tasks by the probability of their label. Doubtful ones are left.")
 
 
@@ -119,30 +113,8 @@ def _accuracies(crowd: FittedCrowd) -> Chart:
 # ---------------------------------------------------------------- sections
 
 
-def _tasks(crowd: FittedCrowd, data: Labels, posterior: Floats) -> Section:
+def _tasks(tasks: Tasks) -> Section:
     """Tasks most worth another label: what a label of the crowd's average worker is expected to tell."""
-    average = np.ascontiguousarray(crowd.pooled.T)[None]  # (1, true, given)
-    gain = np.concatenate(
-        [
-            gain_table(posterior[at : at + TASKS_AT_ONCE], average)[:, 0]
-            for at in range(0, max(len(posterior), 1), TASKS_AT_ONCE)
-        ]
-    )
-    order = _largest(gain, MOST_ROWS)
-    rows = []
-    for n in order.tolist():
-        best = np.argsort(-posterior[n], kind="stable")
-        second = crowd.class_names[best[1]] if len(best) > 1 else ""
-        rows.append(
-            [
-                str(data.task_names[n]),
-                str(crowd.class_names[best[0]]),
-                float(posterior[n, best[0]]),
-                str(second),
-                int(data.offsets[n + 1] - data.offsets[n]),
-                float(gain[n]),
-            ]
-        )
     columns: list[str | Column] = [
         "task",
         "label",
@@ -151,10 +123,8 @@ def _tasks(crowd: FittedCrowd, data: Labels, posterior: Floats) -> Section:
         "labels",
         Column("gain", ".3f", "nats that one more label of an average worker is expected to tell"),
     ]
-    table = DataTable(
-        columns, rows, "Where one more label tells most; tacit plan also says whom to ask.", total=data.n_rows
-    )
-    return Section("Tasks most worth another label", [table])
+    caption = "Where one more label tells most; tacit plan also says whom to ask."
+    return Section("Tasks most worth another label", [DataTable(columns, tasks.rows, caption, total=tasks.n_tasks)])
 
 
 def _workers(crowd: FittedCrowd) -> Section:
@@ -233,7 +203,7 @@ def _places(names: Sequence[str]) -> list[dict[str, Any]]:
     return [{"k": k, "y": names[k // size], "x": names[k % size]} for k in range(size * size)]
 
 
-def _graph(data: Labels) -> Section:
+def _graph(data: CodedLabels) -> Section:
     """Who met whom: tasks in common, and the pairs that nothing connects."""
     graph = co_label_graph(data)
     sizes = np.bincount(graph.component, minlength=graph.n_components)
@@ -263,7 +233,7 @@ def _graph(data: Labels) -> Section:
     return Section("Who met whom", blocks, words)
 
 
-def _meetings(data: Labels, met: Meetings) -> Chart:
+def _meetings(data: CodedLabels, met: Meetings) -> Chart:
     """Tasks in common of the busiest workers; a pair that nothing connects stands out."""
     spec = _pair_spec(met, distinct([data.worker_names[m] for m in met.workers]))
     which = "" if len(met.workers) == data.n_workers else f" The {len(met.workers)} workers with most labels."
@@ -363,14 +333,3 @@ def _worst(crowd: FittedCrowd) -> list[int]:
     """Workers by accuracy, the lowest first."""
     order: list[int] = np.argsort(crowd.quality.accuracy, kind="stable").tolist()
     return order
-
-
-def _largest(values: Floats, most: int) -> NDArray[np.intp]:
-    """Places of the largest values, falling; equal ones in their order."""
-    if len(values) > most:
-        least = np.partition(values, len(values) - most)[len(values) - most]
-        above, equal = np.flatnonzero(values > least), np.flatnonzero(values == least)
-        kept = np.sort(np.concatenate([above, equal[: most - len(above)]]))
-    else:
-        kept = np.arange(len(values))
-    return kept[np.argsort(-values[kept], kind="stable")]
