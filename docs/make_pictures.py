@@ -67,28 +67,30 @@ def draw_demo() -> None:
     """The pictures of the README, from the files that `tacit demo` writes."""
     import pandas as pd
 
+    from tacit import load
     from tacit.cli.main import main
 
     main(["demo", "--quiet"])
     folder = Path("tacit-demo")
-    workers, consensus = pd.read_csv(folder / "workers.csv"), pd.read_csv(folder / "consensus.csv")
-    truth, votes = pd.read_csv(folder / "truth.csv").set_index("task")["label"], pd.read_csv(folder / "labels.csv")
-    draw_workers(workers.sort_values("accuracy"), votes, truth)
-    draw_confidence(consensus, truth)
+    truth = pd.read_csv(folder / "truth.csv").set_index("task")["label"]
+    draw_workers(load(folder / "model.tacit"), pd.read_csv(folder / "labels.csv"), truth)
+    draw_confidence(pd.read_csv(folder / "consensus.csv"), truth)
 
 
-def draw_workers(workers: Any, votes: Any, truth: Any) -> None:
+def draw_workers(model: Any, votes: Any, truth: Any) -> None:
+    """Annotators as the model sees them, and what the truth says as crosses."""
+    from tacit.plot.labels import plot_workers
+
     right = (votes["label"] == truth.loc[votes["task"]].to_numpy()).groupby(votes["worker"]).mean()
-    figure, ax = plt.subplots(figsize=(6.5, 2.8))
-    ax.hlines(workers["worker"], workers["accuracy_low"], workers["accuracy_high"], linewidth=3)
-    ax.plot(workers["accuracy"], workers["worker"], "o", label="estimated from votes alone, with 95 % interval")
-    ax.plot(right.loc[workers["worker"]], workers["worker"], "kx", label="share truly right")
-    ax.set(xlabel="accuracy of the annotator")
-    ax.legend(loc="lower right")
-    figure.savefig("demo-workers.png")
+    ax = plot_workers(model)
+    names = [name.get_text() for name in ax.get_yticklabels()]
+    ax.plot(right.loc[names], range(len(names)), "kx", label="share truly right")
+    ax.legend()
+    ax.figure.savefig("demo-workers.png")
 
 
 def draw_confidence(consensus: Any, truth: Any) -> None:
+    """Does a stated probability keep its promise? By tenths, areas by the number of digits."""
     right = consensus["label"] == truth.loc[consensus["task"]].to_numpy()
     tenth = (consensus["probability"] * 10).astype(int).clip(0, 9)
     means = consensus.assign(right=right).groupby(tenth)[["probability", "right"]].mean()

@@ -86,6 +86,16 @@ def history(folder: Path) -> None:
         frame.to_parquet(folder / "history" / f"{part}.parquet")
 
 
+def corpus(folder: Path) -> None:
+    (folder / "corpus").mkdir()
+    rng = np.random.default_rng(0)
+    for part in range(2):
+        document, word = rng.integers(0, 30, 600), rng.integers(0, 6, 600)
+        words = np.array(list("abcdefuvwxyz"), object)[word + 6 * (document % 2)]
+        frame = pd.DataFrame({"document": document + 30 * part, "word": words, "count": 1})
+        frame.to_parquet(folder / "corpus" / f"{part}.parquet")
+
+
 def every(*makers: Callable[[Path], None]) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         for maker in makers:
@@ -100,5 +110,5 @@ FILES: dict[str, Callable[[Path], None]] = {
     "models/fractions.md": methylation,
     "models/plan.md": votes,
     "report.md": votes,
-    "scale.md": history,
+    "scale.md": every(history, corpus),
 }

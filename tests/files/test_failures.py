@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -174,7 +175,7 @@ def test_what_a_worker_cannot_do_later_is_said_too(survey, tmp_path):
     for error, sentence in (
         (FileNotFoundError(2, "No such file"), r"a worker does not see the coded rows at .*\.codes; give a folder"),
         (ImportError("no tacit"), r"a worker cannot run tacit \(ImportError: no tacit\)"),
-        (killed("part", "worker", 3), "workers died again and again over the same rows"),
+        (killed("part", SimpleNamespace(address="tcp://a:1"), 3), "workers died again and again over the same rows"),
     ):
         engine.client = Workers(error)
         with pytest.raises(DataError, match=sentence):

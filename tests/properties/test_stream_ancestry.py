@@ -197,9 +197,9 @@ def test_bad_files_get_one_sentence_and_nothing_stays(tmp_path, monkeypatch):
     gc.collect()
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
     X = panel(60, 300)
+    monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoint_module.KeptFile, "done", lambda self: None)
+    settings = {"refine": True, "max_iter": 14, "tol": 0}
+    Admixture(2, **settings).fit(X, checkpoint=tmp_path / "kept.tacit")
     with pytest.raises(DataError, match="a fit of other data"):
-        monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
-        monkeypatch.setattr(checkpoint_module.KeptFile, "done", lambda self: None)
-        settings = {"refine": True, "max_iter": 14, "tol": 0}
-        Admixture(2, **settings).fit(X, checkpoint=tmp_path / "kept.tacit")
         Admixture(2, **settings).fit(X[1:], checkpoint=tmp_path / "kept.tacit", resume=True)

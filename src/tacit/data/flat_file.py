@@ -90,7 +90,7 @@ def reopen_flat(path: Path, key: str, format_: int) -> tuple[dict[str, Any], int
             while chunk := stream.read(CHUNK):
                 checksum = zlib.crc32(chunk, checksum)
             return (facts, 16 + length) if f"{checksum:010d}" == facts["checksum"] else None
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError):  # a damaged length asks for all
         return None
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.data.names import Names, encode, to_arrow
+from tacit.data.names import Names, dictionary_codes, encode, from_names, to_arrow
 from tacit.io.integers import integers_if_canonical
 
 Codes = NDArray[np.int32]
@@ -34,21 +34,24 @@ class GrowingNames:
         """Codes of one batch, -1 for what is missing."""
         return self.count(values)[0]
 
-    def count(self, values: Any) -> tuple[Codes, Codes, NDArray[np.int64]]:
-        """Codes of one batch, the names among them, and how often each occurs."""
+    def count(self, values: Any, *, in_order: bool = True) -> tuple[Codes, Codes, NDArray[np.int64]]:
+        """Codes of one batch, the names among them, and how often each occurs.
+
+        Without `in_order` new names of a batch may get their codes in another order than they appear.
+        """
         coded = as_dictionary(to_arrow(values, self.what))
         if self.order is not False:
             self._see_order(coded)
         size = len(coded.dictionary)
-        indices = coded.indices.fill_null(size) if coded.indices.null_count else coded.indices
-        codes = indices.to_numpy(zero_copy_only=False)
+        codes = dictionary_codes(coded, size)
         seen = np.bincount(codes, minlength=size + 1)
         there = np.flatnonzero(seen[:size])
-        if len(there) > 1:  # a file's dictionary may list names in another order than they appear, or none of ours
+        if in_order and len(there) > 1:  # a file's dictionary may list names in another order than they appear
             first = np.empty(size + 1, np.int64)
             first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
             there = there[np.argsort(first[there], kind="stable")]
-        words = coded.dictionary.take(pa.array(there)).to_pylist()
+        whole = len(there) == size and not in_order
+        words = (coded.dictionary if whole else coded.dictionary.take(from_names(there))).to_pylist()
         place = self.place
         ours = np.array([-1 if word is None else place.setdefault(word, len(place)) for word in words], np.int32)
         recode = np.full(size + 1, -1, np.int32)
@@ -67,7 +70,7 @@ class GrowingNames:
         if self.order not in (None, False):
             indices = pc.index_in(pa.array(listed, self.order.type), self.order)
             return pa.DictionaryArray.from_arrays(indices, self.order, ordered=True)
-        array = pa.array(listed)
+        array = from_names(np.array([*listed, None], object)[:-1]) if kinds == {str} else pa.array(listed)
         if self.text and len(array):
             return integers_if_canonical(pa.chunked_array([array])).combine_chunks()
         return array

@@ -58,9 +58,7 @@ def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int
             array = array.cast(pa.int64(), safe=False)
     ordered = isinstance(array.type, pa.DictionaryType) and array.type.ordered
     coded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
-    codes = _numbers(coded.indices).astype(np.int32, copy=False)
-    if coded.indices.null_count:
-        codes = np.where(_present(coded.indices), codes, np.int32(-1))
+    codes = dictionary_codes(coded, -1)
     names = _as_names(coded.dictionary, what)
     used = np.zeros(len(names), bool)
     used[codes[codes >= 0]] = True
@@ -105,6 +103,12 @@ def from_names(values: Any) -> pa.Array:
             offsets = pa.py_buffer(ends.astype(np.int32))
             return pa.StringArray.from_buffers(len(words), offsets, pa.py_buffer(b"".join(words)))
     return pa.array(values)
+
+
+def dictionary_codes(coded: Any, missing: int) -> NDArray[np.int32]:
+    """Indices of a dictionary array, `missing` where there is none; pyarrow's own ways would import pandas."""
+    codes = _numbers(coded.indices).astype(np.int32, copy=False)
+    return np.where(_present(coded.indices), codes, np.int32(missing)) if coded.indices.null_count else codes
 
 
 def _numbers(array: pa.Array) -> NDArray[Any]:

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from tacit.data.coding import GAP, GrowingColumn, read_raw, read_weights, write_
 from tacit.data.flat_file import Lease, fill_from, path_for_now, remove, reopen_flat, write_flat
 from tacit.data.names import to_arrow
 from tacit.data.packing import Packing, plan_packing
-from tacit.data.table import Codes, Column, Floats, Table, add_in_parts, gather_patterns, worth_grouping
+from tacit.data.table import Codes, Column, Floats, PatternCount, Table, add_in_parts, gather_patterns
 from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty, tell_odd
 from tacit.errors import DataError
 from tacit.io.scan import Scan
@@ -253,8 +252,8 @@ def _code(
     batches: Iterator[Any], path: Path, key: str, learn: LearnColumn, text: bool, weight: str | None
 ) -> StoredTable:
     with tempfile.TemporaryFile(dir=path.parent) as raw, tempfile.TemporaryFile(dir=path.parent) as weights:
-        growing, n_rows, absent = write_raw(batches, raw, weight, weights)
-        learned = [_learn(column, learn, text) for column in growing]
+        growing, n_rows, absent = write_raw(batches, raw, text, weight, weights)
+        learned = [_learn(column, learn) for column in growing]
         kept = [n for n, (_, column) in enumerate(learned) if column.size]
         if not kept:
             raise DataError(f"none of the {len(growing)} columns holds a value; every cell is missing")
@@ -266,18 +265,20 @@ def _code(
         names = tuple(column.name for column in growing)
         table = StoredTable(path, 0, n_rows, columns, np.concatenate(counts), gaps, False, names)
         tables = [_lookup(learned[n][0], table.dtype) for n in kept]
+        patterns = PatternCount(n_rows)
 
         def final() -> Iterator[Codes]:
             raw.seek(0)
             for record in read_raw(raw, len(growing)):
-                codes = np.empty((len(record), len(kept)), table.dtype)
+                codes = np.empty((len(kept), record.shape[1]), table.dtype)
                 for at, n in enumerate(kept):
-                    codes[:, at] = tables[at][record[:, n]]
-                yield codes
+                    codes[at] = tables[at][record.dtype][record[n]]
+                patterns.add(codes.T)  # columns lie together, which is how they are walked here
+                yield codes.T
 
-        table = replace(table, grouped=worth_grouping(n_rows, final()), weighted=weight is not None, absent=absent)
         weights.seek(0)
-        return _write(table, final(), key, _pieces(weights))
+        table = replace(table, weighted=weight is not None, absent=absent)
+        return _write(table, final(), key, _pieces(weights), patterns)
 
 
 def _pieces(weights: Any) -> Iterator[Floats]:
@@ -285,8 +286,8 @@ def _pieces(weights: Any) -> Iterator[Floats]:
         yield np.frombuffer(piece, np.float64)
 
 
-def _learn(column: GrowingColumn, learn: LearnColumn, text: bool) -> tuple[NDArray[np.int32], Column]:
-    words = column.words(text=text)
+def _learn(column: GrowingColumn, learn: LearnColumn) -> tuple[NDArray[np.int32], Column]:
+    words = column.names.words()
     return learn(words, column.name, column.counts[: len(words)])
 
 
@@ -295,21 +296,27 @@ def _cell_counts(raw: GrowingColumn, codes: NDArray[np.int32], column: Column) -
     return np.bincount(codes[codes >= 0], rows[codes >= 0], minlength=column.size).astype(np.int64)
 
 
-def _lookup(codes: NDArray[np.int32], dtype: Any) -> Codes:
-    """Raw code → code, gaps included."""
+def _lookup(codes: NDArray[np.int32], dtype: Any) -> dict[Any, Codes]:
+    """Raw code → code, gaps included, for records of one byte a cell and of two."""
     missing = np.iinfo(dtype).max
-    out = np.full(GAP + 1, missing, dtype)
-    out[: len(codes)] = np.where(codes < 0, missing, codes)
-    return out
+    wide = np.full(GAP + 1, missing, dtype)
+    wide[: len(codes)] = np.where(codes < 0, missing, codes)
+    narrow = wide[:256].copy()
+    narrow[255] = missing
+    return {np.dtype(np.uint8): narrow, np.dtype(np.uint16): wide}
 
 
-def _write(table: StoredTable, blocks: Iterator[Codes], key: str, weights: Iterator[Floats]) -> StoredTable:
+def _write(
+    table: StoredTable, blocks: Iterator[Codes], key: str, weights: Iterator[Floats],
+    patterns: PatternCount | None = None,
+) -> StoredTable:  # fmt: skip
+    """The flat file; whether its rows are grouped is known when all have gone by."""
     packing = table.packing
-    facts = {
+    facts: dict[str, Any] = {
         "format": FORMAT,
         "key": key,
         "n_rows": table.n_rows,
-        "grouped": table.grouped,
+        "grouped": int(table.grouped),  # of one length, whichever it is
         "weighted": table.weighted,
         "absent": table.absent,
         "names": list(table.names),
@@ -317,8 +324,15 @@ def _write(table: StoredTable, blocks: Iterator[Codes], key: str, weights: Itera
         "counts": table.counts.tolist(),
         "columns": [_described(column) for column in table.columns],
     }
-    packed = blocks if packing is None else map(packing.pack, blocks)
-    return replace(table, offset=write_flat(table.path, facts, chain(packed, weights)))
+
+    def pieces() -> Iterator[NDArray[Any]]:
+        yield from blocks if packing is None else map(packing.pack, blocks)
+        if patterns is not None:
+            facts["grouped"] = int(patterns.worth_grouping())
+        yield from weights
+
+    offset = write_flat(table.path, facts, pieces())
+    return replace(table, offset=offset, grouped=bool(facts["grouped"]))
 
 
 def _described(column: Column) -> dict[str, Any]:
@@ -341,7 +355,7 @@ def _reopened(path: Path, key: str) -> StoredTable | None:
         columns = tuple(_read_column(one) for one in facts["columns"])
         counts, gaps = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
         names = tuple(facts["names"])
-        known = StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, facts["grouped"], names)
+        known = StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, bool(facts["grouped"]), names)
         return replace(known, weighted=facts["weighted"], absent=facts["absent"])
     except (ValueError, KeyError, TypeError, OverflowError):
         return None

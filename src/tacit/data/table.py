@@ -252,23 +252,44 @@ def gather_patterns(blocks: Iterable[Table]) -> Table:
 
 def worth_grouping(n_rows: int, blocks: Iterable[Codes]) -> bool:
     """Whether equal rows are grouped: a matter of the number of rows and of patterns alone, on every engine."""
-    if n_rows <= ALWAYS_GROUP:
-        return True
-    patterns = _count_patterns(n_rows, blocks)
-    return patterns <= MOST_PATTERNS and patterns <= GROUP_AT * n_rows
-
-
-def _count_patterns(n_rows: int, blocks: Iterable[Codes]) -> int:
-    """Distinct rows, by 64-bit fingerprints: of all rows, or of the share that a long table's memory allows."""
-    halvings = max(int(np.ceil(np.log2(n_rows / COUNTED))), 0)
-    seen = np.empty(0, np.uint64)
-    waiting: list[NDArray[np.uint64]] = []
+    patterns = PatternCount(n_rows)
     for codes in blocks:
+        patterns.add(codes)
+    return patterns.worth_grouping()
+
+
+class PatternCount:
+    """Distinct rows, by 64-bit fingerprints: of all rows, or of the share that a long table's memory allows."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
+        self._halvings = max(int(np.ceil(np.log2(max(n_rows, 1) / COUNTED))), 0)
+        self._seen = np.empty(0, np.uint64)
+        self._waiting: list[NDArray[np.uint64]] = []
+
+    def add(self, codes: Codes) -> None:
+        """Some rows more."""
+        if self.n_rows <= ALWAYS_GROUP:
+            return
         prints = _fingerprints(codes)
-        waiting.append(prints if not halvings else prints[prints >> np.uint64(64 - halvings) == 0])
-        if sum(map(len, waiting)) > COUNTED:
-            seen, waiting = np.unique(np.concatenate([seen, *waiting])), []
-    return len(np.unique(np.concatenate([seen, *waiting]))) << halvings
+        some = prints if not self._halvings else prints[prints >> np.uint64(64 - self._halvings) == 0]
+        self._waiting.append(some)
+        if sum(map(len, self._waiting)) > COUNTED:
+            self._merge()
+
+    def worth_grouping(self) -> bool:
+        """Whether the rows that went by are grouped."""
+        if self.n_rows <= ALWAYS_GROUP:
+            return True
+        self._merge()
+        patterns = len(self._seen) << self._halvings
+        return patterns <= MOST_PATTERNS and patterns <= GROUP_AT * self.n_rows
+
+    def _merge(self) -> None:
+        ordered = np.sort(np.concatenate([self._seen, *self._waiting]))  # in place of np.unique, which hashes slowly
+        new = np.ones(len(ordered), bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+        self._seen, self._waiting = ordered[new], []
 
 
 def _fingerprints(codes: Codes) -> NDArray[np.uint64]:

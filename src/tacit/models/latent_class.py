@@ -205,6 +205,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 return name, replace(found, params=given, sums=sums)
         else:
             name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
+        name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
         steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
         keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
         return name, em(steps, given, accelerate=True, keep=keep, **climb)
@@ -236,13 +237,15 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """Verdict, reasons and numbers; made when asked for."""
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
-            rows = self._table
+            rows, notes = self._table, list(self._notes)
+            if rows.n_rows > EXAMINED_ROWS:
+                notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
             if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
                 rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
             examination = examine_table(rows, self._mixture, converged=self.converged_)
         if self.selection_ is not None:
             examination.quantities["selection"] = self.selection_
-        return make_report(examination, self._notes, self._clock)
+        return make_report(examination, notes, self._clock)
 
     # ---------------------------------------------------------------- use
 

@@ -26,7 +26,7 @@ def plot_items(
     """Items of a fitted `tacit.PairMatrix` as points, areas by frequency, the names of the most telling ones written.
 
     At rank 2 there is one embedding: it stands against the marginal. Names go to the items that move most probability,
-    |Δ| over both components.
+    the size of Δ over both components.
 
     Returns
     -------
