@@ -23,7 +23,14 @@ from collections.abc import Sequence
 
 
 def reason_of(error: BaseException) -> str:
-    """What another library says, as a part of our sentence: one line, printable, not too long."""
+    """What another library says, as a part of our sentence: one line, printable, not too long.
+
+    Examples
+    --------
+    >>> from tacit.errors import reason_of
+    >>> reason_of(ValueError("two\\nlines."))
+    'two lines'
+    """
     words = " ".join(str(error).split()).rstrip(".")
     return "".join(letter if letter.isprintable() else "?" for letter in words)[:200]
 
@@ -35,7 +42,16 @@ MOST_NAMED = 12
 
 
 def nearest(word: str, known: Sequence[str], listing: str) -> str:
-    """The cure for a word that is not there: the one most like it, in any case, or else a list of those that are."""
+    """The cure for a word that is not there: the one most like it, in any case, or else a list of those that are.
+
+    Examples
+    --------
+    >>> from tacit.errors import nearest
+    >>> nearest("Lable", ["task", "label"], "the columns are")
+    "did you mean 'label'?"
+    >>> nearest("zzz", ["task", "label"], "the columns are")
+    'the columns are task, label'
+    """
     lowered = {str(name).strip().lower(): str(name) for name in reversed(known)}
     close = difflib.get_close_matches(str(word).strip().lower(), lowered, 1)
     if close:

@@ -21,6 +21,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,8 @@ def _json_lines() -> bytes:
 
 def _json_twin(files: dict[str, bytes]) -> Any:
     lines = next(iter(files.values())).removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    return [json.loads(line) for line in lines if line.strip()]
+    whole = partial(json.loads, parse_int=lambda digits: int(digits) if len(digits) < 4_000 else float(digits))
+    return [whole(line) for line in lines if line.strip()]
 
 
 def _same_json(ours: Any, theirs: list[dict[str, Any]]) -> bool:

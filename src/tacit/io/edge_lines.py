@@ -34,7 +34,7 @@ def edge_batches(batches: Iterable[tuple[str, list[str]]]) -> Iterator[dict[str,
     for path, batch in batches:
         name, behind = path, behind if path == name else 0
         lines = [line.replace(",", " ") for line in batch if line.strip()]
-        kept = [line for line in lines if line.lstrip()[:1] not in COMMENTS]
+        kept = [line for line in lines if line.strip() and line.lstrip()[0] not in COMMENTS]  # a comma alone is no word
         widths = [len(line.split()) for line in kept]
         widest = max(widths, default=0)
         if widest > 3:

@@ -28,8 +28,10 @@ _KIND = {str: "text", bool: "true or false", int: _NUMBER, float: _NUMBER, list:
 
 def read_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Any:
     """The chosen columns of a JSON lines source; a key that a line lacks is null there."""
-    _check_lines(source)
+    n_lines = sum(1 for _ in _checked_lines(source))
     table = _parse(source, None)
+    if table.num_rows != n_lines:  # pyarrow takes several objects on a line for several rows
+        raise _find_line(source) or source.broken(ValueError(f"{n_lines} lines hold {table.num_rows} objects"))
     dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
     if dates:  # pyarrow turns text that looks like a date into a date, and a label must keep its characters
         table = _parse(source, pa.schema([(name, pa.string()) for name in dates]))
@@ -78,12 +80,9 @@ def _parse_piece(piece: bytes, schema: Any) -> Any:
         parse_options=pa_json.ParseOptions(explicit_schema=schema),
     )
     table.validate(full=True)
+    if table.num_rows != piece.count(b"\n") + 1:
+        raise pa.ArrowInvalid("a line holds more than one object")
     return table
-
-
-def _check_lines(source: Source) -> None:
-    for _ in _checked_lines(source):
-        pass
 
 
 def _checked_lines(source: Source) -> Iterator[bytes]:
