@@ -20,7 +20,14 @@ TRAINING_POOL = 400
 
 @dataclass(frozen=True)
 class LabelledCrowd:
-    """Long labels (task, worker, label) and the truth (task, label) to compare with, never to fit on."""
+    """Long labels (task, worker, label) and the truth (task, label) to compare with, never to fit on.
+
+    Examples
+    --------
+    >>> from tacit.datasets import digits_crowd
+    >>> digits_crowd().truth.column_names
+    ['task', 'label']
+    """
 
     labels: pa.Table
     truth: pa.Table
@@ -31,6 +38,13 @@ def digits_crowd(random_state: int = 0) -> LabelledCrowd:
 
     Trees, neighbours and naive Bayes of different strengths, each trained on 20 to 70 digits of a pool that
     is not labelled and seeing a part of the pixels only: unequal annotators whose mistakes are their own.
+
+    Examples
+    --------
+    >>> from tacit.datasets import digits_crowd
+    >>> crowd = digits_crowd()
+    >>> crowd.labels.num_rows, len(set(crowd.labels["worker"].to_pylist()))
+    (6980, 10)
     """
     from sklearn.datasets import load_digits
 

@@ -18,30 +18,140 @@ Every message says what was found, where, and what to do.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
+
+def reason_of(error: BaseException) -> str:
+    """What another library says, as a part of our sentence: one line, printable, not too long."""
+    words = " ".join(str(error).split()).rstrip(".")
+    return "".join(letter if letter.isprintable() else "?" for letter in words)[:200]
+
+
+LONGEST_MESSAGE = 1_300
+"""Characters of a message; a broken file may have a column name of a megabyte."""
+MOST_NAMED = 12
+"""Names listed in a message; a table may have thousands of columns."""
+
+
+def nearest(word: str, known: Sequence[str], listing: str) -> str:
+    """The cure for a word that is not there: the one most like it, in any case, or else a list of those that are."""
+    lowered = {str(name).strip().lower(): str(name) for name in reversed(known)}
+    close = difflib.get_close_matches(str(word).strip().lower(), lowered, 1)
+    if close:
+        return f"did you mean {lowered[close[0]]!r}?"
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    return f"{listing} {', '.join(str(name) for name in known[:MOST_NAMED])}{more}"
+
 
 class TacitError(Exception):
-    """Base of all errors raised on purpose by Tacit."""
+    """Base of all errors raised on purpose by Tacit: printable and not too long, whatever cells it quotes.
+
+    Examples
+    --------
+    >>> from tacit.errors import DataError, TacitError
+    >>> issubclass(DataError, TacitError)
+    True
+    """
+
+    def __init__(self, message: object = "", *more: object) -> None:
+        text = "".join(sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in str(message))
+        cut = len(text) > LONGEST_MESSAGE
+        super().__init__(f"{text[:800]} … {text[-400:]}" if cut else text, *more)
 
 
 class DataError(TacitError, ValueError):
-    """The data cannot be used as given."""
+    """The data cannot be used as given.
+
+    Examples
+    --------
+    >>> from tacit import BernoulliMixture
+    >>> from tacit.errors import DataError
+    >>> try:
+    ...     BernoulliMixture().fit([["yes", "maybe"], ["no", "yes"]])
+    ... except DataError:
+    ...     print("refused")
+    refused
+    """
 
 
 class FileFormatError(TacitError):
-    """A file is not what its name says, or is broken at a named place."""
+    """A file is not what its name says, or is broken at a named place.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tacit import LatentClass, scan
+    >>> from tacit.errors import FileFormatError
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".parquet") as file:
+    ...     try:
+    ...         LatentClass().fit(scan(file.name))
+    ...     except FileFormatError:
+    ...         print("no Parquet")
+    no Parquet
+    """
 
 
 class ModelFileError(TacitError):
-    """A model file is damaged, inconsistent, or not a Tacit model."""
+    """A model file is damaged, inconsistent, or not a Tacit model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tacit import load
+    >>> from tacit.errors import ModelFileError
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".tacit") as file:
+    ...     try:
+    ...         load(file.name)
+    ...     except ModelFileError:
+    ...         print("no model")
+    no model
+    """
 
 
 class NotIdentifiableError(TacitError, ValueError):
-    """No answer exists for this data, whatever the method."""
+    """No answer exists for this data, whatever the method.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from tacit import DawidSkene
+    >>> from tacit.errors import NotIdentifiableError
+    >>> try:
+    ...     DawidSkene().fit(pa.table({"task": ["a", "b"], "worker": ["x", "x"], "label": [0, 1]}))
+    ... except NotIdentifiableError:
+    ...     print("agreement needs two")
+    agreement needs two
+    """
 
 
 class IdentifiabilityWarning(UserWarning):
-    """An answer was given although the data does not determine it well."""
+    """An answer was given although the data does not determine it well.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tacit import TopicModel
+    >>> from tacit.errors import IdentifiabilityWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", IdentifiabilityWarning)  # `report_` says it too
+    ...     model = TopicModel(2, max_iter=5, tol=0).fit([["tea", "milk"], ["soup", "salt"]] * 10)
+    """
 
 
 class DataWarning(UserWarning):
-    """The data was mended by a documented rule; the message counts the cells."""
+    """The data was mended by a documented rule; the message counts the cells.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tacit import LatentClass
+    >>> from tacit.errors import DataWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", DataWarning)              # nothing is to be mended
+    ...     try:
+    ...         LatentClass(1).fit([["grey", None], ["blue", None]])
+    ...     except DataWarning:
+    ...         print("a column without a value")
+    a column without a value
+    """

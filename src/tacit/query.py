@@ -28,7 +28,6 @@ yes        0.5000
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,22 +35,34 @@ import numpy as np
 
 from tacit.data.table import Column
 from tacit.engine.mixture import Floats
-from tacit.errors import DataError
+from tacit.errors import DataError, nearest
 from tacit.models.joint import JointPMF
 
 SIGNS = "(),;|="
 QUOTES = "\"'"
 MOST_ROWS = 100_000
 """Rows of the largest answer: a person reads fewer, a program asks twice."""
-SHOWN = 8
-"""Names listed in an error when none is near."""
 
 Kind = Literal["P", "E", "H", "I"]
 UNITS: dict[str, str] = {"P": "probability", "E": "expectation", "H": "entropy", "I": "information"}
 
 
 class QueryError(DataError):
-    """A question that cannot be read or answered; the message points at the character."""
+    """A question that cannot be read or answered; the message points at the character.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import QueryError, ask
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> try:
+    ...     ask(joint, "P(snow)")
+    ... except QueryError as error:
+    ...     print(error.at)
+    2
+    """
 
     def __init__(self, sentence: str, question: str, at: int) -> None:
         line = question.replace("\n", " ").replace("\t", " ")
@@ -61,7 +72,19 @@ class QueryError(DataError):
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked, in the model's own names and categories."""
+    """What was asked, in the model's own names and categories.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import parse
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> asked = parse(joint, "I(rain; sky)")
+    >>> asked.kind, asked.asked, asked.other
+    ('I', ('rain',), ('sky',))
+    """
 
     kind: Kind
     asked: tuple[Any, ...]  # columns whose distribution (P), value (E), entropy (H) or left side (I) is asked
@@ -72,7 +95,18 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """Numbers and what they are of: one row per combination of the asked columns, one row alone for a number."""
+    """Numbers and what they are of: one row per combination of the asked columns, one row alone for a number.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import ask
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> ask(joint, "P(rain)").as_columns()["rain"]
+    ['no', 'yes']
+    """
 
     question: str
     kind: Kind
@@ -112,7 +146,19 @@ class Answer:
 
 
 def ask(joint: JointPMF, question: str) -> Answer:
-    """Read a question and answer it."""
+    """Read a question and answer it.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import ask
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> answer = ask(joint, "P(rain=yes | sky=grey)")
+    >>> answer.is_number, bool(answer.values[0] > 0.9)
+    (True, True)
+    """
     parsed = parse(joint, question)
     try:
         return _answer(joint, parsed, question)
@@ -159,7 +205,18 @@ class Word:
 
 
 def parse(joint: JointPMF, question: str) -> Question:
-    """The question in the model's names; whatever is wrong is a `QueryError` with its place."""
+    """The question in the model's names; whatever is wrong is a `QueryError` with its place.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.query import parse
+    >>> import pandas as pd
+    >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 20, "rain": ["yes", "no"] * 20})
+    >>> joint = LatentClass(2).fit(weather).joint_
+    >>> parse(joint, "P(rain | sky=grey)").given
+    {'sky': 'grey'}
+    """
     return _Reader(joint, question).question()
 
 
@@ -231,7 +288,8 @@ class _Reader:
         word = self._word("here a column is missing")
         column = self.names.get(word.text)
         if column is None:
-            raise self._error(f"there is no column {word.text!r}; {_nearest(word.text, list(self.names))}", word.at)
+            near = nearest(word.text, list(self.names), "the columns are")
+            raise self._error(f"there is no column {word.text!r}; {near}", word.at)
         if column.name in taken:
             raise self._error(f"column {word.text!r} stands here twice; name it once", word.at)
         return column
@@ -240,7 +298,7 @@ class _Reader:
         word = self._word(f"here a category of {column.name!r} is missing")
         found = _category(column, word)
         if found is None:
-            near = _nearest(word.text, [str(value) for value in column.categories.tolist()], "its categories are")
+            near = nearest(word.text, [str(value) for value in column.categories.tolist()], "its categories are")
             raise self._error(f"column {column.name!r} has no category {word.text!r}; {near}", word.at)
         return found
 
@@ -311,15 +369,6 @@ def _category(column: Column, word: Word) -> Any:
     if column.edges is not None:
         return number if np.isfinite(number) else None
     return next((value for value in values if not isinstance(value, str) and value == number), None)
-
-
-def _nearest(text: str, known: list[str], listing: str = "the columns are") -> str:
-    lowered = {name.lower(): name for name in reversed(known)}
-    close = difflib.get_close_matches(text.lower(), lowered, 1)
-    if close:
-        return f"did you mean {lowered[close[0]]!r}?"
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    return f"{listing} {', '.join(known[:SHOWN])}{more}"
 
 
 def _spell(name: Any) -> str:

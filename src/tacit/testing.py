@@ -40,6 +40,12 @@ def check_model(model: LatentModel, data: Any) -> None:
     """Run every check on a fresh clone fitted to `data` (`Labelled`, where the model learns from a label).
 
     The first broken promise raises AssertionError.
+
+    Examples
+    --------
+    >>> from tacit import LatentClass
+    >>> from tacit.testing import check_model
+    >>> check_model(LatentClass(2, max_iter=20), [["grey", "rain"], ["blue", "sun"], ["blue", "rain"]] * 20)
     """
     for check in CHECKS:
         check(clone(model), data)

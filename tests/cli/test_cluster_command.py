@@ -82,7 +82,8 @@ def test_cluster_writes_everything(symptoms, tmp_path, capsys):
     assert path_file.column_names == ["n_components", "log_likelihood", "step", "entropy", *CRITERIA]
     assert path_file["n_components"].to_pylist() == list(range(1, path_file.num_rows + 1))
     assert {p.name for p in out.iterdir()} == {
-        "clusters.csv", "frequencies.csv", "model.tacit", "path.csv", "purity.csv", "summary.json",
+        "clusters.csv", "frequencies.csv", "model.tacit", "path.csv", "purity.csv", "report.html",
+            "summary.json",
     }  # fmt: skip
     for words in ("2 clusters", "verdict", "furthest from the rest", "wrote"):
         assert words in said.err

@@ -151,6 +151,11 @@ def test_exit_codes(votes, tmp_path, capsys):
     assert main(["labels", str(votes), "--out", str(blocked), "--quiet"]) == 4
 
 
+def _hearing():
+    """A shell may have started us deaf to interrupts, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_interrupt_leaves_no_half_written_file(tmp_path):
     big = crowd(60_000, 500, 4, labels_per_task=10, random_state=0)
     path = tmp_path / "votes.parquet"
@@ -158,7 +163,7 @@ def test_interrupt_leaves_no_half_written_file(tmp_path):
     command = [sys.executable, "-c", "from tacit.cli.main import run; run()", "labels", str(path), "--out"]
     for pause in (0.6, 1.2, 2.0):
         out = tmp_path / f"out{pause}"
-        process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE, text=True, preexec_fn=_hearing)
         time.sleep(pause)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]

@@ -46,7 +46,9 @@ def test_table_writes_everything(survey, tmp_path, capsys):
     assert (summary["n_rows"], summary["n_components"], summary["n_columns"]) == (200, 2, 6)
     assert pc.read_csv(out / "classes.csv").column_names == ["person", "class", "probability"]
     assert pc.read_csv(out / "profiles.csv").column_names == ["class", "column", "category", "probability"]
-    assert sorted(p.name for p in out.iterdir()) == ["classes.csv", "model.tacit", "profiles.csv", "summary.json"]
+    assert sorted(p.name for p in out.iterdir()) == [
+        "classes.csv", "model.tacit", "profiles.csv", "report.html", "summary.json",
+    ]  # fmt: skip
     for words in ("verdict", "tell most about the class", "weight", "wrote"):
         assert words in said.err
 

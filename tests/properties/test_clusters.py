@@ -208,4 +208,4 @@ def test_verbose_talks_on_stderr(capsys):
     BernoulliMixture(2, verbose=1).fit(world(80, seed=12))
     said = capsys.readouterr()
     assert said.out == ""
-    assert "K = 2: log-likelihood" in said.err
+    assert "how many clusters: 2 clusters" in said.err

@@ -55,7 +55,7 @@ def forms(lists):
     yield "polars", pl.DataFrame({"sequence": ids.tolist(), "symbol": flat}), {}
     yield "pyarrow", pa.table({"sequence": ids.tolist(), "symbol": flat}), {}
     yield "arrays", [np.array(one, object) for one in lists], {}
-    yield "lines", lines_to_sequences([" ".join(one) for one in lists]), {}
+    yield "lines", lines_to_sequences([[" ".join(one) for one in lists]]), {}
 
 
 def test_every_form_of_input_is_the_same_fit(lists, fitted):

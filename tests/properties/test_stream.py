@@ -177,7 +177,7 @@ def test_bad_files_get_one_sentence(files):
     (files / "ids.csv").write_text("id,x\n" + "".join(f"n{at},{at % 2}\n" for at in range(20_000)))
     with pytest.raises(DataError, match=r"column 'id' holds more than 10,000 distinct values; it looks like an id"):
         LatentClass(2).fit(tacit.scan(files / "ids.csv"))
-    with pytest.raises(DataError, match="row weights are not read"):
+    with pytest.raises(DataError, match="row weights of files are a column of theirs; give its name as sample_weight"):
         LatentClass(2).fit(tacit.scan(files / "part0.csv"), sample_weight=np.ones(300))
 
 
@@ -215,3 +215,117 @@ def test_what_is_no_yes_or_no_is_refused(tmp_path):
     (tmp_path / "bad.csv").write_text("a,b\nyes,no\nmaybe,no\n")
     with pytest.raises(DataError, match="column 'a' holds 'maybe', and clusters are made of"):
         BernoulliMixture(2).fit(tacit.scan(tmp_path / "bad.csv"))
+
+
+def weighted(n_rows=900, *, whole):
+    """Yes/no rows with weights, some of them zero, in two files, and the same rows in memory."""
+    rng = np.random.default_rng(9)
+    hidden = rng.integers(0, 3, n_rows)
+    bits = rng.random((n_rows, 9)) < np.where((hidden[:, None] + np.arange(9)) % 3 == 0, 0.8, 0.2)
+    rows = pa.table({f"b{n}": pa.array(bits[:, n].astype(int), mask=rng.random(n_rows) < 0.05) for n in range(9)})
+    weight = rng.integers(0, 4, n_rows).astype(float)
+    return rows, weight if whole else np.where(rng.random(n_rows) < 0.1, 0.0, rng.random(n_rows))
+
+
+@pytest.fixture(params=["whole", "real"])
+def weights(request, tmp_path):
+    rows, weight = weighted(whole=request.param == "whole")
+    whole = rows.append_column("how many", pa.array(weight))
+    write_columns(whole.slice(0, 500), tmp_path / "a.csv", format="csv")
+    write_columns(whole.slice(500), tmp_path / "b.csv", format="csv")
+    return rows, weight, tacit.scan(tmp_path)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, monkeypatch):
+    if not grouped:
+        request.getfixturevalue("ungrouped")
+        monkeypatch.setattr("tacit.models.latent_class.SAMPLE_ROWS", 200)
+        monkeypatch.setattr("tacit.models.bernoulli_mixture.PATH_ROWS", 300)
+        monkeypatch.setattr(table_module, "BLOCK_ROWS", 64)
+        monkeypatch.setattr("tacit.data.stored_table.BLOCK_ROWS", 64)
+    rows, weight, scan = weights
+    fits = [
+        LatentClass(3, n_jobs=2).fit(rows, sample_weight=weight),
+        LatentClass(3, engine="stream").fit(rows, sample_weight=weight),
+        LatentClass(3).fit(scan, sample_weight="how many"),
+        LatentClass(3, engine="memory").fit(scan, sample_weight="how many"),
+    ]
+    for other in fits[1:]:
+        assert other._mixture.table.tobytes() == fits[0]._mixture.table.tobytes()
+        assert other.objective_ == fits[0].objective_
+        assert other._table.total_weight == fits[0]._table.total_weight
+        assert other._table.n_cells == fits[0]._table.n_cells
+        assert other.report_.verdict == fits[0].report_.verdict
+    mine, theirs = BernoulliMixture(3).fit(scan, sample_weight="how many"), BernoulliMixture(3).fit(rows, None, weight)
+    for name in ("weights_", "frequencies_", "labels_"):
+        assert getattr(mine, name).tobytes() == getattr(theirs, name).tobytes(), name
+    assert len(mine.labels_) == 900  # also rows without weight
+    assert mine.intervals().equals(theirs.intervals())
+
+
+def test_spa_from_weighted_pairs_of_files(weights, ungrouped):
+    rows, weight, scan = weights
+    mine = LatentClass(3, init="spa", max_iter=3, tol=0).fit(scan, sample_weight="how many")
+    theirs = LatentClass(3, init="spa", max_iter=3, tol=0).fit(rows, sample_weight=weight)
+    assert mine._mixture.table.tobytes() == theirs._mixture.table.tobytes()
+
+
+def test_workers_count_rows_with_their_weights(weights, ungrouped):
+    """What a worker of a cluster does, in this process."""
+    from tacit.engine.cluster import _load, _span_sums
+
+    _, _, scan = weights
+    stored = code_scan(scan, LearnWords(), "how many")
+    mixture = random_start(next(stored.blocks()), 2, np.random.default_rng(0))
+    parts = _load([0], stored)
+    ((_, totals, _),) = _span_sums(parts, mixture.log_weights(), stored.spread(mixture.log_table()))
+    assert totals.tobytes() == MemoryEngine(stored, 1).sums(mixture).totals.tobytes()
+
+
+def test_a_cache_keeps_weights_and_without_carries_them(weights, ungrouped, tmp_path):
+    rows, weight, scan = weights
+    scan = tacit.scan(scan.paths, cache=tmp_path / "cache", columns=rows.column_names)
+    first, again = (code_scan(scan, LearnWords(), "how many") for _ in range(2))
+    assert first.absent == again.absent == int((weight == 0).sum()) > 0
+    gone = np.zeros(9, bool)
+    gone[:3] = True
+    for table in (first, again, first.without(gone)):
+        assert np.array_equal(table.weights(0, table.n_rows), weight[weight > 0])
+    assert first.singles().tobytes() == read_table(rows, sample_weight=weight).singles().tobytes()
+    assert code_scan(scan, LearnWords()).n_rows == 900  # without weights it is another table
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "sentence"),
+    [
+        (["1", ""], "the weights column 'w' has a gap in row 2; give every row a number"),
+        (["1", "many"], "the weights column 'w' holds 'many' in row 2, no number; give every row a number"),
+        (["1", "-2"], "a row weight is negative or not finite"),
+        (["0", "0"], "all row weights are zero"),
+    ],
+)
+def test_weights_that_count_nothing_are_refused(tmp_path, cells, sentence):
+    (tmp_path / "a.csv").write_text("x,w\n" + "".join(f"a,{cell}\n" for cell in cells))
+    with pytest.raises(DataError, match=sentence):
+        LatentClass(1).fit(tacit.scan(tmp_path), sample_weight="w")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_new_rows_of_files_join_as_those_of_memory(weights, named):
+    """partial_fit, init= and answers for files: what frames get."""
+    rows, weight, scan = weights
+    both = {"sample_weight": "how many"} if named else {}
+    given = {"sample_weight": weight} if named else {}
+    if not named:
+        scan = tacit.scan(scan.paths, columns=rows.column_names)
+    old = rows.slice(0, 300)
+    fits = [LatentClass(3).fit(old).partial_fit(one, **more) for one, more in ((scan, both), (rows, given))]
+    assert fits[0]._mixture.table.tobytes() == fits[1]._mixture.table.tobytes()
+    start = LatentClass(3).fit(old)
+    fits = [LatentClass(init=start).fit(one, **more) for one, more in ((scan, both), (rows, given))]
+    assert fits[0]._mixture.table.tobytes() == fits[1]._mixture.table.tobytes()
+    if not named:
+        assert np.array_equal(fits[0].predict_proba(scan), fits[0].predict_proba(rows))

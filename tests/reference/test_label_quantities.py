@@ -183,7 +183,7 @@ def test_every_label_is_judged_by_the_others(world):
 def test_accuracy_is_the_top_of_its_likelihood(world):
     data, mixture = world
     left_out = workers.leave_out(data, mixture, workers.own_posterior(data, mixture))
-    found = workers.worker_quality(data, mixture, left_out=left_out)
+    found = workers.worker_quality(data, mixture)
     grid = np.linspace(0.0005, 0.9995, 1_000)
     for m in range(data.n_workers):
         mine = data.workers == m

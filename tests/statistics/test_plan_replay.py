@@ -63,7 +63,7 @@ def test_start_is_random_labels_of_every_task():
     [
         ({"policies": ("greedy",)}, "give 'plan', 'random' or both"),
         ({"shares": (1.5,)}, "not shares of the labels"),
-        ({"seeds": 0}, "each must be above 0"),
+        ({"seeds": 0}, "give numbers above 0 for each"),
         ({"shares": (0.1,)}, "20% of this crowd already"),
         ({"truth": {999: 1}}, "no task of the truth occurs"),
         ({"truth": None}, "needs the truth"),

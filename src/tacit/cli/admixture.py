@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, engine_options, is_long, of_model, output_options, summarise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tacit.data.genotypes import Genotypes
+    from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes
     from tacit.models.admixture import Admixture
 
-ID_NAMES = ("sample", "iid", "individual", "person", "id")
+ID_NAMES = ("sample", "iid", "individual", "person", "id", "name")
 """Names of a column that names the people, when --id does not."""
 REFINE: dict[str, Any] = {"auto": "auto", "likelihood": True, "squares": False}
+PLINK = (".bed", ".bim", ".fam")
+LINES = 65_536
+"""SNPs written at a time."""
 SHOWN = 8
 """Populations shown on the screen."""
 
 
 @click.command()
-@click.argument("genotype_file", metavar="GENOTYPES")
+@click.argument("files", metavar="GENOTYPES…", nargs=-1, required=True)
 @click.option("--populations", type=int, help="Number of ancestral populations; found by cross-validation by default.")
 @click.option("--init", type=click.Choice(["als", "tensor"]), default="als", show_default=True, help="Where to start.")
 @click.option("--refine", type=click.Choice(list(REFINE)), default="auto", show_default=True,
@@ -32,13 +37,15 @@ SHOWN = 8
 @click.option("--min-maf", type=float, default=0.0, show_default=True,
               help="Leave SNPs with a rarer allele below this out of the fit of proportions.")  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the people (CSV); 'sample' or 'iid' by default.")
-@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
-@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@engine_options
+@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-admixture")
+@output_options("tacit-admixture", report=True)
 def admixture(
-    genotype_file: str, populations: int | None, init: str, refine: str, min_maf: float, id_: str | None, engine: str,
-    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    files: tuple[str, ...], populations: int | None, init: str, refine: str, min_maf: float, id_: str | None,
+    engine: str, memory: int | None, cache: str | None, threads: int | None, checkpoint: str | None, resume: bool,
+    strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Ancestry proportions from genotypes: a PLINK .bed (its .bim and .fam beside it), or a table of 0/1/2 with one row
     a person and one column a SNP, gaps allowed.
@@ -49,25 +56,34 @@ def admixture(
     \b
     tacit admixture panel.bed --populations 4 --out ancestry
     tacit admixture genotypes.csv --id sample --min-maf 0.05
+    tacit admixture biobank.bed --engine stream --cache coded --checkpoint fit.tacit
     """
     from tacit.models.admixture import Admixture
     from tacit.models.base import model_state
 
     talk = Talk(quiet)
-    with talk.doing("reading"):
-        genotypes = _read(genotype_file, id_, threads)
+    if resume and not checkpoint:
+        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
+    long = is_long(files, engine, memory)
+    genotypes: AnyGenotypes
+    if long:
+        with talk.counting("coding", "people") as told:
+            genotypes = _store(files, id_, cache, threads, told)
+    else:
+        with talk.doing("reading"):
+            genotypes = read_genotype_file(files[0], id_, threads)
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
-        random_state=seed, n_jobs=threads, engine=engine,
+        random_state=seed, n_jobs=threads,
+        engine=engine if engine != "auto" or not long else "stream",
     )  # fmt: skip
-    with talk.doing("fitting populations"), talk.heeding_warnings():
-        model.fit(genotypes)
-    results = Results(out, format_)
+    with talk.doing("fitting"), talk.heeding_warnings():
+        model.fit(genotypes, checkpoint=checkpoint, resume=resume)
+        report = model.report_
+    results = Results(out, format_, talk, no_report=no_report)
     size = model.n_populations_
     results.table("ancestry", _long(model.samples_, model.ancestry_), main=True)
-    snps = np.array([str(name) for name in model.snps_.tolist()], object)
-    wide = {f"population{k}": model.frequencies_[:, k] for k in range(size)}
-    results.table("frequencies", {"snp": snps, "used": model.used_.astype(np.int8), **wide})
+    results.batches("frequencies", _frequencies(model))
     if populations is None:
         results.table("cv", dict(zip(model.cv_.column_names, model.cv_.columns, strict=True)))
     for letter, matrix in (("Q", model.ancestry_), ("P", model.frequencies_)):
@@ -76,14 +92,17 @@ def admixture(
     more = {
         "n_snps": genotypes.n_snps,
         "n_snps_used": int(model.used_.sum()),
-        "missing": 1 - genotypes.n_calls / genotypes.calls.size,
+        "missing": 1 - genotypes.n_calls / (genotypes.n_snps * genotypes.n_samples),
         "proportions": model.ancestry_.mean(axis=0).tolist(),
     }
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    summary = summarise(command, model, model.report_, genotypes.n_samples, size) | more
-    results.summary(summary, json_)
-    _tell(model, summary, talk, results)
-    return 1 if strict and model.report_.verdict != "trusted" else 0
+    summary = summarise(model, report, genotypes.n_samples, size, seed=seed, inputs=_files(files)) | more
+    facts = (
+        f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
+        f"{size} populations"
+    )
+    page = partial(results.report, model, summary, input=None if long else genotypes)
+    show = partial(_show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=show, page=page)
 
 
 def predict_ancestry(
@@ -91,12 +110,10 @@ def predict_ancestry(
 ) -> int:
     """Proportions of new people under the populations of a model."""
     with talk.doing("reading"):
-        genotypes = _read(data_file, id_, None)
+        genotypes = read_genotype_file(data_file, id_, None)
     found = model.transform(genotypes)
     results.table("ancestry", _long(genotypes.samples, found), main=True)
-    results.summary({"command": "predict", "model": model_file, "n_rows": len(found)}, json_)
-    talk.say(f"{len(found):,} people" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
-    return 0
+    return conclude(of_model(model_file, len(found)), f"{len(found):,} people", talk, results, json_=json_)
 
 
 def _long(samples: Any, shares: Any) -> dict[str, Any]:
@@ -106,21 +123,65 @@ def _long(samples: Any, shares: Any) -> dict[str, Any]:
     return columns | {"proportion": shares.reshape(-1)}
 
 
-def _read(path: str, id_: str | None, threads: int | None) -> Genotypes:
+def _frequencies(model: Admixture) -> Iterator[Any]:
+    """frequencies.csv block by block: snp, used, one column a population."""
+    from tacit.data.frames import build_frame
+
+    for begin in range(0, len(model.snps_), LINES):
+        rows = slice(begin, begin + LINES)
+        snps = np.array([str(name) for name in model.snps_[rows].tolist()], object)
+        wide = {f"population{k}": model.frequencies_[rows, k] for k in range(model.n_populations_)}
+        yield build_frame({"snp": snps, "used": model.used_[rows].astype(np.int8), **wide}, "pyarrow")
+
+
+def _store(
+    files: tuple[str, ...], id_: str | None, cache: str | None, threads: int | None, told: Any
+) -> StoredGenotypes:
+    """Genotypes in a flat file: a PLINK set, or tables of people."""
+    from tacit.data.frames import find_column
+    from tacit.data.stored_genotypes import store_bed, store_scan
+    from tacit.errors import DataError
+    from tacit.io.scan import scan
+
+    if files[0].lower().endswith(PLINK):
+        if len(files) > 1:
+            raise DataError(f"{len(files)} files were named, {files[0]} first; give one PLINK set, or tables of people")
+        _no_id(id_, files[0])
+        return store_bed(Path(files[0]).with_suffix(".bed"), cache, threads or 1)
+    people = scan(files, cache=cache, told=told)
+    return store_scan(people, find_column(people.first_names(), "people", ID_NAMES, id_))
+
+
+def _no_id(id_: str | None, path: str) -> None:
+    from tacit.errors import DataError
+
+    if id_ is not None:
+        raise DataError(f"--id {id_} names a column of a table, and {path} has people in its .fam; leave --id out")
+
+
+def read_genotype_file(path: str, id_: str | None, threads: int | None) -> Genotypes:
     from tacit.data.frames import find_column
     from tacit.data.genotypes import read_bed, read_genotypes
-    from tacit.errors import DataError
+    from tacit.errors import FileFormatError
     from tacit.io.read import read_columns
 
-    if path.lower().endswith((".bed", ".bim", ".fam")):
-        if id_ is not None:
-            raise DataError(f"--id {id_} names a column of a table, and {path} has people in its .fam; leave --id out")
+    if path.lower().endswith(PLINK):
+        _no_id(id_, path)
         return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1)
+    if path.lower().removesuffix(".gz").endswith((".vcf", ".bcf")):
+        raise FileFormatError(f"{path} holds variant calls; write them as a PLINK set: plink2 --vcf {path} --make-bed")
     whole = read_columns(path)
     name = find_column(whole.column_names, "people", ID_NAMES, id_)
     if name is None:
         return read_genotypes(whole)
     return read_genotypes(whole.drop_columns([name]), samples=whole[name])
+
+
+def _files(paths: tuple[str, ...]) -> list[str]:
+    """The files that make up the input: a PLINK panel is three."""
+    if not paths[0].lower().endswith(PLINK):
+        return list(paths)
+    return [str(Path(paths[0]).with_suffix(suffix)) for suffix in PLINK]
 
 
 def _write_matrix(results: Results, name: str, matrix: Any) -> None:
@@ -129,28 +190,15 @@ def _write_matrix(results: Results, name: str, matrix: Any) -> None:
 
     if results.folder is None:
         return
-    path = results.folder / name
-    with atomic_path(path) as part:
+    with atomic_path(results.path(name)) as part:
         np.savetxt(part, matrix, fmt="%.6f")
-    results.written.append(str(path))
 
 
-def _tell(model: Admixture, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: populations and who is most of each, the verdict, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
-        f"{summary['n_components']} populations; {sum(summary['seconds'].values()):.2f} s"
-    )
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def _show(model: Admixture, talk: Talk) -> None:
+    """Populations, and who is most of each."""
     rows = []
     for k in range(min(model.n_populations_, SHOWN)):
         shares = model.ancestry_[:, k]
         most = ", ".join(f"{model.samples_[i]} {shares[i]:.0%}" for i in np.argsort(-shares, kind="stable")[:3])
         rows.append([str(k), f"{shares.mean():.1%}", str(int((shares > 0.9).sum())), most])
     talk.table("populations", ["population", "mean share", "people above 90 %", "most of it"], rows)
-    for note in model.report_.notes:
-        talk.say(f"note: {note}")
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))

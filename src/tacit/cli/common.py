@@ -5,11 +5,12 @@ from __future__ import annotations
 import glob
 import json
 import os
+import shlex
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import tacit
+from tacit.progress import is_watched, stage, watched_by
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tacit.diagnose.report import FitReport
+    from tacit.io.scan import Scan
     from tacit.io.write import FileFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,23 +34,39 @@ TEXT_IN_MEMORY = 3
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
-def output_options(default: str) -> Callable[[F], F]:
-    """--out, --format, --json, --seed, --quiet: every command that writes results has them."""
+def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
+    """--out, --format, --json, --seed, --quiet: every command that writes results has them; what fits, --no-report."""
 
     def add(command: F) -> F:
+        if report:
+            command = click.option("--no-report", is_flag=True, help="Write no report.html.")(command)
         for option in reversed(
             [
-                click.option("--out", default=default, show_default=True, help="Folder for the results; - for stdout."),
-                click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv"),
+                click.option("--out", default=default, show_default=True, callback=_writable,
+                             help="Folder for the results; - for stdout."),
+                click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
+                             show_default=True, help="Format of the result tables."),
                 click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
                 click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The one seed."),
                 click.option("--quiet", is_flag=True, help="No talk on stderr."),
             ]
-        ):
+        ):  # fmt: skip
             command = option(command)
         return command
 
     return add
+
+
+def _writable(context: click.Context, parameter: click.Parameter, out: str) -> str:
+    """Refuse a folder that cannot be written now, not after an hour of fitting."""
+    place = Path(out)
+    if out != "-" and place.exists() and not place.is_dir():
+        raise NotADirectoryError(f"{out} is a file; name a folder for the results with --out")
+    while out != "-" and not place.exists():
+        place = place.parent
+    if out != "-" and not os.access(place, os.W_OK):
+        raise PermissionError(f"{place} may not be written by this user; name another folder with --out")
+    return out
 
 
 def column_options(command: F) -> F:
@@ -88,6 +107,30 @@ def engine_options(command: F) -> F:
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def reading_options(command: F) -> F:
+    """--engine, --memory, --threads of commands that count while reading and then fit in memory."""
+    for option in reversed(
+        [
+            click.option("--engine", type=click.Choice(["auto", "memory", "stream"]), default="auto",
+                         show_default=True, help="Read files whole (memory), or part by part, adding what they count."),
+            click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default."),
+            click.option("--threads", type=int, help="Threads; all cores by default. No result depends on it."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@contextmanager
+def counted_files(files: tuple[str, ...], talk: Talk, lines: bool | None = None) -> Iterator[Scan]:
+    """Files to be counted while they are read, with a bar that knows about how many rows there are."""
+    from tacit.io.scan import scan
+
+    found = scan(files, lines=lines)
+    with talk.counting("counting", "rows", found.rows_about()) as told:
+        yield replace(found, told=told)
 
 
 def is_long(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
@@ -137,27 +180,19 @@ class Talk:
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """A spinner while something long runs, on terminals only."""
-        if self.quiet or not self.console.is_terminal:
-            yield
-            return
-        with self.console.status(what):
+        """While something long runs, a line with its progress, on terminals only; warnings become notes."""
+        with self.counting(what), self.heeding_warnings():
             yield
 
     @contextmanager
-    def counting(self, what: str) -> Iterator[Callable[[int], None]]:
-        """A spinner that tells how many rows are behind and how fast they go by."""
-        if self.quiet or not self.console.is_terminal:
-            yield lambda rows: None
-            return
-        begin = time.monotonic()
-        with self.console.status(what) as status:
+    def counting(self, what: str, unit: str = "", total: int | None = None) -> Iterator[Callable[[int], None]]:
+        """The same for work that can be counted: the function given takes how much is behind."""
+        with ExitStack() as open_:
+            if not self.quiet and not is_watched() and sys.stderr.isatty() and self.console.is_terminal:
+                from tacit.cli.bars import Bars
 
-            def tell(rows: int) -> None:
-                rate = rows / max(time.monotonic() - begin, 1e-9)
-                status.update(f"{what}: {rows:,} rows, {rate:,.0f} a second")
-
-            yield tell
+                open_.enter_context(watched_by(open_.enter_context(Bars(self.console))))
+            yield open_.enter_context(stage(what, total, unit)).at
 
     @contextmanager
     def heeding_warnings(self) -> Iterator[None]:
@@ -172,12 +207,19 @@ class Talk:
 class Results:
     """Files of a command: written under a temporary name and renamed, or printed when the folder is ``-``."""
 
-    def __init__(self, out: str, format_: str) -> None:
+    def __init__(self, out: str, format_: str, talk: Talk | None = None, *, no_report: bool = False) -> None:
+        self.talk = talk or Talk(quiet=True)
         self.folder = None if out == "-" else Path(out)
         self.format: FileFormat = format_  # type: ignore[assignment]
+        self.reports = not no_report
         self.written: list[str] = []
-        if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, name: str) -> Path:
+        """A file of the folder, which is made when the first one is written."""
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.written.append(str(self.folder / name))
+        return self.folder / name
 
     def table(self, stem: str, columns: Mapping[str, Any], *, main: bool = False) -> None:
         """A result table; on stdout only the main one is printed."""
@@ -193,35 +235,56 @@ class Results:
             if main:
                 write_batches(tables, "-", format=self.format)
             return
-        path = self.folder / f"{stem}.{self.format}"
-        write_batches(tables, path, format=self.format)
-        self.written.append(str(path))
+        path = self.path(f"{stem}.{self.format}")
+        with self.talk.doing(path.name):
+            write_batches(tables, path, format=self.format)
 
     def model(self, name: str, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
         from tacit.io.model_file import write_model
 
         if self.folder is not None:
-            path = self.folder / "model.tacit"
-            write_model(path, name, arrays, metadata)
-            self.written.append(str(path))
+            write_model(self.path("model.tacit"), name, arrays, metadata)
 
     def summary(self, summary: dict[str, Any], json_: bool) -> None:
         from tacit.io.write import atomic_path
 
         text = json.dumps(summary, indent=2, default=float)
         if self.folder is not None:
-            path = self.folder / "summary.json"
-            with atomic_path(path) as temporary:
+            with atomic_path(self.path("summary.json")) as temporary:
                 Path(temporary).write_text(text + "\n", encoding="utf-8")
-            self.written.append(str(path))
         if json_:
             print(json.dumps(summary, default=float), file=sys.stdout)
 
+    def report(self, fitted: Any, summary: Mapping[str, Any], **data: Any) -> None:
+        """report.html: the page of a fitted model; `data` is what its door can use besides, `input` the data as read.
 
-def summarise(command: str, fitted: Any, report: FitReport, n_rows: int, n_components: int) -> dict[str, Any]:
-    """The keys that every summary.json has."""
+        Comes after the summary: whatever happens here, the results are written.
+        """
+        if self.folder is None or not self.reports:
+            return
+        from tacit.report.doors import context_of, page_of
+        from tacit.report.write import write_report
+
+        path = self.folder / "report.html"
+        write_report(path, page_of(fitted, context_of(summary, data)))
+        self.written.append(str(path))
+
+
+def command_line() -> str:
+    """What was typed, as a shell would take it again."""
+    context = click.get_current_context(silent=True)
+    given = context.find_root().obj if context is not None else None
+    return shlex.join(["tacit", *(sys.argv[1:] if given is None else given)])
+
+
+def summarise(
+    fitted: Any, report: FitReport, n_rows: int, n_components: int, *, seed: int, inputs: Iterable[str | None]
+) -> dict[str, Any]:
+    """The keys that every summary.json of a fit has; `inputs` are the files that were read."""
+    from tacit.io.hashes import file_hashes
+
     return {
-        "command": command,
+        "command": command_line(),
         "version": tacit.__version__,
         "n_rows": n_rows,
         "n_components": n_components,
@@ -231,7 +294,40 @@ def summarise(command: str, fitted: Any, report: FitReport, n_rows: int, n_compo
         "seconds": {stage: round(value, 6) for stage, value in report.seconds.items()},
         "verdict": report.verdict,
         "reasons": report.reasons,
+        "notes": report.notes,
+        "seed": seed,
+        "files": file_hashes(inputs),
     }
+
+
+def of_model(model_file: str, n_rows: int, **more: Any) -> dict[str, Any]:
+    """The summary of a command that uses a saved model."""
+    return {"command": command_line(), "version": tacit.__version__, "model": model_file, "n_rows": n_rows, **more}
+
+
+def conclude(
+    summary: dict[str, Any], facts: str, talk: Talk, results: Results, *, json_: bool, strict: bool = False,
+    show: Callable[[], None] | None = None, page: Callable[[], None] | None = None,
+) -> int:  # fmt: skip
+    """How every command ends: summary.json, `page`, one screen (facts, notes, verdict, `show`, files), exit code."""
+    results.summary(summary, json_)
+    if page is not None:
+        with talk.doing("writing the report"):
+            page()
+    seconds = sum(summary.get("seconds", {}).values())
+    talk.say(facts + (f"; {seconds:.2f} s" if seconds else ""))
+    for note in summary.get("notes", ()):
+        talk.say(f"note: {note}")
+    if "verdict" in summary:
+        talk.say(f"verdict: {summary['verdict']}")
+    for reason in summary.get("reasons", ()):
+        talk.say(f"  - {reason}")
+    if show is not None and not talk.quiet:
+        show()
+    if results.folder is not None:
+        names = [os.path.relpath(path, results.folder) for path in results.written]
+        talk.say(f"wrote {', '.join(names)} into {results.folder}")
+    return int(strict and summary.get("verdict", "trusted") != "trusted")
 
 
 def _either(fitted: Any, name: str) -> Any:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import (
+    Results,
+    Talk,
+    conclude,
+    counted_files,
+    is_long,
+    of_model,
+    output_options,
+    reading_options,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from tacit.data.graph_input import Graph
@@ -22,7 +32,7 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 @click.command()
-@click.argument("edges_file", metavar="EDGES")
+@click.argument("files", metavar="EDGES…", nargs=-1, required=True)
 @click.option("--blocks", type=int, help="Number of communities; found from the graph by default.")
 @click.option(
     "--degree-corrected", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
@@ -31,52 +41,58 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 @click.option("--source", metavar="COLUMN", help="Column with one end of every edge.")
 @click.option("--target", metavar="COLUMN", help="Column with the other end.")
 @click.option("--weight", metavar="COLUMN", help="Column with weights; only their ratios matter.")
-@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
-@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@reading_options
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-communities")
+@output_options("tacit-communities", report=True)
 def communities(
-    edges_file: str, blocks: int | None, degree_corrected: str, source: str | None, target: str | None,
-    weight: str | None, engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    files: tuple[str, ...], blocks: int | None, degree_corrected: str, source: str | None, target: str | None,
+    weight: str | None, engine: str, memory: int | None, threads: int | None, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Communities of a graph, their number found.
 
     EDGES is a table source,target[,weight], or text with two words a line (a third is the weight; # and % begin
     comments). Edges have no direction; a row with one name alone is a node without edges. Writes communities.csv (node,
-    block, probability).
+    block, probability). Several files, globs, folders and addresses (s3://…) of one kind are read one after the other.
 
     \b
     tacit communities friends.csv --out communities
     tacit communities web.txt.gz --blocks 5
     """
+    from tacit.data.graph_input import read_graph
     from tacit.models.base import model_state
     from tacit.models.block_model import BlockModel, community_columns
 
     talk = Talk(quiet)
     chosen = {role: name for role, name in (("source", source), ("target", target), ("weight", weight)) if name}
-    with talk.doing("reading"):
-        graph = read_graph_file(edges_file, chosen)
+    if is_long(files, engine, memory):
+        with counted_files(files, talk, lines=_are_lines(files[0])) as found, talk.heeding_warnings():
+            graph = read_graph(found, columns=chosen, what=files[0])
+    else:
+        with talk.doing("reading"), talk.heeding_warnings():
+            graph = read_graph_file(files[0], chosen)
     corrected: Any = {"auto": "auto", "yes": True, "no": False}[degree_corrected]
-    model = BlockModel(blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads, engine=engine)
+    model = BlockModel(blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads)
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(graph)
         report = model.report_
-    results = Results(out, format_)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("communities", community_columns(model.nodes_, model.probabilities_), main=True)
     results.model("BlockModel", *model_state(model))
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    summary = summarise(command, model, report, graph.n_nodes, model.n_blocks_) | {
+    summary = summarise(model, report, graph.n_nodes, model.n_blocks_, seed=seed, inputs=files) | {
         "n_edges": graph.n_edges,
         "degree_corrected": model.degree_corrected_,
         "sizes": np.bincount(model.labels_, minlength=model.n_blocks_).tolist(),
         "connectivity": model.connectivity_.tolist(),
         "n_informative": report.quantities["n_informative"],
-        "notes": report.notes,
     }
-    results.summary(summary, json_)
-    tell(model, summary, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
+    facts = (
+        f"{summary['n_rows']:,} nodes, {summary['n_edges']:,} edges, {model.n_blocks_} blocks"
+        f"{', degree-corrected' if model.degree_corrected_ else ''}"
+    )
+    page = partial(results.report, model, summary, input=graph)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def read_graph_file(path: str, columns: dict[str, str] | None = None) -> Graph:
@@ -85,21 +101,22 @@ def read_graph_file(path: str, columns: dict[str, str] | None = None) -> Graph:
     from tacit.io.edge_lines import read_edge_lines
     from tacit.io.read import read_columns
 
-    table = path == "-" or path.lower().removesuffix(".gz").endswith(TABLES)
+    table = path == "-" or _is_table(path)
     return read_graph(read_columns(path) if table else read_edge_lines(path), columns=columns, what=path)
 
 
-def tell(model: BlockModel, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the verdict, the largest blocks, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} nodes, {summary['n_edges']:,} edges, {model.n_blocks_} blocks"
-        f"{', degree-corrected' if model.degree_corrected_ else ''}; {sum(summary['seconds'].values()):.2f} s"
-    )
-    for note in model.report_.notes:
-        talk.say(f"note: {note}")
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def _are_lines(name: str) -> bool | None:
+    """Whether files are edge lists; None: their own names tell."""
+    ending = os.path.splitext(name.partition("?")[0].lower().removesuffix(".gz"))[1]
+    return None if os.path.isdir(name) or "*" in ending or not ending or _is_table(name) else True
+
+
+def _is_table(path: str) -> bool:
+    return path.partition("?")[0].lower().removesuffix(".gz").endswith(TABLES)
+
+
+def show(model: BlockModel, talk: Talk) -> None:
+    """The largest blocks."""
     rows = []
     for block in range(min(model.n_blocks_, SHOWN)):
         inside = np.flatnonzero(model.labels_ == block)
@@ -109,8 +126,6 @@ def tell(model: BlockModel, summary: dict[str, Any], talk: Talk, results: Result
         rows.append([str(block), f"{len(inside):,}", f"{within:.1f}×", names])
     title = "blocks" if model.n_blocks_ <= SHOWN else f"the {SHOWN} largest blocks"
     talk.table(title, ["block", "nodes", "links inside / mean", "such as"], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))
 
 
 def predict_communities(
@@ -122,6 +137,4 @@ def predict_communities(
     graph = read_graph_file(data_file)
     beliefs = model.beliefs_in(graph)
     results.table("communities", community_columns(graph.names, beliefs), main=True)
-    results.summary({"command": "predict", "model": model_file, "n_rows": graph.n_nodes}, json_)
-    talk.say(f"{graph.n_nodes:,} nodes" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
-    return 0
+    return conclude(of_model(model_file, graph.n_nodes), f"{graph.n_nodes:,} nodes", talk, results, json_=json_)

@@ -8,9 +8,13 @@ from tacit.cli.common import Results, Talk, output_options
 
 
 @click.command()
-@output_options("tacit-demo")
-def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
-    """Ten weak classifiers label handwritten digits; Tacit finds the digits without seeing the truth."""
+@output_options("tacit-demo", report=True)
+def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool) -> int:
+    """Ten weak classifiers label handwritten digits; Tacit finds the digits without seeing the truth.
+
+    \b
+    tacit demo
+    """
     from tacit.cli.labels import write_crowd
     from tacit.data.label_input import read_labels
     from tacit.datasets import digits_crowd
@@ -21,12 +25,12 @@ def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
     talk.say("a part of the pixels, label half of 1,397 handwritten digits each. Tacit sees only their labels.\n")
     with talk.doing("training the annotators"):
         crowd = digits_crowd(seed)
-    results = Results(out, format_)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("labels", {name: crowd.labels[name] for name in crowd.labels.column_names})
     results.table("truth", {name: crowd.truth[name] for name in crowd.truth.column_names})
     with talk.doing("fitting"), talk.heeding_warnings():
         fitted = fit_crowd(read_labels(crowd.labels), CrowdSettings(seed=seed))
-    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, talk, results, json_, False, "tacit demo")
+    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, talk, results, json_, False, [])
     workers = fitted.worker_columns()
     order = sorted(range(len(workers["worker"])), key=lambda i: workers["accuracy"][i])
     best, worst = workers["worker"][order[-1]], workers["worker"][order[0]]
@@ -34,6 +38,8 @@ def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
     if results.folder is not None:
         folder = results.folder
         talk.say(f"look at {folder}/consensus.{format_} (a label and its probability for every digit),")
+        if not no_report:
+            talk.say(f"open {folder}/report.html in a browser (what was found, can it be trusted),")
         talk.say(f"{folder}/workers.{format_} (how good each annotator is, with intervals) and {folder}/summary.json;")
         talk.say(f"the same on your own file: tacit labels votes.csv --out results (try {folder}/labels.{format_})")
     return code

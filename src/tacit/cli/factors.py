@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, engine_options, is_long, output_options, summarise
 
 if TYPE_CHECKING:
-    from tacit.cli.rows import Rows
     from tacit.models.binary_factors import BinaryFactors
 
 SHOWN = 8
@@ -19,7 +17,7 @@ SHOWN = 8
 
 
 @click.command()
-@click.argument("table_file", metavar="TABLE")
+@click.argument("files", metavar="TABLE…", nargs=-1, required=True)
 @click.option("--components", type=int, help="Number of switches; estimated from the data by default.")
 @click.option(
     "--search",
@@ -31,14 +29,16 @@ SHOWN = 8
 @click.option("--refine", type=click.Choice(["em", "wls", "als", "none"]), default="em", show_default=True)
 @click.option("--noise", type=float, metavar="SD", help="The noise's standard deviation, when it is known.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
-@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
-@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@engine_options
+@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-factors")
+@output_options("tacit-factors", report=True)
 def factors(
-    table_file: str, components: int | None, search: str, refine: str, noise: float | None, id_: str | None,
-    engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    files: tuple[str, ...], components: int | None, search: str, refine: str, noise: float | None, id_: str | None,
+    engine: str, memory: int | None, cache: str | None, threads: int | None, checkpoint: str | None, resume: bool,
+    strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden on/off switches whose weights add up to each row of numbers.
 
@@ -47,14 +47,18 @@ def factors(
     \b
     tacit factors spectra.csv --id sample --out switches
     tacit factors expression.csv --components 6
+    tacit factors 'runs/*.parquet' --engine stream --cache coded
     """
+    from tacit.cli.long_rows import answers, fit_files, named_answers
     from tacit.cli.rows import read_rows
     from tacit.models.base import model_state
     from tacit.models.binary_factors import BinaryFactors
 
     talk = Talk(quiet)
-    with talk.doing("reading"):
-        rows = read_rows(table_file, id_)
+    if resume and not checkpoint:
+        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
+    keeping = {"checkpoint": checkpoint, "resume": resume}
+    long = is_long(files, engine, memory)
     model = BinaryFactors(
         components,
         search=search,  # type: ignore[arg-type]
@@ -62,36 +66,46 @@ def factors(
         noise=noise,
         random_state=seed,
         n_jobs=threads,
-        engine=engine,
+        engine=engine if engine != "auto" or not long else "stream",
     )
-    with talk.doing("looking for switches"), talk.heeding_warnings():
-        model.fit(rows.data)
-    results = Results(out, format_)
-    results.table("switches", switch_columns(model, rows, rows.data), main=True)
+    data = ids = None
+    if long:
+        whole = fit_files(files, id_, None, cache, model, talk, **keeping)
+        n_rows = model._passes.n_rows
+        results = Results(out, format_, talk, no_report=no_report)
+        answer = partial(switch_values, model)
+        found = answers(whole, id_, None, answer, talk, "writing switches", in_blocks=True)
+        results.batches("switches", found, main=True)
+    else:
+        with talk.doing("reading"):
+            rows = read_rows(files[0], id_)
+        data, ids, n_rows = rows.data, rows.ids, rows.data.num_rows
+        with talk.doing("fitting"), talk.heeding_warnings():
+            model.fit(data, **keeping)  # type: ignore[arg-type]
+        results = Results(out, format_, talk, no_report=no_report)
+        results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
+    with talk.doing("examining"):
+        report = model.report_
     results.table("weights", weight_columns(model))
     results.model("BinaryFactors", *model_state(model))
-    command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"noise": model.noise_, "switch_probabilities": model.switch_probabilities_.tolist()}
-    summary = summarise(command, model, model.report_, rows.data.num_rows, model.n_components_) | more
-    results.summary(summary, json_)
-    tell(model, summary, talk, results)
-    return 1 if strict and model.report_.verdict != "trusted" else 0
+    summary = summarise(model, report, n_rows, model.n_components_, seed=seed, inputs=files) | more
+    facts = (
+        f"{summary['n_rows']:,} rows, {model.n_features_in_:,} features, {summary['n_components']} switches, "
+        f"noise {model.noise_:.3g}"
+    )
+    page = partial(results.report, model, summary, input=data, ids=ids)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
-def switch_columns(model: BinaryFactors, rows: Rows, data: Any) -> dict[str, Any]:
+def switch_values(model: BinaryFactors, data: Any) -> dict[str, Any]:
     """One line per row and switch: its probability, and whether it is on in the most likely on/off vector."""
     import numpy as np
 
     beliefs, on = model.transform(data), model.predict(data)
     n, d = beliefs.shape
-    ids = np.asarray(rows.ids.to_pylist() if hasattr(rows.ids, "to_pylist") else rows.ids)
-    names = np.repeat(ids, d) if ids.dtype.kind in "iuf" else np.repeat(ids.astype(object), d)
-    return {
-        rows.id_name: names,
-        "switch": np.tile(np.arange(d), n),
-        "probability": beliefs.reshape(-1),
-        "on": on.reshape(-1),
-    }
+    return {"switch": np.tile(np.arange(d), n), "probability": beliefs.reshape(-1), "on": on.reshape(-1)}
 
 
 def weight_columns(model: BinaryFactors) -> dict[str, Any]:
@@ -107,15 +121,8 @@ def weight_columns(model: BinaryFactors) -> dict[str, Any]:
     }
 
 
-def tell(model: BinaryFactors, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the switches with what they move most, the verdict, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} rows, {model.n_features_in_:,} features, {summary['n_components']} switches, "
-        f"noise {model.noise_:.3g}; {sum(summary['seconds'].values()):.2f} s"
-    )
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def show(model: BinaryFactors, talk: Talk) -> None:
+    """The switches with what they move most."""
     lines = []
     for k in range(min(model.n_components_, SHOWN)):
         order = sorted(range(model.n_features_in_), key=lambda n, k=k: -abs(model.components_[k, n]))[:4]  # type: ignore[misc]
@@ -123,5 +130,3 @@ def tell(model: BinaryFactors, summary: dict[str, Any], talk: Talk, results: Res
         lines.append([str(k), f"{model.switch_probabilities_[k]:.1%}", moved])
     title = "switches" if len(lines) == model.n_components_ else f"first {SHOWN} of {model.n_components_} switches"
     talk.table(title, ["switch", "on", "moves most"], lines)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))

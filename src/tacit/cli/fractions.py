@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, of_model, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.models.mixture_fractions import MixtureFractions
@@ -30,11 +29,11 @@ SHOWN = 12
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Accepted as everywhere; the result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-fractions")
+@output_options("tacit-fractions", report=True)
 def fractions(
     values_file: str, reference: str | None, components: int | None, samples_in: str, id_: str | None,
     engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Fractions of the parts in every sample, from values in [0, 1] such as methylation.
 
@@ -61,37 +60,31 @@ def fractions(
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(values)
         report = model.report_
-    results = Results(out, format_)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("fractions", fraction_columns(model.samples_, model.parts_, model.fractions_), main=True)
     results.table("profiles", profile_columns(model.features_, model.parts_, model.profiles_))
     results.model("MixtureFractions", *model_state(model))
-    command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"n_features": len(model.features_), "parts": model.parts_.tolist(), "weights": model.weights_.tolist()}
-    summary = summarise(command, model, report, len(model.fractions_), model.n_components_)
-    results.summary(summary | more | {"noise": model.noise_, "notes": report.notes}, json_)
-    tell(model, summary, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
-
-
-def tell(model: MixtureFractions, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the verdict, the first samples, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} samples, {len(model.features_):,} features, {model.n_components_} parts; values are "
-        f"explained to ± {model.noise_:.3f}; {sum(summary['seconds'].values()):.2f} s"
+    inputs = [values_file, reference]
+    summary = summarise(model, report, len(model.fractions_), model.n_components_, seed=seed, inputs=inputs)
+    summary |= more | {"noise": model.noise_}
+    facts = (
+        f"{summary['n_rows']:,} samples, {summary['n_features']:,} features, {model.n_components_} parts; values are "
+        f"explained to ± {model.noise_:.3f}"
     )
-    for note in model.report_.notes:
-        talk.say(f"note: {note}")
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+    page = partial(results.report, model, summary, input=values)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+
+
+def show(model: MixtureFractions, talk: Talk) -> None:
+    """The first samples."""
     rows = [
         [str(name), *(f"{share:.3f}" for share in shares)]
         for name, shares in zip(model.samples_[:SHOWN].tolist(), model.fractions_[:SHOWN], strict=True)
     ]
     title = "fractions" if len(model.fractions_) <= SHOWN else f"fractions of the first {SHOWN} samples"
     talk.table(title, ["sample", *(str(part) for part in model.parts_.tolist())], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))
 
 
 def predict_fractions(
@@ -110,6 +103,4 @@ def predict_fractions(
     samples = values.row_names or tuple(str(number) for number in range(1, len(found) + 1))
     names = np.array([*samples, None], object)[:-1]
     results.table("fractions", fraction_columns(names, model.parts_, found), main=True)
-    results.summary({"command": "predict", "model": model_file, "n_rows": len(found)}, json_)
-    talk.say(f"{len(found):,} samples" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
-    return 0
+    return conclude(of_model(model_file, len(found)), f"{len(found):,} samples", talk, results, json_=json_)

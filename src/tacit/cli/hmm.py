@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, output_options, summarise
+from tacit.cli.common import (
+    Results,
+    Talk,
+    conclude,
+    counted_files,
+    is_long,
+    of_model,
+    output_options,
+    reading_options,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from tacit.data.sequences import Sequences
+    from tacit.io.scan import Scan
     from tacit.models.categorical_hmm import CategoricalHMM
 
 SHOWN = 8
@@ -20,7 +30,7 @@ SHOWN = 8
 
 
 @click.command()
-@click.argument("sequence_file", metavar="SEQUENCES")
+@click.argument("files", metavar="SEQUENCES…", nargs=-1, required=True)
 @click.option("--states", type=int, help="Number of states; found from the data by default.")
 @click.option("--init", type=click.Choice(["auto", "spectral", "random"]), default="auto", show_default=True)
 @click.option("--smoothing", type=float, help="Pseudo-observations a state; chosen on sequences left out by default.")
@@ -28,69 +38,96 @@ SHOWN = 8
 @click.option("--gap", "gaps", multiple=True, metavar="SYMBOL", help="A symbol that means: not observed. Repeatable.")
 @click.option("--sequence", metavar="COLUMN", help="Column that says which sequence a row belongs to.")
 @click.option("--symbol", metavar="COLUMN", help="Column that holds the symbols.")
-@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
-@click.option("--threads", type=int, help="Threads to use; the result does not depend on it.")
+@reading_options
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-hmm")
+@output_options("tacit-hmm", report=True)
 def hmm(
-    sequence_file: str, states: int | None, init: str, smoothing: float | None, letters: bool, gaps: tuple[str, ...],
-    sequence: str | None, symbol: str | None, engine: str, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    files: tuple[str, ...], states: int | None, init: str, smoothing: float | None, letters: bool,
+    gaps: tuple[str, ...], sequence: str | None, symbol: str | None, engine: str, memory: int | None,
+    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden states behind sequences of symbols: words, letters, bases, events.
 
     SEQUENCES is a table with the columns sequence and symbol, rows in order of time (an empty symbol is a gap), or a
     text file (.txt, .txt.gz) with one sequence a line, words between blanks. Writes states.csv (sequence, position,
-    symbol, state, probability) and parameters.csv (kind, from, to, probability).
+    symbol, state, probability) and parameters.csv (kind, from, to, probability). Several files, globs, folders and
+    addresses (s3://…) of one kind are read one after the other.
 
     \b
     tacit hmm visits.csv --out states
     tacit hmm genome.txt --letters --gap N --states 2
     """
     from tacit.models.base import model_state
-    from tacit.models.categorical_hmm import CategoricalHMM, parameter_columns, state_columns
+    from tacit.models.categorical_hmm import CategoricalHMM, parameter_columns, state_tables
 
     talk = Talk(quiet)
-    with talk.doing("reading"):
-        data = read_sequence_file(sequence_file, letters=letters, gaps=gaps, sequence=sequence, symbol=symbol)
+    columns = {role: name for role, name in (("sequence", sequence), ("symbol", symbol)) if name}
+    if is_long(files, engine, memory):
+        with counted_files(files, talk) as found:
+            data = scan_sequences(found, letters=letters, gaps=gaps, columns=columns)
+    else:
+        with talk.doing("reading"):
+            data = read_sequence_file(files[0], letters=letters, gaps=gaps, columns=columns)
     model = CategoricalHMM(
         states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
-        random_state=seed, n_jobs=threads, engine=engine,
+        random_state=seed, n_jobs=threads,
     )  # fmt: skip
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(data)
         report = model.report_
         entropy = model.entropy_rate(random_state=seed)
-    results = Results(out, format_)
-    results.table("states", state_columns(model, data), main=True)
+    results = Results(out, format_, talk, no_report=no_report)
+    results.batches("states", state_tables(model, data), main=True)
     results.table("parameters", parameter_columns(model.chain_, model.symbols_))
     results.model("CategoricalHMM", *model_state(model))
-    summary = summarise(shlex.join(["tacit", *sys.argv[1:]]), model, report, data.n_steps, model.n_states_)
     more = {
         "n_sequences": data.n_sequences, "n_symbols": data.n_symbols, "weights": model.weights_.tolist(),
-        "smoothing": model.smoothing_, "entropy_rate": entropy.rate, "notes": report.notes,
+        "smoothing": model.smoothing_, "entropy_rate": entropy.rate,
     }  # fmt: skip
-    results.summary(summary | more, json_)
-    tell(model, data, summary | more, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
+    summary = summarise(model, report, data.n_steps, model.n_states_, seed=seed, inputs=files) | more
+    facts = (
+        f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
+        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
+        f"of the model {entropy.rate:.3f}"
+    )
+    page = partial(results.report, model, summary, input=data)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def read_sequence_file(
-    path: str, *, letters: bool = False, gaps: tuple[str, ...] = (), sequence: str | None = None,
-    symbol: str | None = None,
-) -> Sequences:  # fmt: skip
+    path: str, *, letters: bool = False, gaps: tuple[str, ...] = (), columns: dict[str, str] | None = None
+) -> Sequences:
     """Sequences of a file: a text with one a line, or a table."""
     from tacit.data.sequences import lines_to_sequences, read_sequences
-    from tacit.errors import DataError
     from tacit.io.read import read_columns
     from tacit.io.text_lines import is_text, read_lines
 
     if is_text(path):
-        return lines_to_sequences(read_lines(path), letters=letters, gaps=gaps)
+        return lines_to_sequences([read_lines(path)], letters=letters, gaps=gaps)
+    _refuse_letters(letters, path)
+    return with_gaps(read_sequences(read_columns(path), columns=columns, what=path), gaps)
+
+
+def scan_sequences(
+    found: Scan, *, letters: bool, gaps: tuple[str, ...], columns: dict[str, str]
+) -> Sequences:
+    """Sequences of long files, coded while reading."""
+    from tacit.data.sequences import lines_to_sequences, read_sequences
+
+    name = found.paths[0]
+    if found.text:
+        lines = (lines for _, lines in found.lines())
+        return lines_to_sequences(lines, letters=letters, gaps=gaps, what=name)
+    _refuse_letters(letters, name)
+    return with_gaps(read_sequences(found, columns=columns, what=name), gaps)
+
+
+def _refuse_letters(letters: bool, path: str) -> None:
+    from tacit.errors import DataError
+
     if letters:
         raise DataError(f"--letters is for text files, and {path} is a table; leave it out, or give a .txt file")
-    columns = {role: name for role, name in (("sequence", sequence), ("symbol", symbol)) if name}
-    return with_gaps(read_sequences(read_columns(path), columns=columns, what=path), gaps)
 
 
 def with_gaps(data: Sequences, gaps: tuple[str, ...]) -> Sequences:
@@ -102,18 +139,8 @@ def with_gaps(data: Sequences, gaps: tuple[str, ...]) -> Sequences:
     return replace(data, codes=recode[data.codes], symbols=data.symbols[kept])
 
 
-def tell(model: CategoricalHMM, data: Sequences, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the verdict, the states and what they show, where the files are."""
-    talk.say(
-        f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
-        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
-        f"of the model {summary['entropy_rate']:.3f}; {sum(summary['seconds'].values()):.2f} s"
-    )
-    for note in model.report_.notes:
-        talk.say(f"note: {note}")
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def show(model: CategoricalHMM, talk: Talk) -> None:
+    """The states and what they show."""
     share = model.weights_ @ model.emissions_
     rows = []
     for state, shown in enumerate(model.emissions_):
@@ -123,8 +150,6 @@ def tell(model: CategoricalHMM, data: Sequences, summary: dict[str, Any], talk: 
         words = " ".join(str(one) for one in model.symbols_[top])
         rows.append([str(state), f"{model.weights_[state]:.3f}", f"{stay:.3f}", words])
     talk.table("states", ["state", "share", "stays", "shows most"], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))
 
 
 def predict_states(
@@ -132,7 +157,7 @@ def predict_states(
 ) -> int:
     """States of new sequences: states.csv, as `tacit hmm` writes it."""
     from tacit.data.sequences import read_sequences
-    from tacit.models.categorical_hmm import state_columns
+    from tacit.models.categorical_hmm import state_tables
 
     letters = all(len(str(symbol)) == 1 for symbol in model.symbols_.tolist())
     from tacit.io.text_lines import is_text
@@ -140,11 +165,7 @@ def predict_states(
     given = read_sequence_file(data_file, letters=letters and is_text(data_file))
     with talk.heeding_warnings():
         data = read_sequences(given, symbols=model.symbols_, what=data_file)
-    results.table("states", state_columns(model, data), main=True)
-    summary = {
-        "command": "predict", "model": model_file, "n_rows": data.n_steps, "log_likelihood": model.score(data),
-    }  # fmt: skip
-    results.summary(summary, json_)
-    wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
-    talk.say(f"{data.n_sequences:,} sequences, {data.n_steps:,} steps: their states predicted{wrote}")
-    return 0
+    results.batches("states", state_tables(model, data), main=True)
+    summary = of_model(model_file, data.n_steps, log_likelihood=model.score(data))
+    facts = f"{data.n_sequences:,} sequences, {data.n_steps:,} steps: their states predicted"
+    return conclude(summary, facts, talk, results, json_=json_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tacit.cli.common import Results, Talk, output_options
+from tacit.cli.common import Results, Talk, conclude, of_model, output_options
 
 
 @click.command()
@@ -25,17 +25,15 @@ def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool
     with talk.doing("reading"):
         model = load_table_model(model_file)
         whole = read_rows(table_file, None).all
-    with talk.heeding_warnings():
+    with talk.doing("filling"), talk.heeding_warnings():
         known = under(model, whole)
         filled, cells = model.impute(known), model.imputed_cells(known)
     columns = {name: filled[name] if name in filled.column_names else whole[name] for name in whole.column_names}
     before, after = (sum(column.null_count for column in cells) for cells in (whole.columns, columns.values()))
-    results = Results(out, format_)
+    results = Results(out, format_, talk)
     results.table("imputed", {name: column.combine_chunks() for name, column in columns.items()}, main=True)
     numbers = cells["row"].to_numpy() + 1  # rows are named from 1, as in every result without ids
     results.table("cells", {"row": numbers, **{name: cells[name].combine_chunks() for name in cells.column_names[1:]}})
-    summary = {"command": "impute", "model": model_file, "n_rows": whole.num_rows, "n_filled": before - after}
-    results.summary(summary, json_)
-    wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
-    talk.say(f"{before - after:,} gaps filled in {whole.num_rows:,} rows, {after:,} left{wrote}")
-    return 0
+    summary = of_model(model_file, whole.num_rows, n_filled=before - after)
+    facts = f"{before - after:,} gaps filled in {whole.num_rows:,} rows, {after:,} left"
+    return conclude(summary, facts, talk, results, json_=json_)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Bytes, Results, Talk, chosen_columns, column_options, output_options, summarise
+from tacit.cli.common import (
+    Results,
+    Talk,
+    chosen_columns,
+    column_options,
+    conclude,
+    engine_options,
+    is_long,
+    output_options,
+    summarise,
+)
 
 if TYPE_CHECKING:
+    from tacit.data.labels import CodedLabels
     from tacit.models.crowd import FittedCrowd
 
 SHOWN = 5
@@ -18,7 +28,7 @@ SHOWN = 5
 
 
 @click.command()
-@click.argument("labels_file", metavar="LABELS")
+@click.argument("files", metavar="LABELS…", nargs=-1, required=True)
 @click.option("--truth", metavar="FILE", help="Known answers (task, label): prints the error, never used to fit.")
 @click.option("--gold", metavar="FILE", help="Known answers (task, label) that are held fixed in the fit.")
 @click.option("--method", default="auto", show_default=True, help="See docs/models/labels.md for all of them.")
@@ -26,45 +36,93 @@ SHOWN = 5
 @click.option("--smoothing", type=float, help="Pseudo-labels per worker and class; 0: maximum likelihood.")
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
 @click.option("--control", help="Which control of a Label Studio export to read.")
-@click.option("--memory", type=Bytes(), help="Most memory a list of worker pairs may take, like 4GB.")
-@click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
-@click.option("--threads", type=int, help="Threads; all cores by default. The result does not depend on it.")
+@engine_options
+@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @column_options
-@output_options("tacit-labels")
+@output_options("tacit-labels", report=True)
 def labels(
-    labels_file: str, truth: str | None, gold: str | None, method: str, em: bool, smoothing: float | None,
-    abstain: tuple[str, ...], control: str | None, memory: int | None, engine: str, threads: int | None, strict: bool,
+    files: tuple[str, ...], truth: str | None, gold: str | None, method: str, em: bool, smoothing: float | None,
+    abstain: tuple[str, ...], control: str | None, engine: str, memory: int | None, cache: str | None,
+    checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
     task: str | None, worker: str | None, label: str | None,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Consensus labels from a file with the columns task, worker, label (or a Label Studio export).
 
     \b
     tacit labels votes.csv --out consensus
     tacit labels votes.parquet --truth truth.csv --method robust
+    tacit labels 'history/*.parquet' --engine stream --cache coded
     """
-    from tacit.data.label_input import read_labels
     from tacit.io.read import read_columns
     from tacit.models.clock import StageClock
     from tacit.models.crowd import CrowdSettings, check_crowd, fit_crowd
 
     talk, clock = Talk(quiet), StageClock()
+    if resume and not checkpoint:
+        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
     chosen = chosen_columns(task, worker, label) or None
-    with talk.doing("reading"), talk.heeding_warnings(), clock.stage("data"):
-        source, embedded_gold = read_label_file(labels_file, control)
-        known = read_columns(gold) if gold else embedded_gold
+    with clock.stage("data"):
         answers = read_columns(truth) if truth else None
-        data = read_labels(source, columns=chosen, abstain=abstain or ("", -1), gold=known)
+        known = read_columns(gold) if gold else None
+        data = _read(files, engine, memory, cache, talk, control, chosen, abstain or ("", -1), known)
         check_crowd(data)
-    settings = CrowdSettings(
-        method, em, "auto" if smoothing is None else smoothing, seed=seed, n_jobs=threads, memory=memory
-    )
+    smooth: Any = "auto" if smoothing is None else smoothing
+    settings = CrowdSettings(method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine)
     with talk.doing("fitting"), talk.heeding_warnings():
-        fitted = fit_crowd(data, settings, clock)
+        fitted = fit_crowd(data, settings, clock, checkpoint=checkpoint, resume=resume)
     parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    return write_crowd(fitted, parameters, answers, talk, Results(out, format_), json_, strict, command)
+    results = Results(out, format_, talk, no_report=no_report)
+    return write_crowd(fitted, parameters, answers, talk, results, json_, strict, [*files, gold, truth])
+
+
+def tell_reading(source: Any, columns: dict[str, str] | None, talk: Talk) -> None:
+    """A file without the usual columns is read as a matrix of labels, which may not be what was meant."""
+    from tacit.data.label_input import is_long
+
+    if not is_long(source, columns):
+        names = source.column_names
+        shown = ", ".join(map(str, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
+        talk.say(
+            f"note: read as one row a task and one column a worker ({shown}); if a row is one label, say which columns "
+            "hold task, worker and label (--task, --worker, --label)"
+        )
+
+
+def _read(
+    files: tuple[str, ...], engine: str, memory: int | None, cache: str | None, talk: Talk, control: str | None,
+    chosen: dict[str, str] | None, abstain: tuple[Any, ...], gold: Any,
+) -> CodedLabels:  # fmt: skip
+    """The labels: in memory, or coded into a file when they are long or lie in several files."""
+    from tacit.data.label_input import read_gold, read_labels
+
+    one = len(files) == 1 and (files[0] == "-" or not _is_several(files[0]))
+    long = is_long(files, engine, memory) and not (one and files[0].lower().endswith(".json"))
+    if one and not long:
+        with talk.doing("reading"), talk.heeding_warnings():
+            source, embedded_gold = read_label_file(files[0], control)
+            gold = embedded_gold if gold is None else gold
+            data = read_labels(source, columns=chosen, abstain=abstain, gold=gold)
+        tell_reading(source, chosen, talk)
+        return data
+    from tacit.data.stored_labels import code_labels
+    from tacit.io.scan import scan
+
+    with talk.counting("coding") as told, talk.heeding_warnings():
+        stored = code_labels(
+            scan(files, cache=cache, told=told), columns=chosen, abstain=abstain, gold=read_gold(gold)
+        )
+    return stored if long else stored.load()
+
+
+def _is_several(path: str) -> bool:
+    """Whether a name stands for several files: a folder, a pattern, an address."""
+    import glob
+    import os
+
+    return "://" in path or os.path.isdir(path) or (not os.path.exists(path) and glob.has_magic(path))
 
 
 def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
@@ -81,26 +139,33 @@ def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
 
 def write_crowd(
     fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, talk: Talk, results: Results, json_: bool,
-    strict: bool, command: str,
+    strict: bool, inputs: list[str | None],
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
+    from tacit.data.frames import build_frame
+
     seen = fitted.evidence
-    workers = fitted.worker_columns()
+    with talk.doing("examining"):
+        workers, report = fitted.worker_columns(), fitted.report
     more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
     if answers is not None:
         more |= errors_against(fitted, answers)
-    report = fitted.report
-    results.table("consensus", fitted.task_columns(), main=True)
+    results.batches("consensus", (build_frame(one, "pyarrow") for one in fitted.task_frames()), main=True)
     results.table("workers", workers)
     results.table("confusion", fitted.confusion_columns())
     arrays, metadata = fitted.state()
     chosen = {name: getattr(seen.settings, name) for name in ("method", "em", "smoothing", "max_iter", "tol", "memory")}
     results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata})
-    summary = summarise(command, fitted, report, seen.data.n_rows, len(fitted.class_names))
+    n_rows, n_classes = seen.data.n_rows, len(fitted.class_names)
+    summary = summarise(fitted, report, n_rows, n_classes, seed=seen.settings.seed, inputs=inputs)
     summary |= {"method": seen.settings.method, **more}
-    results.summary(summary, json_)
-    tell(summary, workers, talk, results)
-    return 1 if strict and report.verdict != "trusted" else 0
+    facts = (
+        f"{summary['n_rows']:,} tasks, {summary['n_workers']:,} workers, {summary['n_components']} classes, "
+        f"{summary['n_labels']:,} labels"
+    )
+    page = partial(results.report, fitted, summary)
+    seen_by_all = partial(show, summary, workers, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen_by_all, page=page)
 
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
@@ -109,42 +174,42 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
 
     from tacit.data.label_input import read_gold
     from tacit.data.names import match
+    from tacit.data.stored_labels import find_tasks
     from tacit.errors import DataError
-    from tacit.factor.votes import vote_shares
+    from tacit.factor.votes import overall_shares, vote_shares
 
     data = fitted.evidence.data
     gold = read_gold(answers)
     assert gold is not None
-    rows = match(gold[0], data.task_names, "truth task")
+    rows = find_tasks(data, gold[0], "truth task")
     truth = match(gold[1], data.class_names, "truth label")
     rows, truth = rows[rows >= 0], truth[rows >= 0]
     if not len(rows):
         raise DataError("no task of the truth file occurs in the labels; check that both use the same task ids")
-    found = fitted.evidence.posterior[rows].argmax(axis=1)
-    votes = vote_shares(data)[rows]
-    leading = votes >= votes.max(axis=1, keepdims=True) - 1e-12
-    right = leading[np.arange(len(rows)), truth] / leading.sum(axis=1) * (truth >= 0)
+    order = np.argsort(rows, kind="stable")
+    rows, truth = rows[order], truth[order]
+    overall, wrong, right = overall_shares(data), 0, 0.0
+    for begin, block, posterior in fitted.evidence.parts():
+        low, high = np.searchsorted(rows, [begin, begin + block.n_rows])
+        at, true = rows[low:high] - begin, truth[low:high]
+        wrong += int((posterior[at].argmax(axis=1) != true).sum())
+        votes = vote_shares(block, overall)[at]
+        leading = votes >= votes.max(axis=1, keepdims=True) - 1e-12
+        right += float((leading[np.arange(len(at)), true] / leading.sum(axis=1) * (true >= 0)).sum())
     return {
-        "error_rate": float(np.mean(found != truth)),
-        "majority_error_rate": float(1 - right.mean()),
+        "error_rate": wrong / len(rows),
+        "majority_error_rate": 1 - right / len(rows),
         "n_truth": len(rows),
     }
 
 
-def tell(summary: dict[str, Any], workers: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: what was found, can it be trusted, who is good, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} tasks, {summary['n_workers']:,} workers, {summary['n_components']} classes, "
-        f"{summary['n_labels']:,} labels; {sum(summary['seconds'].values()):.2f} s"
-    )
+def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
+    """How wrong it is where the truth is known, and who is good."""
     if "error_rate" in summary:
         talk.say(
             f"error on {summary['n_truth']:,} tasks with known truth: {summary['error_rate']:.2%} "
             f"(majority vote {summary['majority_error_rate']:.2%})"
         )
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
     order = sorted(range(len(workers["worker"])), key=lambda i: -workers["accuracy"][i])
     shown = order if len(order) <= 2 * SHOWN else order[:SHOWN] + order[-SHOWN:]
     rows = [
@@ -159,5 +224,3 @@ def tell(summary: dict[str, Any], workers: dict[str, Any], talk: Talk, results: 
     ]
     title = "workers" if len(shown) == len(order) else f"best and worst {SHOWN} of {len(order):,} workers"
     talk.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))

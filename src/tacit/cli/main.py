@@ -6,7 +6,7 @@ or written, 130 interrupted.
 
 from __future__ import annotations
 
-import difflib
+import inspect
 import os
 import sys
 from importlib import import_module
@@ -14,6 +14,7 @@ from importlib import import_module
 import click
 
 from tacit import __version__
+from tacit.errors import ModelFileError, TacitError, nearest
 
 COMMANDS = {
     "labels": "Consensus labels from noisy annotators",
@@ -30,9 +31,26 @@ COMMANDS = {
     "query": "Ask a saved model for probabilities, expectations, information",
     "sample": "Draw rows from a saved model",
     "predict": "Use a saved model on new data",
+    "report": "The page of a saved model: what was found, and can it be trusted",
     "demo": "The main job on built-in data, no network",
     "reproduce": "A paper's table or figure next to ours",
+    "completion": "The line that teaches your shell to complete commands, options and files",
 }
+DOORS = {
+    "labels": "tacit labels votes.csv --out consensus            # columns task, worker, label",
+    "plan": "tacit plan votes.csv --budget 500",
+    "table": "tacit table survey.csv --id person --out classes  # any categories, gaps allowed",
+    "cluster": "tacit cluster symptoms.csv --id patient           # 0/1, true/false or yes/no",
+    "factors": "tacit factors expression.csv --id sample          # numbers",
+    "admixture": "tacit admixture panel.bed --populations 4",
+    "fractions": "tacit fractions blood.csv --reference cells.csv",
+    "topics": "tacit topics news.txt.gz                          # one document a line",
+    "communities": "tacit communities friends.csv                     # columns source, target",
+    "hmm": "tacit hmm visits.csv                              # columns sequence, symbol",
+}
+"""Where data comes in, each with a line to try."""
+FILE_WORDS = ("FILE", "DIR")
+"""Metavars of options that name files."""
 
 
 class LazyGroup(click.Group):
@@ -45,20 +63,33 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"tacit.cli.{cmd_name}"), cmd_name)
-        return command
+        return _dressed(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], COMMANDS, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"the commands are {', '.join(COMMANDS)}"
-            ctx.fail(f"there is no command {args[0]!r}; {hint}")
+            ctx.fail(f"there is no command {args[0]!r}; {nearest(args[0], list(COMMANDS), 'the commands are')}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        with formatter.section("Your data"):
+            for name, example in DOORS.items():
+                formatter.write(f"  {name:<13}{COMMANDS[name]}\n{'':15}{example}\n")  # not wrapped: it is to be copied
+        with formatter.section("And then"):
+            formatter.write_dl([(name, words) for name, words in COMMANDS.items() if name not in DOORS])
+
+
+def _dressed(command: click.Command) -> click.Command:
+    """The command with its examples at the end of its help, and with files where a shell should offer files."""
+    text, mark, examples = inspect.cleandoc(command.help or "").rpartition("\b\n")
+    if mark:
+        command.help, command.epilog = text.rstrip(), f"For example:\n\n\b\n{examples}"
+    for parameter in command.params:
+        named = str(parameter.name).endswith(("file", "files")) or parameter.metavar in FILE_WORDS
+        if (named or parameter.name == "out") and parameter.type is click.STRING:
+            parameter.type = click.Path()
+    return command
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -66,11 +97,8 @@ class LazyGroup(click.Group):
 def tacit() -> None:
     """Hidden discrete causes from the co-occurrences they leave behind.
 
-    \b
-    tacit labels votes.csv --out consensus      # columns task, worker, label
-    tacit plan votes.csv --budget 500           # what to ask next
-    tacit table survey.csv --out classes        # any table of categories, gaps allowed
-    tacit demo                                  # see it work
+    Reads .csv, .tsv, .jsonl (each also with .gz), .parquet, or - for CSV on standard input; writes tables, a model and
+    a summary into a folder. `tacit demo` shows it at work, `tacit COMMAND -h` tells the rest.
     """
 
 
@@ -82,7 +110,7 @@ def run() -> None:
 def main(arguments: list[str]) -> int:
     """The exit code of a command line."""
     try:
-        code = tacit.main(arguments, prog_name="tacit", standalone_mode=False)
+        code = tacit.main(arguments, prog_name="tacit", standalone_mode=False, obj=list(arguments))
         return int(code or 0)
     except click.exceptions.Abort:
         return _fail(130, "interrupted; finished files were kept, unfinished ones removed")
@@ -96,11 +124,11 @@ def main(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output left: not our error
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0
+    except MemoryError:
+        return _fail(3, "the data needs more memory than there is; give fewer rows or columns, or --engine stream")
     except OSError as error:
         return _fail(4, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
     except Exception as error:
-        from tacit.errors import ModelFileError, TacitError
-
         if isinstance(error, ModelFileError):
             return _fail(4, str(error))
         if isinstance(error, TacitError):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.cli.common import Results, Talk
+from tacit.cli.common import Results, Talk, conclude, of_model
 
 if TYPE_CHECKING:
     from tacit.models.pair_matrix import PairMatrix
@@ -30,9 +30,5 @@ def predict_pairs(model: PairMatrix, data_file: str, model_file: str, talk: Talk
     lift[known] = np.where(chance > 0, probability[known] / np.where(chance > 0, chance, 1.0), 1.0)
     results.table("predictions", {"row": left, "column": right, "probability": probability, "lift": lift}, main=True)
     unknown = int((~known).sum())
-    results.summary({"command": "predict", "model": model_file, "n_rows": len(rows), "n_unknown": unknown}, json_)
-    talk.say(
-        f"{len(rows):,} pairs, {unknown:,} with a name that the model has not seen"
-        + (f"; wrote {', '.join(results.written)}" if results.written else "")
-    )
-    return 0
+    facts = f"{len(rows):,} pairs, {unknown:,} with a name that the model has not seen"
+    return conclude(of_model(model_file, len(rows), n_unknown=unknown), facts, talk, results, json_=json_)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, chosen_columns, column_options, output_options, summarise
+from tacit.cli.common import Results, Talk, chosen_columns, column_options, conclude, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.data.labels import Labels
@@ -31,12 +30,13 @@ SHOWN = 8
 @click.option("--simulate", is_flag=True, help="Replay a finished crowd: error against labels bought.")
 @click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @column_options
-@output_options("tacit-plan")
+@output_options("tacit-plan", report=True)
 def plan(
     labels_file: str, budget: int | None, per_worker: int | None, workers_file: str | None, simulate: bool,
-    truth: str | None, abstain: tuple[str, ...], task: str | None, worker: str | None, label: str | None,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    truth: str | None, abstain: tuple[str, ...], strict: bool, task: str | None, worker: str | None, label: str | None,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Which labels to ask for next: those that make workers comparable, then those that tell most.
 
@@ -45,8 +45,8 @@ def plan(
     tacit plan finished.csv --simulate --truth truth.csv
     """
     if simulate != (truth is not None):
-        raise click.UsageError("--simulate and --truth go together: the replay needs known answers to measure errors")
-    from tacit.cli.labels import read_label_file
+        raise click.UsageError("--simulate and --truth go together; give both: the truth measures the replay's errors")
+    from tacit.cli.labels import read_label_file, tell_reading
     from tacit.data.label_input import read_labels
     from tacit.io.read import read_columns
     from tacit.models.clock import StageClock
@@ -62,18 +62,18 @@ def plan(
         answers = None if truth is None else read_columns(truth)
         data = read_labels(source, columns=chosen, abstain=silent, gold=gold)
         check_crowd(data)
+    tell_reading(source, chosen, talk)
     with talk.doing("fitting"), talk.heeding_warnings():
         fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
     with talk.doing("planning"), clock.stage("plan"):
         columns, planned = plan_crowd(fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed)
-    results = Results(out, format_)
+    results = Results(out, format_, talk, no_report=no_report)
     results.table("plan", columns, main=not simulate)
     more: dict[str, Any] = {
         "n_planned": planned.n_labels,
         "n_cover": planned.n_cover,
         "missing_before": planned.missing_before,
         "missing_after": planned.missing_after,
-        "notes": planned.notes,
     }
     if simulate:
         with talk.doing("replaying"), clock.stage("simulate"):
@@ -81,12 +81,14 @@ def plan(
     arrays, metadata = fitted.state()
     parameters = {"abstain": list(silent), "columns": chosen, "random_state": seed}
     results.model("DawidSkene", arrays, {"parameters": parameters, **metadata})
-    command = shlex.join(["tacit", *sys.argv[1:]])
-    results.summary(summarise(command, fitted, fitted.report, data.n_rows, data.n_classes) | more, json_)
-    _tell(columns, planned, talk)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))
-    return 0
+    summary = summarise(
+        fitted, fitted.report, data.n_rows, data.n_classes, seed=seed, inputs=[labels_file, workers_file, truth]
+    )
+    summary |= more | {"notes": summary["notes"] + planned.notes}
+    facts = f"{data.n_rows:,} tasks, {data.n_labels:,} labels; {planned.n_labels:,} more to ask for"
+    show = partial(_show, columns, planned, talk)
+    page = partial(results.report, fitted, summary, plan=columns)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=show, page=page)
 
 
 def _worker_column(table: Any, worker: str | None) -> Any:
@@ -112,14 +114,12 @@ def _simulate(data: Labels, answers: Any, results: Results, talk: Talk) -> list[
     ]
     talk.table("error by share of the labels bought", ["policy", *(f"{share:.0%}" for share in shares)], rows)
     if results.folder is not None and find_spec("matplotlib") is not None:
-        path = results.folder / "simulation.png"
-        with atomic_path(path) as temporary:
+        with atomic_path(results.path("simulation.png")) as temporary:
             plot_simulation(frame).figure.savefig(temporary, format="png", dpi=120, bbox_inches="tight")
-        results.written.append(str(path))
     return means
 
 
-def _tell(columns: dict[str, Any], planned: Plan, talk: Talk) -> None:
+def _show(columns: dict[str, Any], planned: Plan, talk: Talk) -> None:
     rows = [
         [str(rank), str(task), "anyone" if worker is None else str(worker), f"{gain:.3f}", reason]
         for rank, task, worker, reason, gain in islice(zip(*columns.values(), strict=True), SHOWN)
@@ -129,5 +129,3 @@ def _tell(columns: dict[str, Any], planned: Plan, talk: Talk) -> None:
         talk.say(f"{planned.n_cover:,} labels make workers comparable, then {rest:,} are chosen by information")
     title = f"the first {len(rows)} of {planned.n_labels:,} labels to ask for"
     talk.table(title, ["rank", "task", "worker", "gain", "reason"], rows)
-    for note in planned.notes:
-        talk.say(f"note: {note}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli.common import Results, Talk, chosen_columns, column_options, output_options
+from tacit.cli.common import Results, Talk, chosen_columns, column_options, conclude, of_model, output_options
 
 if TYPE_CHECKING:
     from tacit.models.bernoulli_mixture import BernoulliMixture
@@ -57,50 +57,49 @@ def predict(
     with talk.doing("reading"):
         model = load(model_file)
     if isinstance(model, BernoulliMixture | LatentClass | LatentClassClassifier):
-        return predict_rows(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
+        return predict_rows(model, data_file, model_file, target, id_, talk, Results(out, format_, talk), json_)
     if isinstance(model, BinaryFactors):
-        return predict_switches(model, data_file, model_file, target, id_, talk, Results(out, format_), json_)
+        return predict_switches(model, data_file, model_file, target, id_, talk, Results(out, format_, talk), json_)
     if isinstance(model, Admixture):
         from tacit.cli.admixture import predict_ancestry
 
-        return predict_ancestry(model, data_file, model_file, id_, talk, Results(out, format_), json_)
+        return predict_ancestry(model, data_file, model_file, id_, talk, Results(out, format_, talk), json_)
     if isinstance(model, MixtureFractions):
         from tacit.cli.fractions import predict_fractions
 
-        return predict_fractions(model, data_file, model_file, id_, talk, Results(out, format_), json_)
+        return predict_fractions(model, data_file, model_file, id_, talk, Results(out, format_, talk), json_)
     if isinstance(model, BlockModel):
         from tacit.cli.communities import predict_communities
 
-        return predict_communities(model, data_file, model_file, talk, Results(out, format_), json_)
+        return predict_communities(model, data_file, model_file, talk, Results(out, format_, talk), json_)
     if isinstance(model, CategoricalHMM):
         from tacit.cli.hmm import predict_states
 
-        return predict_states(model, data_file, model_file, talk, Results(out, format_), json_)
+        return predict_states(model, data_file, model_file, talk, Results(out, format_, talk), json_)
     if isinstance(model, PairMatrix):
         from tacit.cli.pairs import predict_pairs
 
-        return predict_pairs(model, data_file, model_file, talk, Results(out, format_), json_)
+        return predict_pairs(model, data_file, model_file, talk, Results(out, format_, talk), json_)
     if isinstance(model, TopicModel):
         from tacit.cli.topics import predict_topics
 
-        return predict_topics(model, data_file, model_file, talk, Results(out, format_), json_)
+        return predict_topics(model, data_file, model_file, talk, Results(out, format_, talk), json_)
     if not isinstance(model, DawidSkene):
-        raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file yet")
+        raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file; load it in Python")
     with talk.doing("reading"):
         data = read_labels(
             read_label_file(data_file)[0],
             columns=chosen_columns(task, worker, label) or model.columns,
             abstain=model.abstain,
         )
-    posterior = model.predict_proba(data)
-    results = Results(out, format_)
+    with talk.doing("predicting"):
+        posterior = model.predict_proba(data)
+    results = Results(out, format_, talk)
     values = model.classes_[posterior.argmax(axis=1)]
     columns = {"task": data.task_names, "value": values, "probability": posterior.max(axis=1)}
     results.table("predictions", columns, main=True)
-    summary = {"command": "predict", "model": model_file, "n_rows": data.n_rows}
-    results.summary(summary, json_)
-    talk.say(f"{data.n_rows:,} tasks labelled" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
-    return 0
+    summary = of_model(model_file, data.n_rows)
+    return conclude(summary, f"{data.n_rows:,} tasks labelled", talk, results, json_=json_)
 
 
 def predict_rows(
@@ -118,9 +117,10 @@ def predict_rows(
             what = "clusters" if isinstance(model, BernoulliMixture) else "its own label"
             raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
         model.joint_.index(target)
-    rows = read_rows(data_file, id_)
+    with talk.doing("reading"):
+        rows = read_rows(data_file, id_)
     names = getattr(model, "classes_", None)  # hidden classes have numbers for names
-    with talk.heeding_warnings():
+    with talk.doing("predicting"), talk.heeding_warnings():
         data = under(model, rows.all, target)
         if isinstance(model, LatentClass) and target is not None:
             values, chance = model.predict_column(data, target)
@@ -129,11 +129,9 @@ def predict_rows(
             best, chance = beliefs.argmax(axis=1), beliefs.max(axis=1)
             values = best if names is None else names[best]
     results.table("predictions", {rows.id_name: rows.ids, "value": values, "probability": chance}, main=True)
-    results.summary({"command": "predict", "model": model_file, "n_rows": data.num_rows, "target": target}, json_)
-    wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
     what = target or ("their class" if names is None else "their label")
-    talk.say(f"{data.num_rows:,} rows: {what} predicted{wrote}")
-    return 0
+    summary = of_model(model_file, data.num_rows, target=target)
+    return conclude(summary, f"{data.num_rows:,} rows: {what} predicted", talk, results, json_=json_)
 
 
 def predict_switches(
@@ -141,7 +139,8 @@ def predict_switches(
     target: str | None, id_: str | None, talk: Talk, results: Results, json_: bool,
 ) -> int:  # fmt: skip
     """Which switches are on in every row: switches.csv, as `tacit factors` writes it."""
-    from tacit.cli.factors import switch_columns
+    from tacit.cli.factors import switch_values
+    from tacit.cli.long_rows import named_answers
     from tacit.cli.rows import read_rows
     from tacit.errors import DataError
 
@@ -155,8 +154,6 @@ def predict_switches(
     if missing:
         raise DataError(f"the file has no column {missing[0]!r}, which the model knows; add it")
     data = rows.all.select([str(name) for name in names])
-    results.table("switches", switch_columns(model, rows, data), main=True)
-    results.summary({"command": "predict", "model": model_file, "n_rows": data.num_rows, "target": target}, json_)
-    wrote = f"; wrote {', '.join(results.written)}" if results.written else ""
-    talk.say(f"{data.num_rows:,} rows: their switches predicted{wrote}")
-    return 0
+    results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
+    summary = of_model(model_file, data.num_rows, target=target)
+    return conclude(summary, f"{data.num_rows:,} rows: their switches predicted", talk, results, json_=json_)

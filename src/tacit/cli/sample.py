@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, output_options
+from tacit.cli.common import Results, Talk, conclude, of_model, output_options
 
 
 @click.command()
@@ -22,15 +22,14 @@ def sample(model_file: str, number: int, out: str, format_: str, json_: bool, se
     from tacit.models import CategoricalHMM, load
 
     talk = Talk(quiet)
-    model = load(model_file)
-    if isinstance(model, CategoricalHMM):
-        symbols, states = model.sample(number, random_state=seed)
-        columns = {"position": np.arange(1, number + 1), "symbol": symbols, "state": states}
-    else:
-        drawn = load_table_model(model_file).sample(number, seed)
-        columns = {name: drawn[name].combine_chunks() for name in drawn.column_names}
-    results = Results(out, format_)
+    with talk.doing("drawing"):
+        model = load(model_file)
+        if isinstance(model, CategoricalHMM):
+            symbols, states = model.sample(number, random_state=seed)
+            columns = {"position": np.arange(1, number + 1), "symbol": symbols, "state": states}
+        else:
+            drawn = load_table_model(model_file).sample(number, seed)
+            columns = {name: drawn[name].combine_chunks() for name in drawn.column_names}
+    results = Results(out, format_, talk)
     results.table("sample", columns, main=True)
-    results.summary({"command": "sample", "model": model_file, "n_rows": number, "seed": seed}, json_)
-    talk.say(f"{number:,} rows drawn" + (f"; wrote {', '.join(results.written)}" if results.written else ""))
-    return 0
+    return conclude(of_model(model_file, number, seed=seed), f"{number:,} rows drawn", talk, results, json_=json_)

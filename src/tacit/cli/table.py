@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, engine_options, is_long, output_options, summarise
+from tacit.cli.common import Results, Talk, conclude, engine_options, is_long, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.models.latent_class import LatentClass
@@ -32,12 +31,12 @@ SHOWN = 8
 @click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
-@output_options("tacit-table")
+@output_options("tacit-table", report=True)
 def table(
     files: tuple[str, ...], components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
     select: str, smoothing: float | None, most: int | None, draws: int | None, engine: str, memory: int | None,
     cache: str | None, checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden classes and the joint distribution of a table of categories, gaps allowed.
 
@@ -56,8 +55,8 @@ def table(
         raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
     keeping = {"checkpoint": checkpoint, "resume": resume}
     long = is_long(files, engine, memory)
-    if long and (weights or most or draws):
-        raise click.UsageError("--weights, --compare and --bootstrap need the rows in memory; give --engine memory")
+    if long and (most or draws):
+        raise click.UsageError("--compare and --bootstrap need the rows in memory; give --engine memory")
     rows = None
     if not long:
         with talk.doing("reading"):
@@ -74,19 +73,20 @@ def table(
         engine=engine if engine != "auto" or not long else "stream",
     )
     if rows is None:
-        whole = fit_files(files, id_, cache, model, talk, **keeping)
-        n_rows = int(model._table.total_weight)
-        results = Results(out, format_)
-        found = answers(whole, id_, lambda data: _found(model.predict_proba(data)), talk, "writing classes")
+        whole = fit_files(files, id_, weights, cache, model, talk, **keeping)
+        n_rows = model._stored.n_rows + model._stored.absent  # type: ignore[union-attr]
+        results = Results(out, format_, talk, no_report=no_report)
+        found = answers(whole, id_, weights, lambda data: _found(model.predict_proba(data)), talk, "writing classes")
         results.batches("classes", found, main=True)
     else:
         n_rows = rows.data.num_rows
         with talk.doing("fitting"), talk.heeding_warnings():
             model.fit(rows.data, sample_weight=weight, **keeping)  # type: ignore[arg-type]
             beliefs = model.predict_proba(rows.data)
-        results = Results(out, format_)
+        results = Results(out, format_, talk, no_report=no_report)
         results.table("classes", {rows.id_name: rows.ids, **_found(beliefs)}, main=True)
     results.table("profiles", profile_columns(model))
+    comparison = None
     if most and rows is not None:
         with talk.doing(f"comparing 1 to {most} classes"):
             comparison = model.compare(rows.data, range(1, most + 1), sample_weight=weight)
@@ -95,13 +95,16 @@ def table(
         with talk.doing(f"resampling {draws} tables"):
             profiles = model.bootstrap(n_draws=draws).profiles
         results.table("intervals", dict(zip(profiles.column_names, profiles.columns, strict=True)))
+    with talk.doing("examining"):
+        report = model.report_
     results.model("LatentClass", *model_state(model))
-    command = shlex.join(["tacit", *sys.argv[1:]])
     more = {"n_columns": len(model.categories_), "weights": model.weights_.tolist()}
-    summary = summarise(command, model, model.report_, n_rows, model.n_components_) | more
-    results.summary(summary, json_)
-    tell(model, summary, talk, results)
-    return 1 if strict and model.report_.verdict != "trusted" else 0
+    summary = summarise(model, report, n_rows, model.n_components_, seed=seed, inputs=files) | more
+    facts = f"{n_rows:,} rows, {summary['n_columns']:,} columns, {model.n_components_} classes"
+    data = None if rows is None else rows.data
+    page = partial(results.report, model, summary, input=data, comparison=comparison)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _found(beliefs: Any) -> dict[str, Any]:
@@ -120,15 +123,8 @@ def profile_columns(model: LatentClass) -> dict[str, Any]:
     return columns
 
 
-def tell(model: LatentClass, summary: dict[str, Any], talk: Talk, results: Results) -> None:
-    """One screen: the classes, what tells them apart, can it be trusted, where the files are."""
-    talk.say(
-        f"{summary['n_rows']:,} rows, {summary['n_columns']:,} columns, {summary['n_components']} classes; "
-        f"{sum(summary['seconds'].values()):.2f} s"
-    )
-    talk.say(f"verdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
-        talk.say(f"  - {reason}")
+def show(model: LatentClass, talk: Talk) -> None:
+    """The classes, and what tells them apart."""
     told = model.joint_.class_information()
     order = sorted(range(len(told)), key=lambda n: -told[n])[:SHOWN]
     rows = []
@@ -142,5 +138,3 @@ def tell(model: LatentClass, summary: dict[str, Any], talk: Talk, results: Resul
     facts = [[str(model._columns[n].name), f"{told[n]:.3f}"] for n in order]
     talk.say("columns that tell most about the class:")
     talk.table("", ["column", "nats"], facts)
-    if results.written:
-        talk.say("wrote " + ", ".join(results.written))

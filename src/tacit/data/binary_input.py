@@ -87,7 +87,8 @@ def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[
         value = words[codes[first]].item() if isinstance(words[codes[first]], np.generic) else words[codes[first]]
         raise DataError(
             f"column {name!r} holds {value!r}{_place(rows, first)}, and clusters are made of 0/1, true/false "
-            "or yes/no; give binarize= (--binarize) to cut numbers at a threshold, or use LatentClass for categories"
+            f"or yes/no; give --id {name} if it names the rows, leave the cell empty if nothing is known, give "
+            "binarize= (--binarize) to cut numbers at a threshold, or use LatentClass (tacit table) for categories"
         )
     return found
 

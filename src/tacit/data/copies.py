@@ -7,7 +7,8 @@ permutes cells among them needs the rows themselves. Rules:
   and w equal rows draw the same;
 - real weights are weights of single rows. Rows that were grouped share their pattern's weight evenly (how it was
   divided is not kept, and equal rows are told apart by nothing else);
-- more than `most` rows are a sample: those with the smallest hashes. Beyond `EXPANDED` rows a pattern of weight w
+- more than `most` rows are a sample: those with the smallest hashes, each with its weight (a long table whose equal
+  rows were not worth grouping block by block, as a file is read). Beyond `EXPANDED` rows a pattern of weight w
   is thinned to w · EXPANDED / total copies first, rounded up or down by its hash.
 """
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from tacit.data.sampling import Words, numbered_apart, row_contents, row_hashes, scramble
 from tacit.data.stored_table import AnyTable, StoredTable
-from tacit.data.table import Codes, Floats, Table
+from tacit.data.table import Floats, Table
 
 EXPANDED = 5_000_000
 """Single rows held at once: three numbers each."""
@@ -58,7 +59,7 @@ def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
         return _least_hashes(table, most, seed)
     if table.n_rows <= most:
         return table.take(np.argsort(row_hashes(table, seed), kind="stable"))
-    if table.row_weight is None:
+    if table.row_weight is None or table.single:
         return _least_hashes(table, most, seed)
     copies = single_rows(table, most, seed)
     patterns, first_seen, at = np.unique(copies.pattern, return_index=True, return_inverse=True)
@@ -68,20 +69,27 @@ def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
 
 
 def _least_hashes(table: AnyTable, most: int, seed: int) -> Table:
-    """The rows with the smallest hashes of a long table, block by block."""
+    """The rows with the smallest hashes of a long table, block by block; rows keep their weights."""
     hashes = np.empty(0, np.uint64)
-    codes: list[Codes] = []
+    kept: list[Table] = []
     for block in table.blocks():
         new = row_hashes(block, seed)
         if len(hashes) >= most:  # a row above all that are kept can be left at once
             low = new < hashes[-1]
             new, block = new[low], block.take(low)
-        hashes, codes = np.concatenate([hashes, new]), [*codes, block.codes]
+        hashes, kept = np.concatenate([hashes, new]), [*kept, block]
         if len(hashes) >= most:
             order = np.argsort(hashes, kind="stable")[:most]
-            hashes, codes = hashes[order], [np.concatenate(codes)[order]]
-    order = np.argsort(hashes, kind="stable")[:most]
-    return Table(np.ascontiguousarray(np.concatenate(codes)[order]), table.columns)
+            hashes, kept = hashes[order], [_joined(kept, order)]
+    return _joined(kept, np.argsort(hashes, kind="stable")[:most])
+
+
+def _joined(parts: list[Table], order: NDArray[np.intp]) -> Table:
+    """Rows of parts, one after the other, in an order."""
+    codes = np.ascontiguousarray(np.concatenate([part.codes for part in parts])[order])
+    weights = [part.row_weight for part in parts if part.row_weight is not None]
+    weight = np.concatenate(weights)[order] if weights else None
+    return Table(codes, parts[0].columns, weight, single=parts[0].single)
 
 
 def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64], Floats]:
@@ -89,7 +97,7 @@ def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64],
     n = table.n_rows
     weight = np.ones(n) if table.row_weight is None else table.row_weight
     if not is_whole(weight):
-        rows = np.ones(n, np.int64) if table.pattern_of is None else np.bincount(table.pattern_of, minlength=n)
+        rows = table.rows_each()
         return np.where(weight > 0, rows, 0), weight / np.maximum(rows, 1)
     if weight.sum() <= EXPANDED:
         return weight.astype(np.int64), np.ones(n)

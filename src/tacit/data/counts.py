@@ -2,7 +2,8 @@
 
 Accepted: a scipy.sparse matrix, a dense matrix, a frame of pairs (two columns of names, a third with counts if each
 pair is not one observation), a wide frame (pandas: its index names the rows; else a column of words), a tuple of
-columns ``(i, j)`` or ``(i, j, count)``, a list of pairs.
+columns ``(i, j)`` or ``(i, j, count)``, a list of pairs, a `tacit.scan` of files of pairs, whose counts are added
+batch by batch.
 
 Rules: counts of the same pair are added; a missing count is no count, and a pair with a missing name is left out (both
 with a `DataWarning` that says how many); negative and infinite counts are refused; fractional counts are weights where
@@ -25,9 +26,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column, find_column
+from tacit.data.growing_names import GrowingNames
 from tacit.data.named_matrix import read_named_matrix
 from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
+from tacit.io.scan import Scan
 from tacit.kernels.pair_rows import PairRows
 
 Floats = NDArray[np.float64]
@@ -116,6 +120,8 @@ def read_counts(
     """
     if isinstance(data, Counts):
         counts = data
+    elif isinstance(data, Scan):
+        counts = _from_scan(data, columns, square, what)
     elif sp.issparse(data):
         counts = _from_matrix(data, None, None, what)
     elif isinstance(data, tuple) and len(data) in (2, 3) and all(np.ndim(part) == 1 for part in data):
@@ -184,19 +190,24 @@ def pair_columns(frame: Any, columns: Columns, what: str = "the pairs") -> tuple
 
 def _roles(frame: Any, columns: Columns) -> dict[str, str | None]:
     """Which column of a frame plays which role, None where no column does."""
-    given = dict(columns or {})
-    unknown = sorted(set(given) - set(ALIASES))
-    if unknown:
-        raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(ALIASES)}")
     names = list(frame.columns)
     words = [str(name) for name in names]
-    roles = {role: find_column(words, role, ALIASES[role], given.get(role)) for role in ALIASES}
+    roles = _named_roles(words, columns)
     unsaid = roles["row"] is None and roles["column"] is None
     if unsaid and 2 <= len(names) <= 3 and all(_words(column(frame, name)) for name in names[:2]):
         # two columns of words are pairs whatever they are called; two columns of numbers are a matrix
         roles["row"], roles["column"] = words[0], words[1]
         roles["count"] = roles["count"] or (words[2] if len(words) == 3 else None)
     return roles
+
+
+def _named_roles(names: list[str], columns: Columns) -> dict[str, str | None]:
+    """Roles that the names of columns tell."""
+    given = dict(columns or {})
+    unknown = sorted(set(given) - set(ALIASES))
+    if unknown:
+        raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(ALIASES)}")
+    return {role: find_column(names, role, ALIASES[role], given.get(role)) for role in ALIASES}
 
 
 def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, what: str) -> Counts:
@@ -229,25 +240,67 @@ def _from_pairs(row: Any, col: Any, count: Any, square: bool | None, what: str) 
     if not len(left):
         raise DataError(f"{what} hold no pair; give at least one")
     values = None if count is None else _count_column(count, what)
-    rows, row_names = encode(left, "row item")
-    cols, column_names = encode(right, "column item")
+    coded = (*encode(left, "row item"), *encode(right, "column item"))
+    named = (coded[0] >= 0) & (coded[2] >= 0)
+    _tell_gaps(int((~named).sum()), "pairs", "without a name, and were left out", what)
+    data = np.ones(len(left), np.int64) if values is None else values
+    return _from_codes(coded[0][named], coded[1], coded[2][named], coded[3], data[named], square, what)
+
+
+def _from_scan(scan: Scan, columns: Columns, square: bool | None, what: str) -> Counts:
+    """Pairs of files: coded with names that grow, their counts added batch by batch; never all rows in memory."""
+    names = scan.first_names()
+    roles = _named_roles(names, columns)
+    unsaid = roles["row"] is None and roles["column"] is None and not columns
+    if unsaid and 2 <= len(names) <= 3:
+        roles["row"], roles["column"] = names[0], names[1]
+        roles["count"] = roles["count"] or (names[2] if len(names) == 3 else None)
+    lacking = next((role for role in ("row", "column") if roles[role] is None), None)
+    if lacking is not None:
+        raise DataError(f"{what} have no column for the {lacking} item among {names[:12]}; name it in columns=")
+    left, right = GrowingNames("row item", scan.untyped), GrowingNames("column item", scan.untyped)
+    tally, gaps = CellTally(), np.zeros(2, np.int64)
+    for part in scan.columns_by_role(roles):
+        rows, cols = left.code(part["row"]), right.code(part["column"])
+        counts, uncounted = _count_values(part["count"], what) if "count" in part else (None, 0)
+        gaps += int(((rows < 0) | (cols < 0)).sum()), uncounted
+        tally.add(rows, cols, counts)
+    for number, rule in zip(gaps.tolist(), ("without a name", "without a count"), strict=True):
+        _tell_gaps(number, "pairs", f"{rule}, and were left out", what)
+    rows, cols, sums = tally.cells()
+    (row_of, row_names), (col_of, column_names) = left.settled(), right.settled()
+    if unsaid and not all(len(found) and isinstance(found[0], str) for found in (row_names, column_names)):
+        raise DataError(f"{what} have the columns {names}, which may be pairs or a matrix; name two in columns=")
+    return _from_codes(row_of[rows], row_names, col_of[cols], column_names, sums, square, what)
+
+
+def _from_codes(
+    rows: NDArray[Any], row_names: Names, cols: NDArray[Any], column_names: Names, data: NDArray[Any],
+    square: bool | None, what: str,
+) -> Counts:  # fmt: skip
+    """Counts from codes of pairs that have both names; both sides under one list of items where they share it."""
     if _one_list(row_names, column_names) if square is None else square:
         both = _joined(row_names, column_names)
         rows, cols = (
-            np.append(np.searchsorted(both, _like(names, both)), -1)[codes]
+            np.searchsorted(both, _like(names, both))[codes]
             for names, codes in ((row_names, rows), (column_names, cols))
         )
         row_names = column_names = both
-    named = (rows >= 0) & (cols >= 0)
-    _tell_gaps(int((~named).sum()), "pairs", "without a name, and were left out", what)
-    data = np.ones(len(rows), np.int64) if values is None else values
     shape = (len(row_names), len(column_names))
-    matrix = sp.coo_array((data[named], (rows[named], cols[named])), shape=shape)
-    return _from_matrix(matrix, row_names, column_names, what)
+    return _from_matrix(sparse_sums(rows, cols, data, shape), row_names, column_names, what)
 
 
 def _count_column(count: Any, what: str) -> NDArray[Any]:
+    values, gaps = _count_values(count, what)
+    _tell_gaps(gaps, "pairs", "without a count, and were left out", what)
+    return values
+
+
+def _count_values(count: Any, what: str) -> tuple[NDArray[Any], int]:
+    """A column of counts, zero where one is missing, and how many are."""
     array = to_arrow(count, "count")
+    if isinstance(array.type, pa.DictionaryType):  # words of a file that is read in batches
+        array = array.cast(array.type.value_type)
     try:
         if pa.types.is_boolean(array.type):
             array = array.cast(pa.int64())
@@ -256,10 +309,10 @@ def _count_column(count: Any, what: str) -> NDArray[Any]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(f"{what} hold something that is no number in the column of counts; give numbers") from None
     gaps = array.null_count + int(pc.sum(pc.is_nan(array)).as_py() or 0) if pa.types.is_floating(array.type) else 0
-    _tell_gaps(gaps, "pairs", "without a count, and were left out", what)
     filled = pc.fill_null(array, 0) if array.null_count else array
     values = np.asarray(filled.to_numpy(zero_copy_only=False))
-    return values if values.dtype.kind in "iu" else np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    whole = values.dtype.kind in "iu"
+    return values if whole else np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf), gaps
 
 
 def _from_matrix(data: Any, rows: Names | None, cols: Names | None, what: str) -> Counts:

@@ -2,7 +2,8 @@
 
 Accepted: a document-term matrix (scipy.sparse or dense), `Counts`, a long frame (columns `document`, `word` and, if
 each row is not one token, `count`), a wide frame (one row per document; pandas: its index names them), a list of token
-lists, a list of texts (tokens between blanks).
+lists, a list of texts (tokens between blanks), a `tacit.scan` of long files or of texts with a document a line, whose
+counts are added batch by batch.
 
 Rules: counts of the same document and word are added; a missing count is no count, and a row without document or word
 is left out (a `DataWarning` says how many); fractional counts are weights; negative and infinite ones are refused. A
@@ -18,14 +19,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from tacit.data.counts import LARGEST_COUNT, Counts
 from tacit.data.documents import Documents
 from tacit.data.frames import as_frame, column, find_column
+from tacit.data.growing_names import GrowingNames
 from tacit.data.named_matrix import read_named_matrix
 from tacit.data.names import Names, encode, match, to_arrow
 from tacit.data.numbers import as_numbers
+from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
+from tacit.io.scan import Scan
 
 ALIASES = {
     "document": ("document", "doc", "document_id", "doc_id", "docid", "text", "title"),
@@ -55,7 +60,9 @@ def is_text(data: Any) -> bool:
 
 
 def is_long(data: Any, columns: Columns = None) -> bool:
-    """Whether data is a frame with one row per document and word."""
+    """Whether data is a frame, or files, with one row per document and word."""
+    if isinstance(data, Scan):
+        return True
     frame = as_frame(data)
     if frame is None:
         return False
@@ -93,6 +100,8 @@ def rename_words(documents: Documents, words: Sequence[str], what: str) -> Docum
 def _read(data: Any, columns: Columns) -> Documents:
     if isinstance(data, Documents):
         return data
+    if isinstance(data, Scan):
+        return _from_lines(data) if data.text else _from_scan(data, columns)
     if isinstance(data, Counts):
         return Documents(_tidy(data.matrix), data.row_names, data.column_names)
     if sp.issparse(data):
@@ -158,16 +167,66 @@ def _from_long(frame: Any, columns: Columns) -> Documents:
     parts = {role: column(frame, frame.columns[names.index(name)]) for role, name in found.items() if name is not None}
     rows, documents = encode(parts["document"], "document", sort=False)
     cols, words = encode(parts["word"], "word")
-    counts = np.ones(len(rows))
-    if "count" in parts:
-        advice = "give how often each word occurs"
-        counts = as_numbers(to_arrow(parts["count"], "count"), "the column of counts", advice)
+    counts = np.ones(len(rows)) if "count" not in parts else _count_column(parts["count"])
     named = (rows >= 0) & (cols >= 0) & ~np.isnan(counts)
     _tell(int((~named).sum()), "rows lack a document, a word or a count, and were left out")
     if not named.any():
         raise DataError("no row of the frame has a document, a word and a count; give at least one")
-    matrix = sp.coo_array((counts[named], (rows[named], cols[named])), shape=(len(documents), len(words)))
-    return _from_matrix(matrix.tocsr(), documents, words)
+    shape = (len(documents), len(words))
+    return _from_matrix(sparse_sums(rows[named], cols[named], counts[named], shape), documents, words)
+
+
+def _count_column(counts: Any, before: int = 0) -> NDArray[np.float64]:
+    advice = "give how often each word occurs"
+    return as_numbers(to_arrow(counts, "count"), "the column of counts", advice, before)
+
+
+def _from_scan(scan: Scan, columns: Columns) -> Documents:
+    """Long files: documents and words coded with names that grow, counts added batch by batch."""
+    names = scan.first_names()
+    roles = _roles(names, columns)
+    lacking = next((role for role in ("document", "word") if roles[role] is None), None)
+    if lacking is not None:
+        raise DataError(
+            f"{scan.paths[0]} has the columns {names[:8]}, none for the {lacking}; give document, word and count, or "
+            "say which they are with columns= (--document, --word and --count)"
+        )
+    rows, cols = GrowingNames("document", scan.untyped), GrowingNames("word", scan.untyped)
+    tally, behind, without = CellTally(), 0, 0
+    for part in scan.columns_by_role(roles):
+        row, col = rows.code(part["document"]), cols.code(part["word"])
+        counts = np.ones(len(row)) if "count" not in part else _count_column(part["count"], behind)
+        named = (row >= 0) & (col >= 0) & ~np.isnan(counts)
+        tally.add(row[named], col[named], counts[named])
+        behind, without = behind + len(row), without + int((~named).sum())
+    _tell(without, "rows lack a document, a word or a count, and were left out")
+    return _tallied(tally, rows, cols, "no row of the files has a document, a word and a count; give at least one")
+
+
+def _from_lines(scan: Scan) -> Documents:
+    """A document a line, called by the number of its line in all files."""
+    words, tally, behind = GrowingNames("word"), CellTally(), 0
+    for _, lines in scan.lines():
+        lists = [line.split() for line in lines]
+        tokens = [token for tokens in lists for token in tokens]
+        if tokens:
+            owner = np.repeat(np.arange(behind, behind + len(lists)), [len(tokens) for tokens in lists])
+            tally.add(owner, words.code(tokens))
+        behind += len(lists)
+    if not words.place:
+        raise DataError(f"{scan.paths[0]} holds no word; write one document a line")
+    code, names = words.settled()
+    rows, cols, sums = tally.cells()
+    matrix = sparse_sums(rows, code[cols], sums, (behind, len(names)))
+    return Documents(_tidy(matrix), np.arange(1, behind + 1), names)
+
+
+def _tallied(tally: CellTally, documents: GrowingNames, words: GrowingNames, empty: str) -> Documents:
+    rows, cols, sums = tally.cells()
+    if not len(rows):
+        raise DataError(empty)
+    (row_of, names), (col_of, known) = documents.settled(sort=False), words.settled()
+    return _from_matrix(sparse_sums(row_of[rows], col_of[cols], sums, (len(names), len(known))), names, known)
 
 
 def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None) -> Documents:

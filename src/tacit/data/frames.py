@@ -6,7 +6,6 @@ pyarrow tables, the one kind that is always installed.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from tacit.data.names import from_names, to_arrow
-from tacit.errors import DataError
+from tacit.errors import DataError, nearest
 
 
 def as_frame(data: Any) -> Any | None:
@@ -67,6 +66,16 @@ def column(frame: Any, name: Any) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
+def index_names(data: Any) -> list[Any] | None:
+    """The index of a pandas frame, unless it only counts."""
+    index = getattr(data, "index", None)
+    if index is None or callable(index) or not hasattr(index, "dtype"):
+        return None
+    if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
+        return None
+    return list(index.tolist())
+
+
 def rows_of(frame: Any) -> list[dict[str, Any]]:
     """Every row as a dictionary; for small frames."""
     return list(frame.table.to_pylist() if isinstance(frame, ArrowFrame) else frame.rows(named=True))
@@ -92,9 +101,8 @@ def find_column(names: Sequence[str], wanted: str, aliases: Sequence[str], given
     """The column that plays a role: the one the user named, or the first alias present in any case."""
     if given is not None:
         if given not in names:
-            close = difflib.get_close_matches(given, names, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise DataError(f"there is no column {given!r} for the {wanted}; the columns are {list(names)}{hint}")
+            hint = nearest(given, list(names), "the columns are")
+            raise DataError(f"there is no column {given!r} for the {wanted}; {hint}")
         return given
     lowered = {name.strip().lower(): name for name in reversed(names)}
     return next((lowered[alias] for alias in aliases if alias in lowered), None)

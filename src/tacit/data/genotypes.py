@@ -8,6 +8,8 @@ only, says nothing about ancestry: `informative` leaves it out.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,34 +35,37 @@ _WEIGHT_BITS = 26
 """Bits of a hash that weigh one call: sums over 10⁷ calls stay exact in a double."""
 
 
-@dataclass(frozen=True, eq=False)
-class Genotypes:
-    """Calls (SNP, person): 0, 1, 2 alleles, 3 missing; the people's and the SNPs' names.
+class SnpBlocks(ABC):
+    """What calls in memory and in a file do alike, block after block of SNPs."""
 
-    `alleles` (SNP, 2) are the one counted and the other, where the file says so.
-    """
-
-    calls: Calls
     samples: Names
     snps: Names
-    alleles: NDArray[Any] | None = None
 
     @property
-    def n_samples(self) -> int:
-        return int(self.calls.shape[1])
+    @abstractmethod
+    def n_samples(self) -> int: ...
 
     @property
-    def n_snps(self) -> int:
-        return int(self.calls.shape[0])
+    @abstractmethod
+    def n_snps(self) -> int: ...
+
+    @abstractmethod
+    def calls_of(self, begin: int, end: int) -> Calls:
+        """Calls of a range of SNPs."""
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Calls]]:
+        """Calls of all SNPs in order, so many at a time."""
+        for begin in range(0, self.n_snps, size):
+            end = min(begin + size, self.n_snps)
+            yield slice(begin, end), self.calls_of(begin, end)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """How often each code stands at every SNP (SNP, 4)."""
         out = np.empty((self.n_snps, 4), np.int64)
-        for begin in range(0, self.n_snps, BLOCK):
-            block = self.calls[begin : begin + BLOCK]
+        for rows, calls in self.blocks():
             for code in range(3):
-                out[begin : begin + BLOCK, code] = np.count_nonzero(block == code, axis=1)
+                out[rows, code] = np.count_nonzero(calls == code, axis=1)
         out[:, MISSING] = self.n_samples - out[:, :MISSING].sum(axis=1)
         return out
 
@@ -85,11 +90,50 @@ class Genotypes:
     def silent_person(self) -> Any:
         """The name of someone without a single call, or None."""
         silent = np.ones(self.n_samples, bool)
-        for begin in range(0, self.n_snps, BLOCK):
-            silent &= (self.calls[begin : begin + BLOCK] == MISSING).all(axis=0)
+        for _, calls in self.blocks():
+            silent &= (calls == MISSING).all(axis=0)
             if not silent.any():
                 return None
         return self.samples.tolist()[int(silent.argmax())]
+
+    def order_by_content(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """An order of SNPs and one of people that their calls alone decide, whatever order they came in.
+
+        A fit that walks in this order gives the same bits however rows and columns were shuffled. Each person is
+        hashed by the SNPs' counts, each SNP then by the people's hashes; the sums are of integers, hence exact.
+        """
+        weight = _hashes(self.counts @ np.array([1, 1 << 16, 1 << 32, 1 << 48], np.int64))
+        people = np.zeros((self.n_samples, 2))
+        for rows, calls in self.blocks():
+            people += calls.T.astype(np.float64) @ weight[rows]
+        weight = _hashes(people[:, 0].astype(np.int64)) + _hashes(people[:, 1].astype(np.int64))[:, ::-1]
+        snps = np.empty((self.n_snps, 2))
+        for rows, calls in self.blocks():
+            snps[rows] = calls.astype(np.float64) @ weight
+        return np.lexsort((*snps.T, _hashes(snps[:, 0].astype(np.int64))[:, 0])), np.lexsort((*people.T, weight[:, 0]))
+
+@dataclass(frozen=True, eq=False)
+class Genotypes(SnpBlocks):
+    """Calls (SNP, person): 0, 1, 2 alleles, 3 missing; the people's and the SNPs' names.
+
+    `alleles` (SNP, 2) are the one counted and the other, where the file says so.
+    """
+
+    calls: Calls
+    samples: Names
+    snps: Names
+    alleles: NDArray[Any] | None = None
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.calls.shape[1])
+
+    @property
+    def n_snps(self) -> int:
+        return int(self.calls.shape[0])
+
+    def calls_of(self, begin: int, end: int) -> Calls:
+        return self.calls[begin:end]
 
     def take(self, snps: NDArray[Any] | None = None, samples: NDArray[Any] | None = None) -> Genotypes:
         """Some SNPs and people, in the order asked for."""
@@ -125,22 +169,6 @@ class Genotypes:
         calls[turned] = np.where(calls[turned] == MISSING, MISSING, 2 - calls[turned].astype(np.int8)).astype(np.uint8)
         return Genotypes(calls, self.samples, self.snps, alleles)
 
-    def order_by_content(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """An order of SNPs and one of people that their calls alone decide, whatever order they came in.
-
-        A fit that walks in this order gives the same bits however rows and columns were shuffled. Each person is
-        hashed by the SNPs' counts, each SNP then by the people's hashes; the sums are of integers, hence exact.
-        """
-        weight = _hashes(self.counts @ np.array([1, 1 << 16, 1 << 32, 1 << 48], np.int64))
-        people = np.zeros((self.n_samples, 2))
-        for begin in range(0, self.n_snps, BLOCK):
-            people += self.calls[begin : begin + BLOCK].T.astype(np.float64) @ weight[begin : begin + BLOCK]
-        weight = _hashes(people[:, 0].astype(np.int64)) + _hashes(people[:, 1].astype(np.int64))[:, ::-1]
-        snps = np.empty((self.n_snps, 2))
-        for begin in range(0, self.n_snps, BLOCK):
-            snps[begin : begin + BLOCK] = self.calls[begin : begin + BLOCK].astype(np.float64) @ weight
-        return np.lexsort((*snps.T, _hashes(snps[:, 0].astype(np.int64))[:, 0])), np.lexsort((*people.T, weight[:, 0]))
-
 
 def _fit(given: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
     alike = (given == wanted) | (given == UNKNOWN_ALLELE) | (wanted == UNKNOWN_ALLELE)
@@ -168,7 +196,7 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
     frame = as_frame(data)
     if frame is not None:
         snps: Names = np.array(list(frame.columns), object)
-        calls = _from_frame(frame, snps)
+        calls = frame_calls(data, snps)
         if samples is None:
             samples = _index_of(data)
     else:
@@ -178,7 +206,7 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
         raise DataError("the genotypes have 0 SNPs (columns); give at least one")
     if not calls.shape[1]:
         raise DataError("the genotypes have no people (rows); give at least one row")
-    names = np.arange(calls.shape[1]) if samples is None else _names(samples, calls.shape[1])
+    names = np.arange(calls.shape[1]) if samples is None else person_names(samples, calls.shape[1])
     return Genotypes(calls, names, snps)
 
 
@@ -188,25 +216,28 @@ def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
     return Genotypes(panel.calls, panel.samples, panel.snps, panel.alleles)
 
 
-def _from_frame(frame: Any, snps: Names) -> Calls:
-    calls = np.empty((len(snps), len(frame)), np.uint8)
+def frame_calls(data: Any, snps: Names, before: int = 0) -> Calls:
+    """Calls (SNP, person) of a frame with one column a SNP; so many people came `before` these."""
+    frame = as_frame(data)
+    calls = np.empty((len(snps), len(frame)), np.uint8)  # type: ignore[arg-type]
     for j, name in enumerate(snps.tolist()):
-        calls[j] = _codes(_column_numbers(frame, name), name)
+        calls[j] = _codes(_column_numbers(frame, name, before), name, before=before)
     return calls
 
 
-def _column_numbers(frame: Any, name: Any) -> NDArray[Any]:
+def _column_numbers(frame: Any, name: Any, before: int) -> NDArray[Any]:
     """A column as numbers, NaN in its gaps."""
     array = column(frame, name)
     if isinstance(frame, ArrowFrame) and array.null_count == 0 and pa.types.is_integer(array.type):
         return np.asarray(array)
-    return as_numbers(array, f"SNP {name!r}", "genotypes count alleles: give 0, 1, 2, or leave the cell empty")
+    advice = f"genotypes count alleles: give 0, 1, 2, or leave the cell empty; give --id {name} if it names the people"
+    return as_numbers(array, f"SNP {name!r}", advice, before)
 
 
 def _from_matrix(data: Any) -> Calls:
     matrix = np.asarray(data)
     if matrix.ndim != 2:
-        raise DataError(f"expected a frame or a matrix (person, SNP), got an array of {matrix.ndim} dimensions")
+        raise DataError(f"found an array of {matrix.ndim} dimensions; give a frame or a matrix (person, SNP)")
     if matrix.dtype.kind not in "iufb":
         try:
             matrix = matrix.astype(np.float64)
@@ -221,7 +252,7 @@ def _from_matrix(data: Any) -> Calls:
     return calls
 
 
-def _codes(values: NDArray[Any], name: Any, first: int = 0) -> Calls:
+def _codes(values: NDArray[Any], name: Any, first: int = 0, before: int = 0) -> Calls:
     """Codes of a SNP, or of a block of them (SNP, person); what is no genotype is refused with its place."""
     missing = (values == -1) | (values != values)
     with np.errstate(invalid="ignore"):
@@ -232,8 +263,8 @@ def _codes(values: NDArray[Any], name: Any, first: int = 0) -> Calls:
         snp = name if name is not None else first + int(at[0])
         value = values[tuple(at)].item()
         raise DataError(
-            f"SNP {snp!r} holds {value!r} in row {int(at[-1]) + 1}; genotypes count alleles: give 0, 1, 2, and -1 or a "
-            "gap where the call is missing"
+            f"SNP {snp!r} holds {value!r} in row {before + int(at[-1]) + 1}; genotypes count alleles: give 0, 1, 2, "
+            "and -1 or a gap where the call is missing"
         )
     return codes
 
@@ -246,7 +277,7 @@ def _index_of(data: Any) -> Any:
     return [str(name) for name in index]
 
 
-def _names(samples: Any, n: int) -> Names:
+def person_names(samples: Any, n: int) -> Names:
     listed = samples.to_pylist() if isinstance(samples, pa.Array | pa.ChunkedArray) else list(samples)
     names = np.array([str(name) for name in listed], object)
     if len(names) != n:

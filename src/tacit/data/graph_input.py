@@ -1,7 +1,8 @@
 """Whatever holds a graph → `Graph`: who is linked with whom, undirected, with the names of the nodes.
 
 Accepted: a scipy.sparse or dense square matrix, a networkx graph (anything with `nodes` and `edges(data=…)`), a frame
-`source, target[, weight]`, a list of pairs or triples, an array (edges, 2), a tuple of columns.
+`source, target[, weight]`, a list of pairs or triples, an array (edges, 2), a tuple of columns, a `tacit.scan` of files
+of edges (tables, or text with two words a line), which are added batch by batch.
 
 Rules, each counted in `notes`: direction is dropped, and an edge given both ways is one edge; weights of the same edge
 are added (a listing in which every edge stands both ways with the same weight counts it once); without weights an edge
@@ -24,9 +25,13 @@ from numpy.typing import NDArray
 
 from tacit.data.counts import read_counts
 from tacit.data.frames import as_frame, column, find_column
+from tacit.data.growing_names import GrowingNames
 from tacit.data.names import Names, encode, to_arrow
 from tacit.data.sampling import scramble
+from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
+from tacit.io.edge_lines import edge_batches
+from tacit.io.scan import Scan
 
 Floats = NDArray[np.float64]
 
@@ -87,6 +92,8 @@ def read_graph(data: Any, *, columns: Mapping[str, str] | None = None, what: str
     """A graph of any accepted kind; `columns` names the columns of a frame ({"source": …, "target": …})."""
     if isinstance(data, Graph):
         return data
+    if isinstance(data, Scan):
+        return _from_scan(data, columns, what)
     if hasattr(data, "nodes") and hasattr(data, "edges") and callable(data.edges):
         return _from_networkx(data, what)
     if isinstance(data, tuple) and len(data) in (2, 3) and all(np.ndim(part) == 1 for part in data):
@@ -157,19 +164,28 @@ def _from_list(data: list[Any], what: str) -> Graph:
     return _from_edges([edge[0] for edge in data], [edge[1] for edge in data], weights, what)
 
 
-def _from_frame(frame: Any, columns: Mapping[str, str] | None, what: str) -> Graph:
-    names, given = list(frame.columns), dict(columns or {})
+def _roles(words: list[str], columns: Mapping[str, str] | None) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """Which column plays which role, and what has to be told of it."""
+    given = dict(columns or {})
     unknown = sorted(set(given) - set(ALIASES))
     if unknown:
         raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(ALIASES)}")
-    words = [str(name) for name in names]
     roles = {role: find_column(words, role, ALIASES[role], given.get(role)) for role in ALIASES}
-    notes: tuple[str, ...] = ()
     if roles["source"] is None and roles["target"] is None and len(words) >= 2:
         roles["source"], roles["target"] = words[:2]
-        notes = (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges",)
-    lacking = next((role for role in ("source", "target") if roles[role] is None), None)
-    if lacking is not None or not len(frame):
+        return roles, (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges",)
+    return roles, ()
+
+
+def _lacks_end(roles: dict[str, str | None]) -> bool:
+    return roles["source"] is None or roles["target"] is None
+
+
+def _from_frame(frame: Any, columns: Mapping[str, str] | None, what: str) -> Graph:
+    names = list(frame.columns)
+    words = [str(name) for name in names]
+    roles, notes = _roles(words, columns)
+    if _lacks_end(roles) or not len(frame):
         raise DataError(
             f"{what} is a frame of {len(frame)} rows with the columns {words}; give the ends of every edge in columns "
             "source and target, and a weight if any"
@@ -190,17 +206,60 @@ def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:
     from_, to = both[: len(left)], both[len(left) :]
     empty = (from_ < 0) & (to < 0)
     if empty.any():
-        warnings.warn(
-            f"{int(empty.sum())} rows of {what} name no node, row {int(empty.argmax()) + 1} first, and were left out",
-            DataWarning,
-            stacklevel=4,
-        )
+        _tell_nameless(int(empty.sum()), int(empty.argmax()) + 1, what)
     values = np.ones(len(left)) if weight is None else _weight_column(weight, (from_ >= 0) & (to >= 0), what)
     kept = (from_ >= 0) & (to >= 0)
     if not len(names):
         raise DataError(f"{what} names no node at all; give the ends of every edge")
     matrix = _added(from_[kept], to[kept], _checked_weights(values[kept], what), len(names))
     return _finished(matrix, names, what, weighted=weight is not None)
+
+
+def _from_scan(scan: Scan, columns: Mapping[str, str] | None, what: str) -> Graph:
+    """Files of edges: nodes coded with names that grow, weights added batch by batch."""
+    notes: tuple[str, ...] = ()
+    if scan.text:
+        batches, untyped = edge_batches(scan.lines()), True
+    else:
+        names = scan.first_names()
+        roles, notes = _roles(names, columns)
+        if _lacks_end(roles):
+            raise DataError(
+                f"{what} has the columns {names[:12]}; give the ends of every edge in columns source and target, and a "
+                "weight if any"
+            )
+        batches, untyped = scan.columns_by_role(roles), scan.untyped
+    ends = GrowingNames("source", untyped), GrowingNames("target", untyped)
+    tally, behind, edges, nameless, first_nameless = CellTally(), 0, 0, 0, 0
+    weighted, unweighted = False, -1  # the first row without a weight: told when another has one
+    for part in batches:
+        from_, to = ends[0].code(part["source"]), ends[1].code(part["target"])
+        kept, empty = (from_ >= 0) & (to >= 0), (from_ < 0) & (to < 0)
+        if empty.any() and not nameless:
+            first_nameless = behind + int(empty.argmax()) + 1
+        nameless += int(empty.sum())
+        values = None
+        if kept.any() and "weight" not in part and unweighted < 0:
+            unweighted = behind + int(kept.argmax()) + 1
+        weighted = weighted or "weight" in part
+        if weighted and unweighted >= 0:
+            raise _no_weight(unweighted, what)
+        if "weight" in part:
+            values = _checked_weights(_weight_column(part["weight"], kept, what, behind)[kept], what, edges)
+        tally.add(from_[kept], to[kept], values)
+        behind, edges = behind + len(from_), edges + int(kept.sum())
+    if nameless:
+        _tell_nameless(nameless, first_nameless, what)
+    words = [one.words() for one in ends]
+    if scan.text and not len(words[1]):
+        raise DataError(f"{what} has no line with two words; give one edge a line")
+    if not any(len(one) for one in words):
+        raise DataError(f"{what} names no node at all; give the ends of every edge")
+    place, nodes = encode(_stacked(*words), "node")
+    rows, cols, sums = tally.cells()
+    from_, to = place[: len(words[0])][rows], place[len(words[0]) :][cols]
+    graph = _finished(_added(from_, to, sums.astype(np.float64), len(nodes)), nodes, what, weighted=weighted)
+    return replace(graph, notes=notes + graph.notes)
 
 
 # ------------------------------------------------------------------ rules
@@ -236,32 +295,42 @@ def _finished(matrix: sp.csr_array, names: Names, what: str, *, weighted: bool) 
 
 
 def _added(source: NDArray[Any], target: NDArray[Any], values: Floats, n: int) -> sp.csr_array:
-    matrix = sp.coo_array((values, (source, target)), shape=(n, n)).tocsr()
+    matrix = sparse_sums(source, target, values, (n, n))
     matrix.eliminate_zeros()
-    return sp.csr_array(matrix)
+    return matrix
 
 
-def _weight_column(weight: Any, needed: NDArray[np.bool_], what: str) -> Floats:
+def _tell_nameless(number: int, first: int, what: str) -> None:
+    told = f"{number} rows of {what} name no node, row {first} first, and were left out"
+    warnings.warn(told, DataWarning, stacklevel=5)
+
+
+def _weight_column(weight: Any, needed: NDArray[np.bool_], what: str, before: int = 0) -> Floats:
     array = to_arrow(weight, "weight")
     try:
+        if isinstance(array.type, pa.DictionaryType):  # words of a file that is read in batches
+            array = array.cast(array.type.value_type)
         array = array.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(f"{what} holds a weight that is no number; give numbers, or leave the column out") from None
     values = np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
     gaps = np.isnan(values) & needed
     if gaps.any():
-        raise DataError(
-            f"{what} has no weight for the edge in row {int(gaps.argmax()) + 1}; give one, or leave the column out"
-        )
+        raise _no_weight(before + int(gaps.argmax()) + 1, what)
     return values
 
 
-def _checked_weights(values: Floats, what: str) -> Floats:
+def _no_weight(row: int, what: str) -> DataError:
+    return DataError(f"{what} has no weight for the edge in row {row}; give one, or leave the column out")
+
+
+def _checked_weights(values: Floats, what: str, before: int = 0) -> Floats:
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
         at = int(wrong.argmax())
         raise DataError(
-            f"{what} has the weight {values[at]:g} on edge {at + 1}; weights count edges: give finite numbers from 0"
+            f"{what} has the weight {values[at]:g} on edge {before + at + 1}; weights count edges: give finite numbers "
+            "from 0"
         )
     return values
 

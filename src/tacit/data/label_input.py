@@ -6,13 +6,13 @@ wide: one row per task, one column per worker, a column called task or item hold
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from tacit.data.frames import as_frame, column, find_column
+from tacit.data.frames import as_frame, column, find_column, index_names
 from tacit.data.labels import Abstain, Gold, Labels, from_long, from_wide
 from tacit.data.names import encode, to_arrow
 from tacit.errors import DataError
@@ -57,7 +57,20 @@ def read_labels(data: Any, *, columns: Columns = None, abstain: Abstain = ("", -
             f"no column for the {' and the '.join(lacking)} among {names}; "
             f"name it with columns={{{lacking[0]!r}: '…'}} (--{lacking[0]} on the command line)"
         )
-    return _read_wide_frame(frame, roles["task"], abstain, gold)
+    return _read_wide_frame(frame, roles["task"], index_names(data), abstain, gold)
+
+
+def long_roles(names: Sequence[str], columns: Columns) -> tuple[str, str, str]:
+    """The task, worker and label columns of files that are read batch by batch: one label a row."""
+    columns = _check_columns(columns)
+    roles = {role: find_column(names, role, ALIASES[role], columns.get(role)) for role in ALIASES}
+    lacking = [role for role, name in roles.items() if name is None]
+    if lacking:
+        raise DataError(
+            f"no column for the {' and the '.join(lacking)} among {list(names)}, and labels that are streamed need one "
+            f"label a row; name it with columns={{{lacking[0]!r}: '…'}} (--{lacking[0]} on the command line)"
+        )
+    return str(roles["task"]), str(roles["worker"]), str(roles["label"])
 
 
 def read_gold(gold: Any, tasks: Any = None) -> Gold | None:
@@ -86,20 +99,30 @@ def _read_matrix(data: Any, abstain: Abstain, gold: Any) -> Labels:
     if not sp.issparse(data):
         data = np.asarray(data)
     if data.ndim != 2:
-        raise DataError(f"expected a frame or a matrix (task, worker), got an array of {data.ndim} dimensions")
+        raise DataError(f"found an array of {data.ndim} dimensions; give a frame or a matrix (task, worker)")
     rows = np.arange(data.shape[0])
     return from_wide(data, abstain=abstain, gold=read_gold(gold, rows))
 
 
-def _read_wide_frame(frame: Any, task: str | None, abstain: Abstain, gold: Any) -> Labels:
+def _read_wide_frame(
+    frame: Any, task: str | None, index: list[Any] | None, abstain: Abstain, gold: Any
+) -> Labels:
     workers = [name for name in frame.columns if name != task]
+    if len(workers) < 2:
+        raise DataError(
+            f"the columns {', '.join(map(str, frame.columns))} hold no labels; give task, worker and label, or a "
+            "column for each of two workers or more"
+        )
     arrays = [column(frame, name) for name in workers]
     if len({array.type for array in arrays}) == 1:
         matrix = np.stack([array.to_numpy(zero_copy_only=False) for array in arrays], axis=1)
     else:  # mixed types: 1 and "1" are the same label
         columns = [[None if v is None or v != v else str(v) for v in array.to_pylist()] for array in arrays]
         matrix = np.array(columns, object).T
-    names = np.arange(len(frame)) if task is None else np.array(column(frame, task).to_pylist(), object)
+    if index is not None and len(set(index)) < len(index):  # of several frames put together: it names nothing
+        index = None
+    given = index if task is None else column(frame, task).to_pylist()
+    names = np.arange(len(frame)) if given is None else np.array([*given, None], object)[:-1]
     if len(encode(names, "task")[1]) < len(names):
         raise DataError(f"column {task!r} repeats a task in a wide frame; give one row per task, or a long frame")
     order = np.argsort(np.array(workers, object))  # workers are walked in the order of their names

@@ -6,17 +6,20 @@ a missing or abstaining label is not a label; of several labels by one worker fo
 
 from __future__ import annotations
 
+import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.names import Names, encode, from_names, match, to_arrow
 from tacit.errors import DataError, DataWarning
-from tacit.kernels import RaggedCells
+from tacit.kernels import BLOCK_ROWS, RaggedCells
 
 Abstain = Sequence[Any]
 Gold = tuple[Any, Any]
@@ -26,8 +29,100 @@ RULED_OUT = -1e9
 """Log-probability of a class that a known answer excludes: no evidence can outweigh it."""
 
 
+class CodedLabels:
+    """What labels in memory (`Labels`) and in a file (`StoredLabels`) have in common: all that a pass asks for.
+
+    Whatever is summed over the tasks without a kernel is summed block by block (`blocks`), blocks in order, so that
+    both give the same bits.
+    """
+
+    worker_names: Names
+    class_names: Names
+
+    @property
+    def n_rows(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def n_labels(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def known(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+        """Tasks whose answer is known, in order, and their classes; None where nobody brought answers."""
+        raise NotImplementedError
+
+    @property
+    def has_gold(self) -> bool:
+        return self.known is not None
+
+    def piece(self, begin: int, end: int) -> Labels:
+        """Some tasks in memory; of a file without their names."""
+        raise NotImplementedError
+
+    def names_of(self, begin: int, end: int) -> pa.Array:
+        """The names of some tasks."""
+        raise NotImplementedError
+
+    def cells(self, begin: int, end: int) -> RaggedCells:
+        """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
+        raise NotImplementedError
+
+    def blocks(self) -> Iterator[Labels]:
+        """The tasks in order, `BLOCK_ROWS` at a time."""
+        for begin in range(0, self.n_rows, BLOCK_ROWS):
+            yield self.piece(begin, min(begin + BLOCK_ROWS, self.n_rows))
+
+    @property
+    def n_workers(self) -> int:
+        return len(self.worker_names)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def first(self) -> NDArray[np.int32]:
+        """Where each worker's rows begin in a stacked table: all workers have the same categories."""
+        return np.arange(0, (self.n_workers + 1) * self.n_classes, self.n_classes, dtype=np.int32)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each worker gave each label (M, K)."""
+        total = np.zeros(self.n_workers * self.n_classes, np.int64)
+        for block in self.blocks():
+            total += np.bincount(block.cell_of(), minlength=len(total))
+        return total.reshape(self.n_workers, self.n_classes)
+
+    @property
+    def per_worker(self) -> NDArray[np.int64]:
+        """Labels of every worker (M,)."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    def weights(self, begin: int, end: int) -> None:
+        return None
+
+    def spread(self, log_table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log-table that `cells` point into: a known answer's cell rules out every other class."""
+        if not self.has_gold:
+            return log_table
+        return np.vstack([log_table, np.where(np.eye(self.n_classes) > 0, 0.0, RULED_OUT)])
+
+    def gather(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums over the workers' cells alone."""
+        return sums[: self.n_workers * self.n_classes]
+
+    def identity(self) -> str:
+        """Tells labels apart by their sizes, names and how often each worker gave each label."""
+        told = hashlib.sha256(f"{self.n_rows}\0{self.n_labels}\0{self.has_gold}".encode())
+        told.update(f"\0{self.worker_names.tolist()}\0{self.class_names.tolist()}".encode())
+        for numbers in (self.counts, *(self.known or ())):
+            told.update(np.ascontiguousarray(numbers).tobytes())
+        return told.hexdigest()
+
+
 @dataclass(frozen=True)
-class Labels:
+class Labels(CodedLabels):
     """Coded labels. `offsets` (n + 1,), `workers` and `given` (labels,), `gold` (n,) with -1 for unknown."""
 
     offsets: NDArray[np.int64]
@@ -43,21 +138,35 @@ class Labels:
         return len(self.offsets) - 1
 
     @property
-    def n_workers(self) -> int:
-        return len(self.worker_names)
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.class_names)
-
-    @property
     def n_labels(self) -> int:
         return len(self.workers)
 
     @property
-    def first(self) -> NDArray[np.int32]:
-        """Where each worker's rows begin in a stacked table: all workers have the same categories."""
-        return np.arange(0, (self.n_workers + 1) * self.n_classes, self.n_classes, dtype=np.int32)
+    def known(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+        if self.gold is None:
+            return None
+        rows = np.flatnonzero(self.gold >= 0)
+        return rows, self.gold[rows]
+
+    @property
+    def has_gold(self) -> bool:
+        return self.gold is not None
+
+    def piece(self, begin: int, end: int) -> Labels:
+        if (begin, end) == (0, self.n_rows):
+            return self
+        low, high = self.offsets[begin], self.offsets[end]
+        return replace(
+            self,
+            offsets=self.offsets[begin : end + 1] - low,
+            workers=self.workers[low:high],
+            given=self.given[low:high],
+            task_names=self.task_names[begin:end],
+            gold=None if self.gold is None else self.gold[begin:end],
+        )
+
+    def names_of(self, begin: int, end: int) -> pa.Array:
+        return from_names(self.task_names[begin:end])
 
     def task_of(self) -> NDArray[np.int64]:
         """The task of every label."""
@@ -68,7 +177,6 @@ class Labels:
         return self.workers * np.int32(self.n_classes) + self.given
 
     def cells(self, begin: int, end: int) -> RaggedCells:
-        """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
         low, high = self.offsets[begin], self.offsets[end]
         at = self.workers[low:high] * np.int32(self.n_classes) + self.given[low:high]
         offsets = self.offsets[begin : end + 1] - low
@@ -80,31 +188,44 @@ class Labels:
         before = np.concatenate([[0], np.cumsum(known)])
         return RaggedCells(offsets + before, np.insert(at, offsets[1:][known], pins))
 
-    def weights(self, begin: int, end: int) -> None:
-        return None
-
-    def spread(self, log_table: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The log-table that `cells` point into: a known answer's cell rules out every other class."""
-        if self.gold is None:
-            return log_table
-        return np.vstack([log_table, np.where(np.eye(self.n_classes) > 0, 0.0, RULED_OUT)])
-
-    def gather(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sums over the workers' cells alone."""
-        return sums[: self.n_workers * self.n_classes]
-
     def subset(self, keep: NDArray[np.bool_]) -> Labels:
         """The same tasks and workers with only the labels in `keep`."""
         counts = np.zeros(self.n_rows + 1, np.int64)
         np.cumsum(np.bincount(self.task_of()[keep], minlength=self.n_rows), out=counts[1:])
         return replace(self, offsets=counts, workers=self.workers[keep], given=self.given[keep])
 
+    def take(self, tasks: NDArray[np.bool_]) -> Labels:
+        """Only the marked tasks (n,), with their labels."""
+        sizes = np.diff(self.offsets)
+        keep = np.repeat(tasks, sizes)
+        return replace(
+            self,
+            offsets=np.concatenate([[0], np.cumsum(sizes[tasks])]).astype(np.int64),
+            workers=self.workers[keep],
+            given=self.given[keep],
+            task_names=self.task_names[tasks],
+            gold=None if self.gold is None else self.gold[tasks],
+        )
+
+
+def join_labels(pieces: Sequence[Labels]) -> Labels:
+    """Pieces of the same labels, one after the other."""
+    sizes = np.concatenate([np.diff(piece.offsets) for piece in pieces])
+    return replace(
+        pieces[0],
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        workers=np.concatenate([piece.workers for piece in pieces]),
+        given=np.concatenate([piece.given for piece in pieces]),
+        task_names=np.concatenate([piece.task_names for piece in pieces]),
+        gold=None if pieces[0].gold is None else np.concatenate([piece.gold for piece in pieces if piece.has_gold]),
+    )
+
 
 def from_long(task: Any, worker: Any, label: Any, *, abstain: Abstain = ("", -1), gold: Gold | None = None) -> Labels:
     """Labels from three columns of equal length."""
     task_codes, task_names = encode(task, "task", sort=False)
     worker_codes, worker_names = encode(worker, "worker")
-    label_codes, class_names = _encode_labels(label, abstain, gold)
+    label_codes, class_names = encode_labels(label, abstain, gold)
     sizes = {"task": len(task_codes), "worker": len(worker_codes), "label": len(label_codes)}
     if len(set(sizes.values())) > 1:
         raise DataError(f"the columns have different lengths ({sizes}); give one task, worker and label per row")
@@ -125,7 +246,7 @@ def from_wide(
     """Labels from a matrix (task, worker) with gaps; row and column numbers are the names unless given."""
     n_tasks, n_workers = matrix.shape
     values, rows, columns = _cells_of(matrix)
-    codes, class_names = _encode_labels(values, abstain, gold)
+    codes, class_names = encode_labels(values, abstain, gold)
     labels = assemble(
         rows.astype(np.int32),
         columns.astype(np.int32),
@@ -179,18 +300,24 @@ def assemble(
         key, worker, label, task = key[order], worker[order], label[order], task[order]
     repeated = np.flatnonzero(key[1:] == key[:-1])
     if len(repeated):
-        warnings.warn(
-            f"{len(repeated):,} labels repeat a (task, worker) pair, for example task "
-            f"{task_names[task[repeated[0]]]!r} by worker {worker_names[worker[repeated[0]]]!r}; the last one wins",
-            DataWarning,
-            stacklevel=4,
-        )
+        tell_repeated(len(repeated), task_names[task[repeated[0]]], worker_names[worker[repeated[0]]])
         keep = np.ones(len(key), bool)
         keep[repeated] = False
         task, worker, label = task[keep], worker[keep], label[keep]
     offsets = np.zeros(len(task_names) + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=len(task_names)), out=offsets[1:])
     return Labels(offsets, worker, label, task_names, worker_names, class_names)
+
+
+def tell_repeated(number: int, task: Any, worker: Any) -> None:
+    """Labels that were dropped because a later one of the same worker for the same task came."""
+    task, worker = (name.item() if isinstance(name, np.generic) else name for name in (task, worker))
+    warnings.warn(
+        f"{number:,} labels repeat a (task, worker) pair, for example task {task!r} by worker {worker!r}; "
+        "the last one wins",
+        DataWarning,
+        stacklevel=5,
+    )
 
 
 def with_gold(labels: Labels, gold: Gold) -> Labels:
@@ -200,14 +327,19 @@ def with_gold(labels: Labels, gold: Gold) -> Labels:
     rows = match(tasks, labels.task_names, "gold task")
     rows, codes = rows[codes >= 0], codes[codes >= 0]
     if (rows < 0).any():
-        stray = to_arrow(tasks, "gold task")[int(np.argmax(match(tasks, labels.task_names, "gold task") < 0))]
-        raise DataError(f"the gold answers name task {stray.as_py()!r}, which has no label; remove it")
+        raise stray_gold(tasks, match(tasks, labels.task_names, "gold task"))
     known = np.full(labels.n_rows, NO_GOLD, np.int32)
     known[rows] = codes
     return replace(labels, gold=known)
 
 
-def _encode_labels(values: Any, abstain: Abstain, gold: Gold | None) -> tuple[NDArray[np.int32], Names]:
+def stray_gold(tasks: Any, rows: NDArray[Any]) -> DataError:
+    """The sentence for a known answer to a task (-1 among `rows`) that nobody labelled."""
+    stray = to_arrow(tasks, "gold task")[int(np.argmax(rows < 0))]
+    return DataError(f"the gold answers name task {stray.as_py()!r}, which has no label; remove it")
+
+
+def encode_labels(values: Any, abstain: Abstain, gold: Gold | None) -> tuple[NDArray[np.int32], Names]:
     """Codes of the labels under all names that occur in labels or gold answers."""
     codes, names = _drop_abstentions(*encode(values, "label"), abstain)
     if gold is not None:
@@ -222,8 +354,12 @@ def _encode_labels(values: Any, abstain: Abstain, gold: Gold | None) -> tuple[ND
 
 def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
     if len(codes) and codes.min() < 0:
-        row = int(np.argmax(codes < 0))
-        raise DataError(f"row {row + 1} has no {what}; every label needs one: fill it in or remove the row")
+        raise no_name(int(np.argmax(codes < 0)), what)
+
+
+def no_name(row: int, what: str) -> DataError:
+    """The sentence for a row without a task or a worker."""
+    return DataError(f"row {row + 1} has no {what}; every label needs one: fill it in or remove the row")
 
 
 def _drop_abstentions(codes: NDArray[np.int32], names: Names, abstain: Abstain) -> tuple[NDArray[np.int32], Names]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from tacit.data.frames import as_frame, column
 from tacit.data.numbers import as_numbers
 from tacit.data.sampling import numbered_apart, scramble
 from tacit.errors import DataError, DataWarning
+from tacit.kernels import BLOCK_ROWS
 
 Floats = NDArray[np.float64]
 
@@ -41,18 +43,38 @@ class Matrix:
     def n_features(self) -> int:
         return int(self.values.shape[1])
 
-    def hashes(self, seed: int) -> NDArray[np.uint64]:
-        """One number per row from what it says, equal rows numbered apart; the order of features does not matter."""
-        content = np.zeros(self.n_rows, np.uint64)
-        for n in range(self.n_features):
-            cells = np.ascontiguousarray(self.values[:, n] + 0.0)  # −0 and 0 are the same number
-            content += scramble(cells.view(np.uint64), seed)  # wraps around, exactly
-        return numbered_apart(content, seed)
+    @property
+    def first(self) -> Floats:
+        """The first row."""
+        return np.asarray(self.values[0])
+
+    @cached_property
+    def varies(self) -> NDArray[np.bool_]:
+        """Which features change at all."""
+        return np.asarray((self.values != self.values[:1]).any(axis=0))
+
+    def values_of(self, begin: int, end: int) -> Floats:
+        """Rows of a range."""
+        return self.values[begin:end]
+
+    def hashes(self, seed: int, block: int = BLOCK_ROWS) -> NDArray[np.uint64]:
+        """One number per row from what it says; equal rows are numbered apart within their block."""
+        blocks = [hash_rows(self.values[at : at + block], seed) for at in range(0, self.n_rows, block)]
+        return np.concatenate(blocks) if blocks else np.empty(0, np.uint64)
 
     def take_features(self, kept: NDArray[np.bool_]) -> Matrix:
         """Some of the features."""
         names = tuple(name for name, keep in zip(self.names, kept.tolist(), strict=True) if keep)
         return Matrix(np.ascontiguousarray(self.values[:, kept]), names)
+
+
+def hash_rows(values: Floats, seed: int) -> NDArray[np.uint64]:
+    """One number per row from what it says, equal rows numbered apart; the order of features does not matter."""
+    content = np.zeros(len(values), np.uint64)
+    for n in range(values.shape[1]):
+        cells = np.ascontiguousarray(values[:, n] + 0.0)  # −0 and 0 are the same number
+        content += scramble(cells.view(np.uint64), seed)  # wraps around, exactly
+    return numbered_apart(content, seed)
 
 
 def read_matrix(data: Any) -> Matrix:
@@ -63,28 +85,57 @@ def read_matrix(data: Any) -> Matrix:
         names: tuple[str | int, ...] = tuple(range(values.shape[1]))
     else:
         names = tuple(frame.columns)
-        advice = "leave it out, or give --id {} if it names the rows"
-        columns = [as_numbers(column(frame, name), f"feature {name!r}", advice.format(name)) for name in names]
-        values = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
+        values = frame_values(data, names) if names else np.empty((len(frame), 0))
+    check_values(values, names)
+    largest_of(float(np.abs(values).max(initial=0.0)))
+    return Matrix(np.ascontiguousarray(values), names)
+
+
+def frame_values(data: Any, names: tuple[str | int, ...], first: int = 0) -> Floats:
+    """The columns of a frame as numbers (rows, features); `first` rows came before, for what messages say."""
+    frame = as_frame(data)
+    advice = "leave it out, or give --id {} if it names the rows"
+    columns = [as_numbers(column(frame, name), f"feature {name!r}", advice.format(name), first) for name in names]
+    return np.stack(columns, axis=1)
+
+
+def check_values(values: Floats, names: tuple[str | int, ...], first: int | None = None) -> None:
+    """Every cell must be a finite number; `first` rows came before these, None: these are all."""
     if values.shape[1] == 0:
         raise DataError("the data has no features; give at least one column of numbers")
     bad = ~np.isfinite(values)
     if bad.any():
         row, at = (int(index[0]) for index in np.nonzero(bad))
         what = "NaN (a gap)" if np.isnan(values[row, at]) else "inf (an infinite number)"
+        count = "" if first is not None else f", {int(bad.sum())} such cells in all"
         raise DataError(
-            f"feature {names[at]!r} holds {what} in row {row + 1}, {int(bad.sum())} such cells in all; "
+            f"feature {names[at]!r} holds {what} in row {(first or 0) + row + 1}{count}; "
             "leave these rows out or fill the gaps first"
         )
-    largest = float(np.abs(values).max(initial=0.0))
+
+
+def largest_of(largest: float) -> None:
+    """Whether third powers of the largest value can be held."""
     if largest and not SMALLEST < largest < LARGEST:
         raise DataError(f"the largest value is {largest:g}, whose powers no computer number holds; give other units")
-    return Matrix(np.ascontiguousarray(values), names)
 
 
-def varying_features(matrix: Matrix) -> NDArray[np.bool_]:
+class Varying(Protocol):
+    """Rows whose features may or may not change."""
+
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def names(self) -> tuple[str | int, ...]: ...
+    @property
+    def varies(self) -> NDArray[np.bool_]: ...
+
+
+def varying_features(matrix: Varying) -> NDArray[np.bool_]:
     """Which features change at all; those that do not are named in a warning."""
-    varies = (matrix.values != matrix.values[:1]).any(axis=0)
+    varies = matrix.varies
     if not varies.any():
         raise DataError(
             f"all {matrix.n_features} features are the same in all {matrix.n_rows} rows; give rows that differ"

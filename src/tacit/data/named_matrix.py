@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.frames import as_frame, column
+from tacit.data.frames import as_frame, column, index_names
 from tacit.data.numbers import as_numbers, is_text, worth_of
 from tacit.data.sampling import scramble
-from tacit.errors import DataError
+from tacit.errors import DataError, nearest
 
 Floats = NDArray[np.float64]
 
@@ -61,13 +61,14 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
         raise DataError(f"{what} has {len(frame)} rows and {len(columns)} columns; give at least one of each")
     arrays = {name: column(frame, name) for name in columns}
     if name_column is not None and name_column not in arrays:
-        raise DataError(f"{what} has no column {name_column!r} that could name its rows; it has {columns[:8]}")
+        hint = nearest(name_column, columns, "it has")
+        raise DataError(f"{what} has no column {name_column!r} that could name its rows; {hint}")
     words = [name for name, array in arrays.items() if name == name_column or _is_words(array)]
     named = name_column if name_column is not None else words[0] if words else None
     if len(words) > 1:
         second = next(name for name in words if name != named)
         raise DataError(f"{what} has words in column {second!r}, and only one column may name the rows; leave it out")
-    names = _index_names(data) if named is None else _row_names(arrays.pop(named), named, what)
+    names = _named(data) if named is None else _row_names(arrays.pop(named), named, what)
     if not arrays:
         raise DataError(f"{what} has no column of numbers beside {named!r}")
     values = np.column_stack(
@@ -142,14 +143,9 @@ def _plain_pandas(data: Any) -> NamedMatrix | None:
     if not all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in kinds.unique()):
         return None
     values = np.ascontiguousarray(data.to_numpy(np.float64))
-    return NamedMatrix(values, _index_names(data), tuple(data.columns.tolist()))
+    return NamedMatrix(values, _named(data), tuple(data.columns.tolist()))
 
 
-def _index_names(data: Any) -> tuple[str, ...] | None:
-    """The index of a pandas frame, unless it only counts."""
-    index = getattr(data, "index", None)
-    if index is None or callable(index) or not hasattr(index, "dtype"):
-        return None
-    if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
-        return None
-    return tuple(str(name) for name in index.tolist())
+def _named(data: Any) -> tuple[str, ...] | None:
+    index = index_names(data)
+    return None if index is None else tuple(str(name) for name in index)

@@ -58,17 +58,20 @@ def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int
             array = array.cast(pa.int64(), safe=False)
     ordered = isinstance(array.type, pa.DictionaryType) and array.type.ordered
     coded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
-    codes = _numbers(coded.indices).astype(np.int32, copy=False)
-    if coded.indices.null_count:
-        codes = np.where(_present(coded.indices), codes, np.int32(-1))
+    codes = dictionary_codes(coded, -1)
     names = _as_names(coded.dictionary, what)
     used = np.zeros(len(names), bool)
     used[codes[codes >= 0]] = True
-    if used.all() and (ordered or not sort):
+    given = isinstance(array, pa.DictionaryArray) and not ordered  # its names stand in any order
+    if used.all() and (ordered or not sort) and not given:
         return codes, names
     keep = np.flatnonzero(used)
     if sort and not ordered:
         keep = keep[np.argsort(names[keep], kind="stable")]
+    elif given:
+        first = np.empty(len(names) + 1, np.int64)
+        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+        keep = keep[np.argsort(first[keep], kind="stable")]
     recode = np.full(len(names) + 1, -1, np.int32)  # the last entry serves code -1
     recode[keep] = np.arange(len(keep), dtype=np.int32)
     return recode[codes], names[keep]
@@ -102,6 +105,12 @@ def from_names(values: Any) -> pa.Array:
     return pa.array(values)
 
 
+def dictionary_codes(coded: Any, missing: int) -> NDArray[np.int32]:
+    """Indices of a dictionary array, `missing` where there is none; pyarrow's own ways would import pandas."""
+    codes = _numbers(coded.indices).astype(np.int32, copy=False)
+    return np.where(_present(coded.indices), codes, np.int32(missing)) if coded.indices.null_count else codes
+
+
 def _numbers(array: pa.Array) -> NDArray[Any]:
     """The numbers of an array as they lie in memory; `to_numpy` would import pandas on the way."""
     letter = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
@@ -119,10 +128,7 @@ def _as_names(dictionary: pa.Array, what: str) -> Names:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         longest = pc.max(pc.utf8_length(dictionary)).as_py() or 0
         if longest > LONGEST_NAME:
-            raise DataError(
-                f"the {what} column holds a name of {longest:,} characters, at most {LONGEST_NAME:,} make sense; "
-                "look for an unclosed quote in the file"
-            )
+            raise long_name(what, longest)
         return np.array(dictionary.to_pylist(), object)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _numbers(dictionary)
@@ -131,3 +137,11 @@ def _as_names(dictionary: pa.Array, what: str) -> Names:
     if pa.types.is_null(kind):
         return np.empty(0, object)
     return np.array([str(value) for value in dictionary.to_pylist()], object)
+
+
+def long_name(what: str, longest: int) -> DataError:
+    """The sentence for a name that is none."""
+    return DataError(
+        f"the {what} column holds a name of {longest:,} characters, at most {LONGEST_NAME:,} make sense; "
+        "look for an unclosed quote in the file"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,11 +15,15 @@ from tacit.errors import DataError
 
 Floats = NDArray[np.float64]
 
+GAP_WORDS = ("na", "n/a", "#n/a", "nan", "null")
+"""Words by which other programs mean that nothing is known, in lower case; here only an empty cell does."""
+_COMMA = re.compile(r"[-+]?\d+,\d+")
 
-def as_numbers(array: Any, where: str, advice: str) -> Floats:
+
+def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
     """Floats with NaN in the gaps; `where` names the column, and the first word that is no number is told with its row.
 
-    Cells of blanks are gaps, true and false are 1 and 0.
+    Cells of blanks are gaps, true and false are 1 and 0. So many rows came `before` these.
     """
     if isinstance(array.type, pa.DictionaryType):
         array = array.cast(array.type.value_type)
@@ -38,9 +43,16 @@ def as_numbers(array: Any, where: str, advice: str) -> Floats:
             at for at, word in enumerate(listed) if word is not None and np.isnan(spelled[at]) and word.lower() != "nan"
         ]
         if wrong:
-            raise DataError(f"{where} holds {listed[wrong[0]]!r} in row {wrong[0] + 1}, no number; {advice}") from None
+            word, row = listed[wrong[0]], before + wrong[0] + 1
+            raise DataError(f"{where} holds {word!r} in row {row}, no number; {_cure(word, advice)}") from None
         return spelled
     return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _cure(word: str, advice: str) -> str:
+    if word.lower() in GAP_WORDS:
+        return "where nothing is known leave the cell empty"
+    return "write decimals with a point" if _COMMA.fullmatch(word) else advice
 
 
 def worth_of(words: Iterable[Any]) -> Floats:

@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels, Labels, join_labels
 from tacit.data.table import Table
 
 Words = NDArray[np.uint64]
@@ -24,11 +24,17 @@ def scramble(values: Words, seed: int) -> Words:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def task_hashes(labels: Labels, seed: int) -> Words:
-    """One hash per task from its cells, equal tasks numbered apart."""
-    cells = scramble(labels.cell_of().astype(np.uint64), seed)
+def task_hashes(labels: CodedLabels, seed: int) -> Words:
+    """One hash per task from its cells, equal tasks of a block numbered apart."""
+    hashes = [block_hashes(block, seed) for block in labels.blocks()]
+    return np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
+
+
+def block_hashes(block: Labels, seed: int) -> Words:
+    """The same of one block of tasks."""
+    cells = scramble(block.cell_of().astype(np.uint64), seed)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
-    content = sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]  # wraps around, exactly
+    content = sums[block.offsets[1:]] - sums[block.offsets[:-1]]  # wraps around, exactly
     return numbered_apart(content, seed)
 
 
@@ -43,12 +49,34 @@ def numbered_apart(content: Words, seed: int) -> Words:
     return scramble(content ^ scramble(copies, seed + 1), seed)
 
 
-def sample_tasks(labels: Labels, most: int, seed: int) -> NDArray[np.bool_]:
-    """Marks at most `most` tasks, those with the smallest hashes; all of them when they fit."""
+def sample_tasks(labels: CodedLabels, most: int, seed: int) -> Labels:
+    """At most `most` tasks in their order, those with the smallest hashes; all of them when they fit."""
     if labels.n_rows <= most:
-        return np.ones(labels.n_rows, bool)
-    hashes = task_hashes(labels, seed)
-    return np.asarray(hashes < np.partition(hashes, most)[most])
+        return labels.piece(0, labels.n_rows)
+    kept: list[Labels] = []
+    hashes: list[Words] = []
+    limit = np.uint64(2**64 - 1)
+    for block in labels.blocks():
+        new = block_hashes(block, seed)
+        low = new <= limit  # what is above all that can stay is left at once
+        kept, hashes = [*kept, block.take(low)], [*hashes, new[low]]
+        if sum(map(len, hashes)) > 2 * most:
+            limit = _limit(hashes, most)
+            kept = [one.take(mine <= limit) for one, mine in zip(kept, hashes, strict=True)]
+            hashes = [mine[mine <= limit] for mine in hashes]
+    limit = _limit(hashes, most)
+    return join_labels([one.take(mine < limit) for one, mine in zip(kept, hashes, strict=True)])
+
+
+def _limit(hashes: list[Words], most: int) -> np.uint64:
+    """The smallest hash that is too many."""
+    return np.uint64(np.partition(np.concatenate(hashes), most)[most])
+
+
+def share_of_tasks(labels: CodedLabels, share: float, seed: int) -> Labels:
+    """A share of all tasks by their hashes, in their order."""
+    limit = np.uint64(int(share * 2.0**64))
+    return join_labels([block.take(block_hashes(block, seed) < limit) for block in labels.blocks()])
 
 
 def row_contents(table: Table, seed: int) -> Words:

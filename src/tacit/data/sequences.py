@@ -2,7 +2,8 @@
 
 Accepted: one sequence of symbols (an array, a list of words, a text, whose characters are its symbols); a list of
 sequences; one long array with ``lengths=`` or with ``groups=``, an id for every observation; a frame with a column of
-symbols and, unless it is one sequence, a column that says which sequence a row belongs to. Rows are in order of time.
+symbols and, unless it is one sequence, a column that says which sequence a row belongs to; a `tacit.scan` of such
+files, or of texts with a sequence a line, of which only codes are held. Rows are in order of time.
 
 Rules: symbols are any words or numbers and keep their type; a missing symbol (null, NaN) is a gap, an observation that
 was not made: time passes and nothing is seen. Rows of one sequence need not stand together. Symbols are ordered by
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,8 +25,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column, find_column
+from tacit.data.growing_names import GrowingNames
 from tacit.data.names import Names, encode, match, to_arrow
 from tacit.errors import DataError, DataWarning
+from tacit.io.scan import Scan
 from tacit.kernels.hmm import GAP, Chains
 
 Columns = Mapping[str, str] | None
@@ -34,6 +37,8 @@ ALIASES = {
     "sequence": ("sequence", "sequence_id", "seq", "series", "sentence", "group", "session", "id"),
     "symbol": ("symbol", "observation", "token", "word", "letter", "event", "value"),
 }
+CLOCKS = ("time", "timestamp", "date", "datetime")
+"""Columns by which rows may have to be sorted."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,10 @@ def read_sequences(
     """Sequences of any accepted kind; with `symbols` (those of a fit) all others are read as gaps, with a warning."""
     if isinstance(data, Sequences):
         found = data
+    elif isinstance(data, Scan):
+        if lengths is not None or groups is not None:
+            raise DataError(f"{what} are files, which say where sequences begin; leave lengths= and groups= out")
+        found = _from_lines(data) if data.text else _from_scan(data, columns, what)
     else:
         values, ids, of_lists = _take_apart(data, columns, what)
         if sum(given is not None for given in (lengths, groups, ids if ids is not None else of_lists)) > 1:
@@ -190,22 +199,61 @@ def _flat(one: Any, what: str) -> Any:
     return one
 
 
-def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any]:
+def _roles(names: list[str], columns: Columns, what: str) -> dict[str, str | None]:
+    """Which column holds the symbols, and which the sequences, if any does."""
     columns = {} if columns is None else columns
     stray = set(columns) - set(ALIASES)
     if stray:
         raise DataError(f"columns names the roles {sorted(stray)}; the roles are sequence and symbol")
-    names = [str(name) for name in frame.columns]
-    sequence, symbol = (find_column(names, role, ALIASES[role], columns.get(role)) for role in ALIASES)
-    if symbol is None:
-        left = [name for name in frame.columns if str(name) != sequence]
+    roles = {role: find_column(names, role, ALIASES[role], columns.get(role)) for role in ALIASES}
+    if roles["symbol"] is None:
+        left = [name for name in names if name != roles["sequence"]]
         if len(left) != 1:
             raise DataError(
                 f"no column for the symbol among {names[:12]} of {what}; name it with columns={{'symbol': '…'}} "
                 "(--symbol on the command line)"
             )
-        symbol = left[0]
-    return column(frame, symbol), None if sequence is None else column(frame, sequence)
+        roles["symbol"] = left[0]
+    clock = next((name for name in names if name.lower() in CLOCKS and name not in roles.values()), None)
+    if clock is not None:
+        warnings.warn(
+            f"column {clock!r} of {what} is not used: steps are taken in the order of the rows; sort them by it first",
+            DataWarning,
+            stacklevel=5,
+        )
+    return roles
+
+
+def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any]:
+    names = [str(name) for name in frame.columns]
+    roles = _roles(names, columns, what)
+    symbol, sequence = (
+        None if name is None else column(frame, frame.columns[names.index(name)])
+        for name in (roles["symbol"], roles["sequence"])
+    )
+    return symbol, sequence
+
+
+def _from_scan(scan: Scan, columns: Columns, what: str) -> Sequences:
+    """Files with a symbol a row: symbols and sequences coded with names that grow, the codes put end to end."""
+    roles = _roles(scan.first_names(), columns, what)
+    symbols, ids = GrowingNames("symbol", scan.untyped), GrowingNames("sequence", scan.untyped)
+    codes: list[NDArray[np.int32]] = []
+    owners: list[NDArray[np.int32]] = []
+    for part in scan.columns_by_role(roles):
+        codes.append(symbols.code(part["symbol"]))
+        if "sequence" in part:
+            owners.append(ids.code(part["sequence"]))
+    recode, names = symbols.settled()
+    flat = recode[np.concatenate(codes)]
+    if not owners:
+        return Sequences(flat, np.array([0, len(flat)], np.int64), names, np.array([1]))
+    return _by_group(flat, names, np.concatenate(owners), ids.settled(sort=False), what)
+
+
+def _from_lines(scan: Scan) -> Sequences:
+    """A sequence a line: words between blanks."""
+    return lines_to_sequences((lines for _, lines in scan.lines()), what=scan.paths[0])
 
 
 def _assemble(values: Any, lengths: Any, groups: Any, what: str) -> Sequences:
@@ -214,7 +262,8 @@ def _assemble(values: Any, lengths: Any, groups: Any, what: str) -> Sequences:
     if not len(codes):
         raise DataError(f"{what} holds no observation; give at least one symbol")
     if groups is not None:
-        return _by_group(codes, symbols, groups, what)
+        ids, names = encode(to_arrow(groups, "sequence"), "sequence", sort=False)
+        return _by_group(codes, symbols, ids, (np.arange(len(names) + 1, dtype=np.int32), names), what)
     if lengths is None:
         return Sequences(codes, np.array([0, len(codes)], np.int64), symbols, np.array([1]))
     sizes = np.asarray(lengths)
@@ -227,13 +276,21 @@ def _assemble(values: Any, lengths: Any, groups: Any, what: str) -> Sequences:
     return Sequences(codes, offsets, symbols, np.arange(1, len(sizes) + 1))
 
 
-def _by_group(codes: NDArray[np.int32], symbols: Names, groups: Any, what: str) -> Sequences:
-    ids, names = encode(to_arrow(groups, "sequence"), "sequence", sort=False)
+def _by_group(
+    codes: NDArray[np.int32],
+    symbols: Names,
+    ids: NDArray[np.int32],
+    settled: tuple[NDArray[np.int32], Names],
+    what: str,
+) -> Sequences:
+    """Steps of one sequence put together; `settled` says which of its names an id stands for."""
+    recode, names = settled
     if len(ids) != len(codes):
         raise DataError(f"groups names {len(ids)} rows and {what} has {len(codes)}; give an id for every observation")
     if (ids < 0).any():
         at = int((ids < 0).argmax())
         raise DataError(f"row {at + 1} of {what} does not say which sequence it belongs to; give every row an id")
+    ids = recode[ids]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=len(names)))]).astype(np.int64)
     if (np.diff(ids) >= 0).all():
         return Sequences(codes, offsets, symbols, names)
@@ -260,9 +317,24 @@ def _under(found: Sequences, symbols: Names, what: str) -> Sequences:
     return replace(found, codes=codes, symbols=symbols)
 
 
-def lines_to_sequences(lines: Sequence[str], *, letters: bool = False, gaps: Sequence[str] = ()) -> Sequences:
-    """One sequence a line: words between blanks, or with `letters` every character; `gaps` are symbols for a gap."""
-    parts = [list(line) if letters else line.split() for line in lines]
-    missing = set(gaps)
-    flat = [None if one in missing else one for one in itertools.chain.from_iterable(parts)]
-    return _assemble(flat, [len(part) for part in parts], None, "the file")
+def lines_to_sequences(
+    batches: Iterable[Sequence[str]], *, letters: bool = False, gaps: Sequence[str] = (), what: str = "the file"
+) -> Sequences:
+    """One sequence a line, lines in batches: words between blanks, or with `letters` every character.
+
+    `gaps` are symbols for a gap; blank lines are none.
+    """
+    symbols, missing = GrowingNames("symbol"), set(gaps)
+    codes: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+    lengths: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
+    for lines in batches:
+        parts = [list(line) if letters else line.split() for line in lines if line.strip()]
+        flat = [None if one in missing else one for one in itertools.chain.from_iterable(parts)]
+        if flat:
+            codes.append(symbols.code(flat))
+            lengths.append(np.array([len(part) for part in parts], np.int64))
+    offsets = np.cumsum(np.concatenate(lengths))
+    if len(offsets) == 1:
+        raise DataError(f"{what} holds no line with anything in it; give one sequence a line")
+    recode, names = symbols.settled()
+    return Sequences(recode[np.concatenate(codes)], offsets, names, np.arange(1, len(offsets)))

@@ -1,41 +1,36 @@
 """StoredTable: a coded table in a flat file, read part by part into one buffer; what is larger than memory.
 
-The file: eight bytes of magic, the length of a JSON header (uint64), the header (names, categories, sizes, counts, how
-columns are packed, a checksum), then the rows' packed codes. It has the manners of `Table` that a pass needs (`cells`,
-`weights`, `spread`, `gather`) and `blocks`, so the engine's loop over parts and the sample of rows serve for both.
-Equal rows are grouped by the rule of tables in memory; then `fitted_on` is a small table in memory.
+The file (`data/flat_file.py`) has names, categories, sizes, counts and how columns are packed in its header, then the
+rows' packed codes and, if rows have weights, those as float64. It has the manners of `Table` that a pass needs
+(`cells`, `weights`, `spread`, `gather`) and `blocks`, so the engine's loop over parts and the sample of rows serve for
+both. Equal rows are grouped by the rule of tables in memory; then `fitted_on` is a small table in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import tempfile
-import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.coding import GAP, GrowingColumn, read_raw, write_raw
+from tacit.data.coding import GAP, GrowingColumn, read_raw, read_weights, write_raw
+from tacit.data.flat_file import Lease, fill_from, path_for_now, remove, reopen_flat, write_flat
 from tacit.data.names import to_arrow
 from tacit.data.packing import Packing, plan_packing
-from tacit.data.table import Codes, Column, Floats, Table, worth_grouping
-from tacit.data.table_input import LearnColumn, columns_of, tell_empty
-from tacit.errors import DataError, FileFormatError
+from tacit.data.table import Codes, Column, Floats, PatternCount, Table, add_in_parts, gather_patterns
+from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty, tell_odd
+from tacit.errors import DataError
 from tacit.io.scan import Scan
-from tacit.io.write import atomic_path
+from tacit.io.write import full_disk, is_full
 from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
 
-MAGIC = b"TACITCOD"
 FORMAT = 2
 PART_ROWS = PART_BLOCKS * BLOCK_ROWS
 """Rows held while patterns are gathered."""
@@ -54,8 +49,9 @@ class StoredTable:
     grouped: bool
     names: tuple[str | int, ...]  # of all columns, also those without a value, which were set aside
     lease: Lease | None = None
+    weighted: bool = False
+    absent: int = 0  # rows without weight, which are not there
 
-    row_weight = None
     pattern_of = None
 
     @property
@@ -68,11 +64,11 @@ class StoredTable:
 
     @property
     def total_weight(self) -> float:
-        return float(self.n_rows)
+        return self._sums[1] if self.weighted else float(self.n_rows)
 
-    @cached_property
+    @property
     def n_cells(self) -> float:
-        return float(self.counts.sum())
+        return self._sums[2] if self.weighted else float(self.counts.sum())
 
     @cached_property
     def first(self) -> NDArray[np.int32]:
@@ -101,16 +97,39 @@ class StoredTable:
             return DenseCodes(self._read(begin, end), self.first)
         return DenseCodes(self._read(begin, end), self.packing.first, self.packing.columns)
 
-    def weights(self, begin: int, end: int) -> None:
-        return None
+    def weights(self, begin: int, end: int) -> Floats | None:
+        """Weights of some rows, None when each counts once."""
+        if not self.weighted:
+            return None
+        width, dtype = self._layout
+        out = np.empty(end - begin)
+        fill_from(self.path, self.offset + self.n_rows * width * np.dtype(dtype).itemsize + 8 * begin, out)
+        return out
 
     def singles(self) -> Floats:
-        return self.counts.astype(np.float64)
+        """How often each cell occurs, with weights (C,)."""
+        return self._sums[0].copy() if self.weighted else self.counts.astype(np.float64)
+
+    @cached_property
+    def _sums(self) -> tuple[Floats, float, float]:
+        """Weight of each cell (C,), of all rows, and of all cells: in the order of addition of a table in memory."""
+        cells = [np.zeros(column.size) for column in self.columns]
+        rows, shown = [], []
+        for block in self.blocks():
+            assert block.row_weight is not None
+            for n, size in enumerate(column.size for column in self.columns):
+                code = np.minimum(block.codes[:, n], size)  # a gap is one cell more, left out in the end
+                both = np.concatenate([np.arange(size), code]), np.concatenate([cells[n], block.row_weight])
+                cells[n] = np.bincount(*both, minlength=size)[:size].astype(np.float64)  # goes on from the last block
+            rows.append(float(block.row_weight.sum()))
+            shown.append(float((block.present.sum(axis=1) * block.row_weight).sum()))
+        return np.concatenate(cells), add_in_parts(rows), add_in_parts(shown)
 
     def blocks(self) -> Iterator[Table]:
         """The rows in order, `BLOCK_ROWS` at a time, unpacked."""
         for begin in range(0, self.n_rows, BLOCK_ROWS):
-            yield Table(self.codes_of(begin, min(begin + BLOCK_ROWS, self.n_rows)), self.columns)
+            end = min(begin + BLOCK_ROWS, self.n_rows)
+            yield Table(self.codes_of(begin, end), self.columns, self.weights(begin, end), single=self.weighted)
 
     def codes_of(self, begin: int, end: int) -> Codes:
         """Codes of some rows, unpacked."""
@@ -121,18 +140,25 @@ class StoredTable:
         """The table without some of its columns, in a file of its own for as long as it is used."""
         cells = np.repeat(~gone, np.diff(self.first))
         columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
-        path = Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / "rows.codes"
+        path = path_for_now()
         part = replace(self, path=path, columns=columns, counts=self.counts[cells], gaps=self.gaps[~gone], lease=None)
         try:
-            return replace(_write(part, (block.codes[:, ~gone] for block in self.blocks()), ""), lease=Lease(path))
+            blocks = (block.codes[:, ~gone] for block in self.blocks())
+            return replace(_write(part, blocks, "", self._weight_parts()), lease=Lease(path))
         except BaseException:
-            _remove(path)
+            remove(path)
             raise
+
+    def _weight_parts(self) -> Iterator[Floats]:
+        for begin in range(0, self.n_rows if self.weighted else 0, PART_ROWS):
+            weight = self.weights(begin, min(begin + PART_ROWS, self.n_rows))
+            assert weight is not None
+            yield weight
 
     @cached_property
     def fitted_on(self) -> Table | StoredTable:
         """What EM walks: patterns with weights where grouping equal rows pays, as in memory; else the rows."""
-        return _gather_patterns(self) if self.grouped else self
+        return gather_patterns(self.blocks()) if self.grouped else self
 
     # ------------------------------------------------------------- reading
 
@@ -147,102 +173,121 @@ class StoredTable:
 
     def _read(self, begin: int, end: int) -> Codes:
         rows = self._buffer[: end - begin]
-        view = memoryview(rows.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-        with open(self.path, "rb", buffering=0) as stream:
-            stream.seek(self.offset + begin * rows.strides[0])
-            at = 0
-            while at < len(view):
-                got = stream.readinto(view[at:])
-                if not got:
-                    raise FileFormatError(f"the coded rows in {self.path} end early; code the data again")
-                at += got
+        fill_from(self.path, self.offset + begin * rows.strides[0], rows)
         return rows
 
 
 # ---------------------------------------------------------------------- coding
 
 
-def code_scan(scan: Scan, learn: LearnColumn) -> StoredTable:
-    """The files' rows coded into a flat file: in the scan's cache, where a second run finds it, or for this run."""
-    text = any(name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) for name in scan.paths)
+def code_scan(scan: Scan, learn: LearnColumn, weight: str | None = None) -> StoredTable:
+    """The files' rows coded into a flat file: in the scan's cache, where a second run finds it, or for this run.
+
+    `weight` names the column that says how many rows each row stands for; it is not among the table's columns.
+    """
+    scan = _with_weight(scan, weight)
     if scan.cache is None:
-        return _code_for_now(scan.batches(), learn, text)
-    key = hashlib.sha256(f"{FORMAT}\0{scan.fingerprint()}\0{learn!r}".encode()).hexdigest()
+        return _code_for_now(scan.batches(), learn, scan.untyped, weight)
+    key = hashlib.sha256(f"{FORMAT}\0{scan.fingerprint()}\0{learn!r}\0{weight}".encode()).hexdigest()
     path = Path(scan.cache) / f"{key[:32]}.codes"
     path.parent.mkdir(parents=True, exist_ok=True)
     known = _reopened(path, key) if path.exists() else None
-    return _code(scan.batches(), path, key, learn, text) if known is None else known
+    if known is not None:
+        return known
+    try:
+        return _code(scan.batches(), path, key, learn, scan.untyped, weight)
+    except OSError as error:
+        raise full_disk(path.parent, error) if is_full(error) else error from None
 
 
-def code_frame(data: Any, learn: LearnColumn) -> StoredTable:
+def _with_weight(scan: Scan, weight: str | None) -> Scan:
+    """The scan with its column of weights, also where only the columns of the data were asked for."""
+    if weight is None or scan.columns is None or weight in scan.columns:
+        return scan
+    return replace(scan, columns=(*scan.columns, weight))
+
+
+def batches_with_weights(scan: Scan, weight: str | None) -> Iterator[tuple[Any, Floats | None]]:
+    """Tables of a scan's batches without the column of weights, and their weights."""
+    behind = 0
+    for batch in _with_weight(scan, weight).batches():
+        table = pa.Table.from_batches([batch])
+        if weight is None:
+            yield table, None
+            continue
+        column = batch.column(table.schema.get_field_index(weight))
+        yield table.drop_columns([weight]), read_weights(column, weight, behind)
+        behind += batch.num_rows
+
+
+def code_frame(data: Any, learn: LearnColumn, sample_weight: Any = None) -> StoredTable:
     """A frame's rows coded into a flat file, for this run only."""
     names, arrays = columns_of(data)
     listed = [to_arrow(array, f"{name!r}") for name, array in zip(names, arrays, strict=True)]
-    table = pa.table(listed, [str(name) for name in names])
-    stored = _code_for_now(iter(table.to_batches(BLOCK_ROWS)), learn, False)
+    weight = check_weight(sample_weight, len(listed[0]))
+    known = [str(name) for name in names]
+    if weight is not None:
+        apart = next(f"weight{'_' * n}" for n in range(len(known) + 1) if f"weight{'_' * n}" not in known)
+        known, listed = [*known, apart], [*listed, pa.array(weight)]
+    batches = iter(pa.table(listed, known).to_batches(BLOCK_ROWS))
+    stored = _code_for_now(batches, learn, False, None if weight is None else apart)
     called = {str(name): name for name in names}
     columns = tuple(replace(one, name=called[str(one.name)]) for one in stored.columns)
     return replace(stored, columns=columns, names=tuple(names))
 
 
-def _code_for_now(batches: Iterator[Any], learn: LearnColumn, text: bool) -> StoredTable:
-    path = Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / "rows.codes"
+def _code_for_now(batches: Iterator[Any], learn: LearnColumn, text: bool, weight: str | None = None) -> StoredTable:
+    path = path_for_now()
     try:
-        table = _code(batches, path, "", learn, text)
-    except BaseException:
-        _remove(path)
+        table = _code(batches, path, "", learn, text, weight)
+    except BaseException as error:
+        remove(path)
+        if isinstance(error, OSError) and is_full(error):
+            raise full_disk(path.parent.parent, error) from None
         raise
     return replace(table, lease=Lease(path))
 
 
-class Lease:
-    """Removes a file when nobody holds it any longer."""
-
-    def __init__(self, path: Path) -> None:
-        finalize(self, _remove, path)
-
-
-def _system_cache() -> str | None:
-    """The user's cache folder, if there is one that can be written; None is the system's temporary folder."""
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return folder if os.path.isdir(folder) and os.access(folder, os.W_OK) else None
-
-
-def _remove(path: Path) -> None:
-    for leave in (path.unlink, path.parent.rmdir):
-        with suppress(OSError):
-            leave()
-
-
-def _code(batches: Iterator[Any], path: Path, key: str, learn: LearnColumn, text: bool) -> StoredTable:
-    with tempfile.TemporaryFile(dir=path.parent) as raw:
-        growing, n_rows = write_raw(batches, raw)
-        learned = [_learn(column, learn, text) for column in growing]
+def _code(
+    batches: Iterator[Any], path: Path, key: str, learn: LearnColumn, text: bool, weight: str | None
+) -> StoredTable:
+    with tempfile.TemporaryFile(dir=path.parent) as raw, tempfile.TemporaryFile(dir=path.parent) as weights:
+        growing, n_rows, absent = write_raw(batches, raw, text, weight, weights)
+        learned = [_learn(column, learn) for column in growing]
         kept = [n for n, (_, column) in enumerate(learned) if column.size]
         if not kept:
             raise DataError(f"none of the {len(growing)} columns holds a value; every cell is missing")
         tell_empty([learned[n][1].name for n in range(len(growing)) if n not in kept])
         columns = tuple(learned[n][1] for n in kept)
+        tell_odd(columns, n_rows)
         counts = [_cell_counts(growing[n], *learned[n]) for n in kept]
         gaps = np.array([int(count.sum()) < n_rows for count in counts])
         names = tuple(column.name for column in growing)
         table = StoredTable(path, 0, n_rows, columns, np.concatenate(counts), gaps, False, names)
         tables = [_lookup(learned[n][0], table.dtype) for n in kept]
+        patterns = PatternCount(n_rows)
 
         def final() -> Iterator[Codes]:
             raw.seek(0)
             for record in read_raw(raw, len(growing)):
-                codes = np.empty((len(record), len(kept)), table.dtype)
+                codes = np.empty((len(kept), record.shape[1]), table.dtype)
                 for at, n in enumerate(kept):
-                    codes[:, at] = tables[at][record[:, n]]
-                yield codes
+                    codes[at] = tables[at][record.dtype][record[n]]
+                patterns.add(codes.T)  # columns lie together, which is how they are walked here
+                yield codes.T
 
-        table = replace(table, grouped=worth_grouping(n_rows, final()))
-        return _write(table, final(), key)
+        weights.seek(0)
+        table = replace(table, weighted=weight is not None, absent=absent)
+        return _write(table, final(), key, _pieces(weights), patterns)
 
 
-def _learn(column: GrowingColumn, learn: LearnColumn, text: bool) -> tuple[NDArray[np.int32], Column]:
-    words = column.words(text=text)
+def _pieces(weights: Any) -> Iterator[Floats]:
+    while piece := weights.read(1 << 22):
+        yield np.frombuffer(piece, np.float64)
+
+
+def _learn(column: GrowingColumn, learn: LearnColumn) -> tuple[NDArray[np.int32], Column]:
+    words = column.names.words()
     return learn(words, column.name, column.counts[: len(words)])
 
 
@@ -251,43 +296,43 @@ def _cell_counts(raw: GrowingColumn, codes: NDArray[np.int32], column: Column) -
     return np.bincount(codes[codes >= 0], rows[codes >= 0], minlength=column.size).astype(np.int64)
 
 
-def _lookup(codes: NDArray[np.int32], dtype: Any) -> Codes:
-    """Raw code → code, gaps included."""
+def _lookup(codes: NDArray[np.int32], dtype: Any) -> dict[Any, Codes]:
+    """Raw code → code, gaps included, for records of one byte a cell and of two."""
     missing = np.iinfo(dtype).max
-    out = np.full(GAP + 1, missing, dtype)
-    out[: len(codes)] = np.where(codes < 0, missing, codes)
-    return out
+    wide = np.full(GAP + 1, missing, dtype)
+    wide[: len(codes)] = np.where(codes < 0, missing, codes)
+    narrow = wide[:256].copy()
+    narrow[255] = missing
+    return {np.dtype(np.uint8): narrow, np.dtype(np.uint16): wide}
 
 
-def _write(table: StoredTable, blocks: Iterator[Codes], key: str) -> StoredTable:
+def _write(
+    table: StoredTable, blocks: Iterator[Codes], key: str, weights: Iterator[Floats],
+    patterns: PatternCount | None = None,
+) -> StoredTable:  # fmt: skip
+    """The flat file; whether its rows are grouped is known when all have gone by."""
     packing = table.packing
-    with atomic_path(table.path) as part, open(part, "r+b") as sink:
-        blank = _header(table, key, 0)
-        sink.write(blank)
-        checksum = 0
-        for codes in blocks:
-            body = (codes if packing is None else packing.pack(codes)).tobytes()
-            checksum = zlib.crc32(body, checksum)
-            sink.write(body)
-        sink.seek(0)
-        sink.write(_header(table, key, checksum))  # the same length: the checksum has ten digits always
-    return replace(table, offset=len(blank))
-
-
-def _header(table: StoredTable, key: str, checksum: int) -> bytes:
-    facts = {
+    facts: dict[str, Any] = {
         "format": FORMAT,
         "key": key,
-        "checksum": f"{checksum:010d}",
         "n_rows": table.n_rows,
-        "grouped": table.grouped,
+        "grouped": int(table.grouped),  # of one length, whichever it is
+        "weighted": table.weighted,
+        "absent": table.absent,
         "names": list(table.names),
         "gaps": table.gaps.tolist(),
         "counts": table.counts.tolist(),
         "columns": [_described(column) for column in table.columns],
     }
-    text = json.dumps(facts, ensure_ascii=False).encode()
-    return MAGIC + len(text).to_bytes(8, "little") + text
+
+    def pieces() -> Iterator[NDArray[Any]]:
+        yield from blocks if packing is None else map(packing.pack, blocks)
+        if patterns is not None:
+            facts["grouped"] = int(patterns.worth_grouping())
+        yield from weights
+
+    offset = write_flat(table.path, facts, pieces())
+    return replace(table, offset=offset, grouped=bool(facts["grouped"]))
 
 
 def _described(column: Column) -> dict[str, Any]:
@@ -302,24 +347,17 @@ def _described(column: Column) -> dict[str, Any]:
 
 def _reopened(path: Path, key: str) -> StoredTable | None:
     """The table an earlier run left, or None when the file is another's, or damaged: then it is coded again."""
+    found = reopen_flat(path, key, FORMAT)
+    if found is None:
+        return None
+    facts, offset = found
     try:
-        with open(path, "rb") as stream:
-            if stream.read(8) != MAGIC:
-                return None
-            length = int.from_bytes(stream.read(8), "little")
-            facts = json.loads(stream.read(length))
-            if facts["key"] != key or facts["format"] != FORMAT:
-                return None
-            checksum = 0
-            while chunk := stream.read(1 << 22):
-                checksum = zlib.crc32(chunk, checksum)
-            if f"{checksum:010d}" != facts["checksum"]:
-                return None
         columns = tuple(_read_column(one) for one in facts["columns"])
         counts, gaps = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
         names = tuple(facts["names"])
-        return StoredTable(path, 16 + length, facts["n_rows"], columns, counts, gaps, facts["grouped"], names)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        known = StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, bool(facts["grouped"]), names)
+        return replace(known, weighted=facts["weighted"], absent=facts["absent"])
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 
@@ -328,31 +366,6 @@ def _read_column(facts: dict[str, Any]) -> Column:
     categories = np.array([*facts["categories"], None], object)[:-1].astype(kinds[facts["kind"]])
     edges, centres = (None if facts[name] is None else np.array(facts[name]) for name in ("edges", "centres"))
     return Column(facts["name"], categories, edges, centres)
-
-
-def _gather_patterns(table: StoredTable) -> Table:
-    """Every pattern once, with how many rows it is, in the order `group_rows` gives them."""
-    row = np.dtype((np.void, np.dtype(table.dtype).itemsize * table.n_columns))
-    known, rows = np.empty(0, row), np.empty(0)
-    waiting: list[Codes] = []
-
-    def merge() -> None:
-        nonlocal known, rows
-        keys = np.ascontiguousarray(np.concatenate(waiting)).view(row).reshape(-1)
-        patterns, times = np.unique(keys, return_counts=True)
-        both, at = np.unique(np.concatenate([known, patterns]), return_inverse=True)
-        rows = np.bincount(at, np.concatenate([rows, times]), minlength=len(both)).astype(np.float64)
-        known = both
-        waiting.clear()
-
-    for block in table.blocks():
-        waiting.append(block.codes)
-        if len(waiting) * BLOCK_ROWS >= PART_ROWS:
-            merge()
-    if waiting:
-        merge()
-    codes = known.view(table.dtype).reshape(len(known), table.n_columns)
-    return Table(np.ascontiguousarray(codes), table.columns, rows)
 
 
 AnyTable = Table | StoredTable

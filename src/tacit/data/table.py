@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tacit.data.names import Names, match
 from tacit.data.packing import Packing, has_gaps, plan_packing
-from tacit.kernels import BLOCK_ROWS, DenseCodes
+from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]  # uint8, or uint16 when a column has more than 254 categories
@@ -69,6 +69,8 @@ class Table:
     columns: tuple[Column, ...]
     row_weight: Floats | None = None
     pattern_of: NDArray[np.int64] | None = None
+    equal: NDArray[np.int64] | None = None  # rows of each pattern, where a file's rows were grouped: no `pattern_of`
+    single: bool = False  # rows with weights that are the user's own, one by one: they were not worth grouping
 
     @property
     def n_rows(self) -> int:
@@ -98,11 +100,21 @@ class Table:
     def n_cells(self) -> float:
         """Observed cells, counted with their rows' weights."""
         per_row = self.present.sum(axis=1)
-        return float(per_row.sum() if self.row_weight is None else per_row @ self.row_weight)
+        return float(per_row.sum() if self.row_weight is None else sum_in_blocks(per_row * self.row_weight))
 
     @cached_property
     def total_weight(self) -> float:
-        return float(self.n_rows if self.row_weight is None else self.row_weight.sum())
+        return float(self.n_rows if self.row_weight is None else sum_in_blocks(self.row_weight))
+
+    @property
+    def weighted(self) -> bool:
+        return self.row_weight is not None
+
+    def rows_each(self) -> NDArray[np.int64]:
+        """How many of the user's rows each pattern is."""
+        if self.pattern_of is not None:
+            return np.bincount(self.pattern_of, minlength=self.n_rows)
+        return np.ones(self.n_rows, np.int64) if self.equal is None else self.equal
 
     @cached_property
     def packing(self) -> Packing | None:
@@ -134,7 +146,8 @@ class Table:
         """The rows in order, `BLOCK_ROWS` at a time."""
         for begin in range(0, self.n_rows, BLOCK_ROWS):
             weight = None if self.row_weight is None else self.row_weight[begin : begin + BLOCK_ROWS]
-            yield replace(self, codes=self.codes[begin : begin + BLOCK_ROWS], row_weight=weight, pattern_of=None)
+            codes = self.codes[begin : begin + BLOCK_ROWS]
+            yield replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=None)
 
     def spread(self, log_table: Floats) -> Floats:
         """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
@@ -157,11 +170,27 @@ class Table:
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Some of the patterns, with their weights; the way back to the user's rows is lost."""
         weight = None if self.row_weight is None else self.row_weight[rows]
-        return replace(self, codes=np.ascontiguousarray(self.codes[rows]), row_weight=weight, pattern_of=None)
+        codes = np.ascontiguousarray(self.codes[rows])
+        return replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=None)
 
     def expand(self, per_pattern: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values of patterns → values of the user's rows."""
         return per_pattern if self.pattern_of is None else per_pattern[self.pattern_of]
+
+
+def sum_in_blocks(values: Floats) -> float:
+    """Sum in the order of all engines: blocks into their part, parts in order."""
+    return add_in_parts(float(values[at : at + BLOCK_ROWS].sum()) for at in range(0, len(values), BLOCK_ROWS))
+
+
+def add_in_parts(blocks: Iterable[float]) -> float:
+    """Sums of blocks, added in order into their part of `PART_BLOCKS`, parts in order."""
+    total = part = 0.0
+    for at, block in enumerate(blocks):
+        if at % PART_BLOCKS == 0:
+            total, part = total + part, 0.0
+        part += block
+    return total + part
 
 
 def packed_alike(table: Table) -> Table:
@@ -178,32 +207,89 @@ def group_rows(table: Table) -> Table:
     """The same table with equal rows held once, when that is worth it."""
     codes = np.ascontiguousarray(table.codes)
     if not worth_grouping(len(codes), [codes]):
-        return table
+        return replace(table, single=table.row_weight is not None)
     keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1) if codes.size else codes[:, 0]
     patterns, first_seen, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
     weight = np.bincount(pattern_of, table.row_weight, minlength=len(patterns)).astype(np.float64)
     return replace(table, codes=codes[first_seen], row_weight=weight, pattern_of=pattern_of.astype(np.int64))
 
 
+def gather_patterns(blocks: Iterable[Table]) -> Table:
+    """Rows that come block by block, every pattern once, in the order `group_rows` gives them.
+
+    Weights of rows are added in the order of the rows, so a pattern's weight has the bits it has in memory.
+    """
+    known: Codes = np.empty(0)
+    rows, weight = np.empty(0, np.int64), np.empty(0)
+    waiting: list[Table] = []
+
+    def merge() -> None:
+        nonlocal known, rows, weight
+        codes = np.ascontiguousarray(np.concatenate([block.codes for block in waiting]))
+        keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1)
+        patterns, inverse, times = np.unique(keys, return_inverse=True, return_counts=True)
+        both, at = np.unique(np.concatenate([known, patterns] if len(known) else [patterns]), return_inverse=True)
+        rows = np.bincount(at, np.concatenate([rows, times]), minlength=len(both)).astype(np.int64)
+        weights = [block.row_weight for block in waiting if block.row_weight is not None]
+        if weights:
+            place = np.concatenate([at[: len(known)], at[len(known) :][inverse]])
+            weight = np.bincount(place, np.concatenate([weight, *weights]), minlength=len(both)).astype(np.float64)
+        known = both
+        waiting.clear()
+
+    for block in blocks:
+        first = block
+        waiting.append(block)
+        if len(waiting) == PART_BLOCKS:
+            merge()
+    if waiting:
+        merge()
+    codes = np.ascontiguousarray(known.view(first.codes.dtype).reshape(len(known), first.n_columns))
+    if first.row_weight is None:
+        return Table(codes, first.columns, rows.astype(np.float64))
+    return Table(codes, first.columns, weight, equal=rows)
+
+
 def worth_grouping(n_rows: int, blocks: Iterable[Codes]) -> bool:
     """Whether equal rows are grouped: a matter of the number of rows and of patterns alone, on every engine."""
-    if n_rows <= ALWAYS_GROUP:
-        return True
-    patterns = _count_patterns(n_rows, blocks)
-    return patterns <= MOST_PATTERNS and patterns <= GROUP_AT * n_rows
-
-
-def _count_patterns(n_rows: int, blocks: Iterable[Codes]) -> int:
-    """Distinct rows, by 64-bit fingerprints: of all rows, or of the share that a long table's memory allows."""
-    halvings = max(int(np.ceil(np.log2(n_rows / COUNTED))), 0)
-    seen = np.empty(0, np.uint64)
-    waiting: list[NDArray[np.uint64]] = []
+    patterns = PatternCount(n_rows)
     for codes in blocks:
+        patterns.add(codes)
+    return patterns.worth_grouping()
+
+
+class PatternCount:
+    """Distinct rows, by 64-bit fingerprints: of all rows, or of the share that a long table's memory allows."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
+        self._halvings = max(int(np.ceil(np.log2(max(n_rows, 1) / COUNTED))), 0)
+        self._seen = np.empty(0, np.uint64)
+        self._waiting: list[NDArray[np.uint64]] = []
+
+    def add(self, codes: Codes) -> None:
+        """Some rows more."""
+        if self.n_rows <= ALWAYS_GROUP:
+            return
         prints = _fingerprints(codes)
-        waiting.append(prints if not halvings else prints[prints >> np.uint64(64 - halvings) == 0])
-        if sum(map(len, waiting)) > COUNTED:
-            seen, waiting = np.unique(np.concatenate([seen, *waiting])), []
-    return len(np.unique(np.concatenate([seen, *waiting]))) << halvings
+        some = prints if not self._halvings else prints[prints >> np.uint64(64 - self._halvings) == 0]
+        self._waiting.append(some)
+        if sum(map(len, self._waiting)) > COUNTED:
+            self._merge()
+
+    def worth_grouping(self) -> bool:
+        """Whether the rows that went by are grouped."""
+        if self.n_rows <= ALWAYS_GROUP:
+            return True
+        self._merge()
+        patterns = len(self._seen) << self._halvings
+        return patterns <= MOST_PATTERNS and patterns <= GROUP_AT * self.n_rows
+
+    def _merge(self) -> None:
+        ordered = np.sort(np.concatenate([self._seen, *self._waiting]))  # in place of np.unique, which hashes slowly
+        new = np.ones(len(ordered), bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+        self._seen, self._waiting = ordered[new], []
 
 
 def _fingerprints(codes: Codes) -> NDArray[np.uint64]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
 from tacit.data.names import Names, encode, match, to_arrow
-from tacit.data.numbers import worth_of
+from tacit.data.numbers import GAP_WORDS, worth_of
 from tacit.data.table import Codes, Column, Floats, Table, group_rows
 from tacit.errors import DataError, DataWarning
 
@@ -45,6 +45,9 @@ MOST_NUMBERS = 50
 """Distinct numbers a column may hold as categories: more is a measurement, and wants bins."""
 MOST_CATEGORIES = 10_000
 """Distinct values of a column of words: more is an id."""
+LEAST_NAMES = 20
+"""Rows from which words that never repeat are names of rows."""
+NO_WEIGHT = "all row weights are zero; at least one row must count"
 LEADING_ZERO = r"^[+-]?0\d"
 """A number written like this is a name: a postal code, a product, an agent."""
 
@@ -64,13 +67,16 @@ def read_table(
             return _apply(names, arrays, columns)
         return (learn_column(array, name, bins) for name, array in zip(names, arrays, strict=True))
 
-    return code_table(data, code, sample_weight, group)
+    table = code_table(data, code, sample_weight, group)
+    if columns is None:
+        tell_odd(table.columns, table.n_samples)
+    return table
 
 
 def code_table(data: Any, code: CodeColumns, sample_weight: Any, group: bool) -> Table:
     """A table from whatever holds one, its columns coded by `code`; columns without a value are set aside."""
     names, arrays = columns_of(data)
-    weight = _check_weight(sample_weight, len(arrays[0]))
+    weight = check_weight(sample_weight, len(arrays[0]))
     if weight is not None and not weight.all():  # a row without weight is an absent row: not even its words count
         arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
         weight = weight[weight > 0]
@@ -108,7 +114,7 @@ def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
     else:
         matrix = np.asarray(data)
         if matrix.ndim != 2:
-            raise DataError(f"expected a frame or a matrix (row, column), got an array of {matrix.ndim} dimensions")
+            raise DataError(f"found an array of {matrix.ndim} dimensions; give a frame or a matrix (row, column)")
         names, arrays = list(range(matrix.shape[1])), [matrix[:, n] for n in range(matrix.shape[1])]
     if not names:
         raise DataError("the table has 0 columns; give at least one")
@@ -129,14 +135,15 @@ def learn_column(
         if bins is None:
             raise DataError(
                 f"column {name!r} holds {len(words):,} distinct numbers, at most {MOST_NUMBERS} can be categories; "
-                "give bins=10 (--bins 10) to cut such columns into intervals, or leave the column out"
+                "give bins=10 (--bins 10) to cut such columns into intervals, or leave the column out (with --id, if "
+                "it names the rows)"
             )
         rows = np.bincount(codes[codes >= 0], None if counts is None else counts[codes >= 0], minlength=len(words))
         return _learn_bins(words.astype(np.float64), codes, rows.astype(np.int64), name, bins)
     if len(words) > MOST_CATEGORIES:
         raise DataError(
             f"column {name!r} holds {len(words):,} distinct values, at most {MOST_CATEGORIES:,} can be categories; "
-            "it looks like an id: leave it out"
+            f"it looks like an id: leave it out (--id {name} on the command line)"
         )
     return codes, Column(name, words)
 
@@ -245,17 +252,43 @@ def _interval_names(edges: Floats) -> Names:
     return np.array([f"< {inner[0]}", *middle, f">= {inner[-1]}"], object)
 
 
-def _check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
+def check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
     if sample_weight is None:
         return None
     weight = np.asarray(sample_weight, np.float64).reshape(-1)
     if len(weight) != n_rows:
         raise DataError(f"{len(weight)} weights for {n_rows} rows; give one weight per row")
+    if not check_weights(weight).any():
+        raise DataError(NO_WEIGHT)
+    return weight
+
+
+def check_weights(weight: Floats) -> Floats:
+    """The weights again, if rows can have them."""
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise DataError("a row weight is negative or not finite; weights count rows, so they are 0 or more")
-    if not weight.any():
-        raise DataError("all row weights are zero; at least one row must count")
     return weight
+
+
+def tell_odd(columns: Sequence[Column], n_rows: int) -> None:
+    """Warn of what is read as it stands and seldom meant: words for gaps, and names of rows."""
+    words = [one for one in columns if one.categories.dtype.kind == "O" and one.edges is None]
+    gaps = [(one.name, word) for one in words for word in one.categories if str(word).lower() in GAP_WORDS]
+    if gaps:
+        warnings.warn(
+            f"column {gaps[0][0]!r} holds the word {gaps[0][1]!r}, which counts as a category; where nothing is known "
+            "leave the cell empty",
+            DataWarning,
+            stacklevel=6,
+        )
+    names = [one.name for one in words if one.size == n_rows >= LEAST_NAMES]
+    if names:
+        warnings.warn(
+            f"column {names[0]!r} has another value in every row, so it names rows and tells nothing of them; leave "
+            f"it out, or give --id {names[0]} on the command line",
+            DataWarning,
+            stacklevel=6,
+        )
 
 
 def tell_empty(names: list[str | int]) -> None:

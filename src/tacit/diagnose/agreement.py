@@ -17,13 +17,14 @@ classes always fit better, products of residuals of different workers do not car
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.labels import Labels
-from tacit.data.sampling import task_hashes
+from tacit.data.labels import CodedLabels, Labels
+from tacit.data.sampling import share_of_tasks
 from tacit.engine.mixture import Floats
 from tacit.moments.pairs import PairCounts
 
@@ -52,8 +53,13 @@ class ClassSupport:
 
 def support_of(values: Floats) -> float:
     """Σ x / (Σ x²)^½; 0 when there is nothing to add."""
-    norm = float(np.sqrt(np.square(values).sum()))
-    return float(values.sum()) / norm if norm > 0 else 0.0
+    return ratio(float(values.sum()), float(np.square(values).sum()))
+
+
+def ratio(total: float, squares: float) -> float:
+    """The same from both sums."""
+    norm = float(np.sqrt(squares))
+    return total / norm if norm > 0 else 0.0
 
 
 def products(task: NDArray[np.int64], n_tasks: int, residual: Floats) -> Floats:
@@ -62,15 +68,17 @@ def products(task: NDArray[np.int64], n_tasks: int, residual: Floats) -> Floats:
     return np.asarray((total * total - np.bincount(task, residual * residual, n_tasks)) / 2)
 
 
-def crowd_support(labels: Labels) -> float:
+def crowd_support(labels: CodedLabels) -> float:
     """Support for any common cause of the labels: do workers agree more than their habits make them?"""
-    M, K, n = labels.n_workers, labels.n_classes, labels.n_rows
-    task, worker = labels.task_of(), labels.workers
-    usual = habits(np.bincount(labels.cell_of(), minlength=M * K).reshape(M, K).astype(np.float64))
-    x = np.zeros(n)
-    for given in range(K):
-        x += products(task, n, (labels.given == given) - usual[:, given][worker])
-    return support_of(x)
+    usual = habits(labels.counts.astype(np.float64))
+    total = squares = 0.0
+    for block in labels.blocks():
+        task, worker = block.task_of(), block.workers
+        x = np.zeros(block.n_rows)
+        for given in range(labels.n_classes):
+            x += products(task, block.n_rows, (block.given == given) - usual[:, given][worker])
+        total, squares = total + float(x.sum()), squares + float(np.square(x).sum())
+    return ratio(total, squares)
 
 
 def habits(counts: Floats) -> Floats:
@@ -79,14 +87,14 @@ def habits(counts: Floats) -> Floats:
     return np.asarray((counts + SHRINK * overall) / (counts.sum(axis=1, keepdims=True) + SHRINK))
 
 
-def class_support(labels: Labels, posterior: Floats, *, seed: int = 0) -> ClassSupport:
-    """Support of every class against the others explaining its labels; `posterior` (n, K) knows them.
+def class_support(labels: CodedLabels, believe: Callable[[Labels], Floats], *, seed: int = 0) -> ClassSupport:
+    """Support of every class against the others explaining its labels; `believe` knows the posterior of any tasks.
 
     The weakest class goes first and its tasks to the others, until all that are left have support: a class
     that is not there could otherwise stand in for one that is.
     """
-    labels, share = sample_tasks(labels, labels.n_classes, seed)
-    K = labels.n_classes
+    labels, share = tested_tasks(labels, labels.n_classes, seed)
+    K, posterior = labels.n_classes, believe(labels)
     left, support, twin = np.ones(K, bool), np.full(K, np.inf), np.full(K, -1)
     for _ in range(MOST_WEAK):
         for h in np.flatnonzero(left):
@@ -127,13 +135,12 @@ def _twin_of(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_])
     return best if ratio[best] >= TWIN_RATIO else -1
 
 
-def sample_tasks(labels: Labels, work_per_label: int, seed: int) -> tuple[Labels, float]:
-    """The labels of as many tasks as `TEST_WORK` allows, chosen by hash, and the share of tasks kept."""
+def tested_tasks(labels: CodedLabels, work_per_label: int, seed: int) -> tuple[Labels, float]:
+    """As many tasks as `TEST_WORK` allows, chosen by hash, and the share of tasks kept."""
     share = TEST_WORK / max(labels.n_labels * work_per_label, 1)
     if share >= 1:
-        return labels, 1.0
-    kept = task_hashes(labels, seed) < np.uint64(int(share * 2.0**64))
-    return labels.subset(kept[labels.task_of()]), share
+        return labels.piece(0, labels.n_rows), 1.0
+    return share_of_tasks(labels, share, seed), share
 
 
 def tables_related(pairs: PairCounts) -> float:

@@ -59,7 +59,14 @@ class FittedBlocks:
 
 
 def detection_ratio(a: float, b: float) -> float:
-    """(a − b)² / (2(a + b)) of two equal blocks linked with a/n inside and b/n between: above 1 they can be found."""
+    """(a − b)² / (2(a + b)) of two equal blocks linked with a/n inside and b/n between: above 1 they can be found.
+
+    Examples
+    --------
+    >>> from tacit.diagnose.blocks import detection_ratio
+    >>> detection_ratio(10.0, 2.0)
+    2.6666666666666665
+    """
     return (a - b) ** 2 / (2 * (a + b))
 
 
@@ -69,6 +76,13 @@ def kesten_stigum(affinity: Floats, held: Floats, branching: float) -> Floats:
     With T_rs = P(a neighbour of a node of block r is in s) and its eigenvalues 1 = λ₁, λ₂, …, the ratio is
     branching · λ²; for two equal blocks it is `detection_ratio`. `held` is the mass of every block (their shares in the
     plain model, their degrees else), `branching` the mean number of further edges behind an edge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit.diagnose.blocks import kesten_stigum
+    >>> kesten_stigum(np.array([[10.0, 2.0], [2.0, 10.0]]), np.array([0.5, 0.5]), 6.0).round(3).tolist()
+    [2.667]
     """
     flow = affinity * held
     T = flow / flow.sum(axis=1, keepdims=True)

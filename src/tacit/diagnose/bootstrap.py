@@ -35,6 +35,7 @@ from tacit.data.table import Table, group_rows
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import match_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
+from tacit.progress import counted
 from tacit.refine.em import em
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import table_steps
@@ -93,7 +94,7 @@ def bootstrap_mixture(
     rng = np.random.default_rng(random_state)
     F = mixture.n_classes
     weights, tables = np.empty((n_draws, F)), np.empty((n_draws, *mixture.table.shape))
-    for draw in range(n_draws):
+    for draw in counted(range(n_draws), "resampling", n_draws, "tables"):
         resampled = resample_rows(table, rng)
         steps = table_steps(resampled, F, smoothing, n_jobs)
         moved = em(steps, mixture, max_iter=max_iter, tol=tol, accelerate=True).params
@@ -117,7 +118,8 @@ def resample_rows(table: Table, rng: np.random.Generator) -> Table:
     n_rows = max(round(total), 1)
     drawn = rng.multinomial(n_rows, chance).astype(np.float64) * (total / n_rows)
     keep = np.flatnonzero(drawn)
-    return replace(table, codes=np.ascontiguousarray(table.codes[keep]), row_weight=drawn[keep], pattern_of=None)
+    codes = np.ascontiguousarray(table.codes[keep])
+    return replace(table, codes=codes, row_weight=drawn[keep], pattern_of=None, equal=None)
 
 
 def align_classes(moved: Mixture, reference: Mixture) -> Mixture:
@@ -175,7 +177,7 @@ def ratio_test(
     decided = int(np.floor(alpha * (n_draws + 1)))  # so many exceedances and p is above alpha, whatever follows
     simulated: list[float] = []
     above = 0
-    for _ in range(n_draws):
+    for _ in counted(range(n_draws), "ratio test", n_draws, "tables"):
         drawn = draw_table(table, null, rng)
         simulated.append(_ratio(drawn, null, limits, rng)[0])
         above += simulated[-1] >= statistic
@@ -240,4 +242,4 @@ def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Tabl
         below = np.cumsum(mixture.table[table.first[n] : table.first[n + 1]], axis=0).T[classes]
         drawn = np.minimum((rng.random(len(rows))[:, None] > below).sum(axis=1), below.shape[1] - 1)
         codes[present[:, n], n] = drawn[present[:, n]]
-    return group_rows(replace(table, codes=codes, row_weight=None, pattern_of=None))
+    return group_rows(replace(table, codes=codes, row_weight=None, pattern_of=None, equal=None))

@@ -2,7 +2,8 @@
 
 `not identifiable` when too few columns vary to tell K clusters apart. `caution` when fewer than 2⌈log₂ K⌉ + 1 do, which
 are known to be enough, when a cluster rests on few rows, when its purity test flags it, when too many of its rows may
-belong elsewhere, when the numbers of clusters that evidence and usefulness ask for lie far apart, or when EM was cut short.
+belong elsewhere, when the numbers of clusters that evidence and usefulness ask for lie far apart, or when EM was cut
+short.
 
 Paper     Allman, Matias & Rhodes 2009 (generic identifiability)
 Needs     fitted clusters, their purity certificates and path
@@ -49,6 +50,7 @@ def examine_clusters(
         "flagged_clusters": np.flatnonzero(purity.flagged).tolist(),
         "impurity": np.asarray(purity.impurity).tolist(),
     }
+    examiner.doubt_few(table.total_weight, "rows")
     if K > 1 and not has_room(n_varying, K):
         examiner.doubt(
             "not identifiable",

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, ndtri
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels
 from tacit.engine.mixture import Floats, Mixture
 from tacit.moments.pairs import PairCounts, count_label_pairs, pair_memory
 
@@ -68,10 +68,10 @@ class Alike:
         return peer
 
 
-def pairs_within_reach(labels: Labels, memory: int | None = None) -> PairCounts | None:
+def pairs_within_reach(labels: CodedLabels, memory: int | None = None) -> PairCounts | None:
     """The pair counts when they are affordable, else None."""
-    per_task = np.diff(labels.offsets)
-    events = int((per_task * (per_task - 1) // 2).sum())
+    sizes = (np.diff(block.offsets) for block in labels.blocks())
+    events = sum(int((per_task * (per_task - 1) // 2).sum()) for per_task in sizes)
     costly = events * labels.n_classes**2 > PAIR_WORK and labels.n_workers > DENSE_WORKERS
     if events > PAIR_EVENTS or costly or (memory is not None and pair_memory(labels) > memory):
         return None

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
+from tacit.progress import tried
 
 Fit = Callable[[Table, int], Mixture]
 """Fits a number of classes to a table."""
@@ -92,10 +93,11 @@ def compare(
     table: Table, numbers: Iterable[int], fit: Fit, *, n_jobs: int | None = None
 ) -> dict[str, list[float] | list[int]]:
     """One row per number of classes, ready for a frame: every index, and the share of the smallest class."""
-    out: dict[str, list[float] | list[int]] = {"n_components": [int(number) for number in numbers]}
+    wanted = [int(number) for number in numbers]
+    out: dict[str, list[float] | list[int]] = {"n_components": wanted}
     rows: list[dict[str, float]] = []
-    for number in out["n_components"]:
-        mixture = fit(table, int(number))
+    for number in tried(wanted, "classes"):
+        mixture = fit(table, number)
         rows.append(asdict(fit_indices(table, mixture, n_jobs=n_jobs)) | {"smallest": float(mixture.weights.min())})
     for name in rows[0] if rows else []:
         out[name] = [row[name] for row in rows]

@@ -82,7 +82,9 @@ def frequency_intervals(
     if not 0 < level < 1:
         raise DataError(f"level={level} is no probability; give a number between 0 and 1, such as 0.95")
     if not (np.diff(table.first) == 2).all() or not np.array_equal(table.first, mixture.first):
-        raise DataError("intervals of frequencies need a mixture of columns with two categories and its own table")
+        raise DataError(
+            "the mixture is none of this table's with two categories a column; intervals of frequencies need that"
+        )
     z = float(norm.ppf((1 + level) / 2))
     p = mixture.table[1::2].T
     with one_blas_thread():
@@ -147,8 +149,7 @@ def counted_weight(table: Table) -> Floats:
     weight = table.row_weight
     if is_whole(weight):
         return weight
-    rows = np.ones(len(weight)) if table.pattern_of is None else np.bincount(table.pattern_of, minlength=len(weight))
-    return np.asarray(weight * weight.sum() / (np.square(weight) / np.maximum(rows, 1)).sum())
+    return np.asarray(weight * weight.sum() / (np.square(weight) / np.maximum(table.rows_each(), 1)).sum())
 
 
 def core_columns(mixture: Mixture, K: int, L: int) -> NDArray[np.intp]:

@@ -106,6 +106,7 @@ def examine_chain(
     """Diagnose a fitted model."""
     examiner = Examiner()
     K, M, N = chain.n_states, data.n_symbols, data.n_observed
+    examiner.doubt_few(N, "observed steps")
     test = structure_test(data, max(K - 1, 1))
     singular = np.linalg.svd(chain.transitions, compute_uv=False)
     examiner.quantities |= {

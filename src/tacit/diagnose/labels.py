@@ -15,21 +15,25 @@ computed when it is affordable (bounds are named beside each) and is None otherw
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.labels import Labels
-from tacit.data.sampling import task_hashes
+from tacit.data.labels import CodedLabels, Labels
+from tacit.data.sampling import block_hashes
 from tacit.diagnose import theorems
 from tacit.diagnose.copies import agreements, expected_agreement, pairs_within_reach
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.scatter import check_scatter, nearest_to_axes, rows_for_scatter
 from tacit.diagnose.structure import examine_classes, examine_graph, listed, spell
-from tacit.diagnose.workers import LeftOut, WorkerQuality, leave_out, own_posterior, worker_quality
+from tacit.diagnose.workers import Judged, WorkerQuality, own_posterior, worker_quality
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
-from tacit.factor.votes import label_matrix
+from tacit.factor.votes import sums_of
 from tacit.moments.graph import CoLabelGraph
 from tacit.moments.pairs import PairCounts
+
+Believed = Callable[[int, Labels], Floats]
 
 LABELS_PER_TASK = 3
 """With fewer labels a task, consensus is mostly one worker against another."""
@@ -48,11 +52,11 @@ EXPECTED_ERROR = 0.15
 
 
 def examine_labels(
-    labels: Labels,
+    labels: CodedLabels,
     mixture: Mixture,
     *,
     graph: CoLabelGraph,
-    posterior: Floats,
+    believed: Believed,
     converged: bool,
     memory: int | None = None,
     quality: WorkerQuality | None = None,
@@ -63,8 +67,8 @@ def examine_labels(
     ----------
     labels, mixture, graph :
         The labels, the fitted model with class k standing for label k, the co-label graph.
-    posterior : array (n, K)
-        What is believed of every task; may be cooled.
+    believed : function of the number of a block's first task, and the block
+        What is believed of its tasks (n, K); may be cooled.
     converged : bool
         Whether EM reached its tolerance.
     memory : int, optional
@@ -73,28 +77,30 @@ def examine_labels(
         When already at hand.
     """
     examiner = Examiner()
-    own = own_posterior(labels, mixture)
-    left_out = leave_out(labels, mixture, own)
+    judged = Judged(labels, mixture)
     pairs = pairs_within_reach(labels, memory)
     if quality is None:
-        quality = worker_quality(labels, mixture, left_out=left_out, pairs=pairs, memory=memory)
+        quality = worker_quality(labels, mixture, judged=judged, pairs=pairs, memory=memory)
     _examine_sizes(examiner, labels)
     connected = examine_graph(examiner, labels, graph, pairs)
     if connected and labels.n_classes > 1:
-        examine_classes(examiner, labels, own, pairs)
+        examine_classes(examiner, labels, lambda tasks: own_posterior(tasks, mixture), pairs)
     _examine_workers(examiner, labels, mixture, quality, pairs)
-    _examine_consensus(examiner, labels, posterior, left_out)
-    _examine_model(examiner, labels, mixture, own, pairs)
+    _examine_consensus(examiner, judged, believed)
+    _examine_model(examiner, labels, mixture, pairs)
     if not converged:
         examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
     return examiner.conclude()
 
 
-def _examine_sizes(examiner: Examiner, labels: Labels) -> None:
-    per_task = np.diff(labels.offsets)
-    labelled = per_task[per_task > 0]
-    per_worker = np.bincount(labels.workers, minlength=labels.n_workers)
-    mean = float(labelled.mean()) if len(labelled) else 0.0
+def _examine_sizes(examiner: Examiner, labels: CodedLabels) -> None:
+    labelled = wanted = 0
+    for block in labels.blocks():
+        per_task = np.diff(block.offsets)
+        labelled += int((per_task > 0).sum())
+        wanted += int(np.maximum(LABELS_PER_TASK - per_task[per_task > 0], 0).sum())
+    per_worker = labels.per_worker
+    mean = labels.n_labels / labelled if labelled else 0.0
     typical = middle_count(per_worker)
     examiner.quantities |= {
         "n_tasks": labels.n_rows,
@@ -111,7 +117,6 @@ def _examine_sizes(examiner: Examiner, labels: Labels) -> None:
             "another class.",
         )
     if mean < LABELS_PER_TASK:
-        wanted = int(np.maximum(LABELS_PER_TASK - labelled, 0).sum())
         examiner.doubt(
             "caution",
             f"A task has {mean:.1f} labels on average, so most answers are one worker's word against another's; "
@@ -126,7 +131,7 @@ def _examine_sizes(examiner: Examiner, labels: Labels) -> None:
 
 
 def _examine_workers(
-    examiner: Examiner, labels: Labels, mixture: Mixture, quality: WorkerQuality, pairs: PairCounts | None
+    examiner: Examiner, labels: CodedLabels, mixture: Mixture, quality: WorkerQuality, pairs: PairCounts | None
 ) -> None:
     kinds = np.array([str(flag).split(" ")[0] for flag in quality.flag], object)
     share = {
@@ -162,12 +167,15 @@ def _examine_workers(
         )
 
 
-def _examine_consensus(examiner: Examiner, labels: Labels, posterior: Floats, left_out: LeftOut) -> None:
-    labelled = np.diff(labels.offsets) > 0
-    unsure = 1 - posterior[labelled].max(axis=1)
-    hinges = np.bincount(labels.task_of(), left_out.decisive, labels.n_rows)[labelled] > 0
-    error = float(unsure.mean()) if len(unsure) else 0.0
-    fragile = float(hinges.mean()) if len(hinges) else 0.0
+def _examine_consensus(examiner: Examiner, judged: Judged, believed: Believed) -> None:
+    begin = tasks = hinging = 0
+    unsure = 0.0
+    for block, found in judged:
+        labelled = np.diff(block.offsets) > 0
+        unsure += float((1 - believed(begin, block)[labelled].max(axis=1, initial=0.0)).sum())
+        hinging += int((np.bincount(block.task_of(), found.decisive, block.n_rows)[labelled] > 0).sum())
+        begin, tasks = begin + block.n_rows, tasks + int(labelled.sum())
+    error, fragile = unsure / max(tasks, 1), hinging / max(tasks, 1)
     examiner.quantities |= {"expected_error": error, "fragile_tasks": fragile}
     if error > EXPECTED_ERROR:
         examiner.doubt(
@@ -177,7 +185,7 @@ def _examine_consensus(examiner: Examiner, labels: Labels, posterior: Floats, le
         )
 
 
-def _examine_model(examiner: Examiner, labels: Labels, mixture: Mixture, own: Floats, pairs: PairCounts | None) -> None:
+def _examine_model(examiner: Examiner, labels: CodedLabels, mixture: Mixture, pairs: PairCounts | None) -> None:
     """The geometry of H, and what the theorems say at it."""
     factor = theorems.stacked_factor(mixture)
     examiner.quantities["confusion_error"] = confusion_error(labels, mixture)
@@ -186,7 +194,7 @@ def _examine_model(examiner: Examiner, labels: Labels, mixture: Mixture, own: Fl
         return
     values = np.linalg.svd(factor, compute_uv=False)
     epsilon = nearest_to_axes(factor)
-    rotation = theorems.theorem_3(mixture, split_half_noise(labels, mixture, own))
+    rotation = theorems.theorem_3(mixture, split_half_noise(labels, mixture))
     scatter = check_scatter(factor, np.random.default_rng(0))
     examiner.quantities |= {
         "H": {
@@ -212,26 +220,34 @@ def unexplained_agreement(mixture: Mixture, pairs: PairCounts) -> float:
     return (float(agreements(pairs).sum()) - expected) / possible if possible > 0 else 0.0
 
 
-def split_half_noise(labels: Labels, mixture: Mixture, own: Floats, *, seed: int = 0) -> float:
+def split_half_noise(labels: CodedLabels, mixture: Mixture, *, seed: int = 0) -> float:
     """ν = ‖N‖_F of the fitted H: half the distance between the H of two halves of the tasks.
 
     Half the data have twice the variance, a difference of two halves four times: hence half the distance.
     """
-    first_half = task_hashes(labels, seed) < np.uint64(2**63)
-    K, halves = labels.n_classes, []
-    for half in (first_half, ~first_half):
-        weights = own[half].mean(axis=0) if half.any() else mixture.weights
-        part = labels.subset(half[labels.task_of()])
-        sums = np.asarray(label_matrix(part).T @ own) + mixture.table  # one pseudo-label per true class
-        blocks = sums.reshape(-1, K, K)
+    K = labels.n_classes
+    tasks, totals = np.zeros(2), np.zeros((2, K))
+    tables = np.zeros((2, *mixture.table.shape))
+    for block in labels.blocks():
+        own = own_posterior(block, mixture)
+        first_half = block_hashes(block, seed) < np.uint64(2**63)
+        for at, half in enumerate((first_half, ~first_half)):
+            sums = sums_of(block.take(half), own[half])
+            tasks[at] += half.sum()
+            totals[at] += sums.totals
+            tables[at] += sums.table
+    halves = []
+    for at in range(2):
+        weights = totals[at] / tasks[at] if tasks[at] else mixture.weights
+        blocks = (tables[at] + mixture.table).reshape(-1, K, K)  # one pseudo-label per true class
         table = (blocks / blocks.sum(axis=1, keepdims=True)).reshape(-1, K)
         halves.append(table * np.sqrt(weights))
     return float(np.linalg.norm(halves[0] - halves[1])) / 2
 
 
-def confusion_error(labels: Labels, mixture: Mixture) -> float:
+def confusion_error(labels: CodedLabels, mixture: Mixture) -> float:
     """Expected standard error of P(right | class) over workers and classes, weighted by labels."""
-    n = np.bincount(labels.workers, minlength=labels.n_workers)[:, None] * mixture.weights
+    n = labels.per_worker[:, None] * mixture.weights
     right = np.einsum("mkk->mk", unstack_confusions(mixture))
     error = np.sqrt(np.maximum(right * (1 - right), 0.0) / (n + 1))
     return float((error * n).sum() / max(float(n.sum()), 1e-300))

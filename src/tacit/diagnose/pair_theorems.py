@@ -60,6 +60,12 @@ def exact_total_variation_bound(n_observations: int, n_symbols: int, *, transiti
 
     The terms are f of Claim D.1. `n_symbols` must be even. The sum begins at i = 0 (the paper's at 1 forgets one of the
     M/2 + 1 overlaps).
+
+    Examples
+    --------
+    >>> from tacit.diagnose.pair_theorems import exact_total_variation_bound
+    >>> round(exact_total_variation_bound(100, 1000), 2)
+    0.09
     """
     half = n_symbols // 2
     if 2 * half != n_symbols or half < 1 or n_observations < 1:

@@ -53,6 +53,7 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
+from tacit.progress import counted
 
 FLAG_AT = 3.0
 """Spreads above the permutations at which a cluster is flagged: about one pure cluster in fifty reaches it."""
@@ -131,7 +132,7 @@ def purity_certificates(
         drawn = np.where(thinned(copies, THIN_SALT), drawn_labels(posterior, copies.uniform(LABEL_SALT), ranks), -1)
         order = name_order(table)
         tests, pairs, columns = [], [], []
-        for k in range(mixture.n_classes):
+        for k in counted(range(mixture.n_classes), "are clusters pure", mixture.n_classes, "clusters"):
             rng = np.random.default_rng([seed, int(ranks[k])])
             members = np.flatnonzero(drawn == k)[: tested_rows(table.n_columns)]
             rows = most_varying(cells_of(table, copies.pattern[members], order))[0]

@@ -5,11 +5,12 @@ Each function adds its quantities and doubts to an `Examiner`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels, Labels
 from tacit.diagnose.agreement import (
     LEAST_SUPPORT,
     ClassSupport,
@@ -33,16 +34,16 @@ SHOWN = 5
 """Names spelled out in a sentence."""
 
 
-def examine_graph(examiner: Examiner, labels: Labels, graph: CoLabelGraph, pairs: PairCounts | None) -> bool:
+def examine_graph(examiner: Examiner, labels: CodedLabels, graph: CoLabelGraph, pairs: PairCounts | None) -> bool:
     """What the co-label graph allows; false when no two labels meet."""
-    per_part = np.bincount(graph.component[labels.workers], minlength=graph.n_components)
+    per_part = np.bincount(graph.component, labels.per_worker, graph.n_components).astype(np.int64)
     total = max(labels.n_labels, 1)
     largest = float(per_part.max(initial=0)) / total
     open_share = float(per_part[~graph.determined].sum()) / total
-    n_parts, active = int((per_part > 0).sum()), len(np.unique(labels.workers))
+    n_parts, active = int((per_part > 0).sum()), int((labels.per_worker > 0).sum())
     examiner.quantities |= {"n_parts": n_parts, "largest_part": largest, "undetermined_labels": open_share}
     examiner.quantities |= missing_blocks(pairs)
-    if not (np.diff(labels.offsets) > 1).any():
+    if not any((np.diff(block.offsets) > 1).any() for block in labels.blocks()):
         examiner.doubt(
             "not identifiable",
             "No task has labels of two workers, so nothing tells a right label from a wrong one; ask at least "
@@ -79,7 +80,7 @@ def examine_graph(examiner: Examiner, labels: Labels, graph: CoLabelGraph, pairs
     return True
 
 
-def examine_structure(labels: Labels, graph: CoLabelGraph) -> Examination:
+def examine_structure(labels: CodedLabels, graph: CoLabelGraph) -> Examination:
     """The part of the verdict that needs no fit: cheap enough for every fit to warn of it."""
     examiner = Examiner()
     examine_graph(examiner, labels, graph, None)
@@ -97,9 +98,11 @@ def missing_blocks(pairs: PairCounts | None) -> dict[str, Any]:
     return {"missing_blocks": 1 - float(observed.mean()), "missing_blocks_imputed": after}
 
 
-def examine_classes(examiner: Examiner, labels: Labels, posterior: Floats, pairs: PairCounts | None) -> None:
-    """Do the labels have a common cause, and is every class one? `posterior` (n, K) is the model's own."""
-    overall, found = crowd_support(labels), class_support(labels, posterior)
+def examine_classes(
+    examiner: Examiner, labels: CodedLabels, believe: Callable[[Labels], Floats], pairs: PairCounts | None
+) -> None:
+    """Do the labels have a common cause, and is every class one? `believe` gives the model's own posterior."""
+    overall, found = crowd_support(labels), class_support(labels, believe)
     examiner.quantities |= {
         "support": overall,
         "class_support": dict(zip(map(str, labels.class_names.tolist()), found.support.tolist(), strict=True)),
@@ -130,7 +133,7 @@ def _doubt_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -
         )
 
 
-def _doubt_classes(examiner: Examiner, labels: Labels, found: ClassSupport) -> None:
+def _doubt_classes(examiner: Examiner, labels: CodedLabels, found: ClassSupport) -> None:
     weak, names = np.flatnonzero(found.support < LEAST_SUPPORT), labels.class_names
     blurred = [f"{spell(names[h])} and {spell(names[found.twin[h]])}" for h in weak if found.twin[h] >= 0]
     if blurred:

@@ -131,7 +131,7 @@ def tested_rivals(steps: SwitchSteps, params: SwitchParams, log_likelihood: floa
         against = (value < 0) | (value > 1)
         without = WithoutStates(steps, against)
         kept = em(without, without.bare(params), max_iter=PASSES, tol=1e-9)
-        free = min(int(against.sum()), max(int((np.exp(params.log_prior[against]) * len(steps.A) > 0.1).sum()), 1))
+        free = min(int(against.sum()), max(int((np.exp(params.log_prior[against]) * steps.n_rows > 0.1).sum()), 1))
         cost = max(log_likelihood - kept.log_likelihood, 0.0)
         tested.append(replace(rival, cost=cost, needed=float(chi2.ppf(1 - LEVEL, free)) / 2))
     return tested

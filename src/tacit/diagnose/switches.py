@@ -27,8 +27,9 @@ from scipy.optimize import linear_sum_assignment
 
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
+from tacit.engine.passes import RowPasses
 from tacit.factor.n_switches import TRACY_WIDOM, threshold
-from tacit.factor.switches import KS_NULL, sample_rows, sampled, score
+from tacit.factor.switches import KS_NULL, SCORE_ROWS, sampled, score
 from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
 from tacit.refine.switch_start import SpectralStart, spectral_start
@@ -55,23 +56,24 @@ UNSTABLE = 0.4
 KS_LIMIT, KS_EFFECT = 2.2, 0.02
 """√n Δ_n of a fitted switch beyond chance (true ones pass 1.95 once in a thousand), and the Δ_n that matters."""
 HALF_PASSES = 60
+MOST_REJECTED = 200
+"""Scores of rejected candidates that are told, the best first: a picture shows no more."""
 NEAR = 1.02
 """A further eigenvalue this much above its noise threshold means one switch more."""
 
 
 def examine_switches(
-    X: Floats,
+    X: RowPasses,
     params: SwitchParams,
     start: SpectralStart | None,
     seen: Spectrum,
-    hashes: NDArray[np.uint64],
     *,
     converged: bool,
     seed: int = 0,
 ) -> Examination:
-    """Diagnose fitted switches; X are the rows they were fitted to, `hashes` one number per row."""
+    """Diagnose fitted switches; X are the rows they were fitted to, of which samples are looked at."""
     examiner = Examiner()
-    n, on = len(X), switch_shares(params)
+    n, on = X.n_rows, switch_shares(params)
     examiner.quantities |= {
         "n_rows": n,
         "n_switches": params.d,
@@ -83,9 +85,10 @@ def examine_switches(
     _examine_eigenvalues(examiner, seen, params.d)
     if start is not None:
         _examine_candidates(examiner, start)
-    _examine_bumps(examiner, X, params, on, hashes)
+    many, hashes = X.sample(SCORE_ROWS[1])
+    _examine_bumps(examiner, many, params, on)
     some = sampled(TEST_ROWS, hashes)
-    rows = X[some]
+    rows = many[some]
     if params.d <= EXAMINED:
         _examine_conditions(examiner, params, n)
         _examine_rivals(examiner, rows, params, on)
@@ -161,14 +164,15 @@ def _examine_candidates(examiner: Examiner, start: SpectralStart) -> None:
         "scores": chosen.tolist(),
         "score_null_level": KS_NULL / np.sqrt(max(found.n_scored, 1)),  # a true switch exceeds it once in a hundred
         "next_score": float(rest.min()) if len(rest) else None,
+        "rejected_scores": np.sort(rest)[:MOST_REJECTED].tolist(),
+        "filter": found.filter,
         "newton_condition": found.pairs.condition[found.chosen].tolist(),
         "eigenvalue_gap": float(np.diff(np.sort(found.pairs.eigenvalues)).min()) if len(found.scores) > 1 else None,
     }
 
 
-def _examine_bumps(examiner: Examiner, X: Floats, params: SwitchParams, on: Floats, hashes: NDArray[np.uint64]) -> None:
+def _examine_bumps(examiner: Examiner, rows: Floats, params: SwitchParams, on: Floats) -> None:
     """Unmixed values of each fitted switch against the two Gaussians they should be (29)."""
-    rows = sample_rows(X, 50_000, hashes)
     unmixed = rows @ np.linalg.pinv(params.W)
     spread = params.spread
     if float(spread.max()) < 1e-4:  # without noise values are 0 and 1, and a distribution has no shape to test

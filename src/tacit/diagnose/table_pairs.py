@@ -139,9 +139,7 @@ def row_copies(table: Table) -> NDArray[np.int64]:
     """How many of the user's rows each pattern stands for: its weight when all are whole, else as it was grouped."""
     if is_whole(table) and table.row_weight is not None:
         return table.row_weight.astype(np.int64)
-    if table.pattern_of is not None:
-        return np.bincount(table.pattern_of, minlength=table.n_rows)
-    return np.ones(table.n_rows, np.int64)
+    return table.rows_each()
 
 
 def is_whole(table: Table) -> bool:

@@ -54,6 +54,7 @@ def examine_table(table: Table, mixture: Mixture, *, converged: bool, start: Mix
     examiner = Examiner()
     with one_blas_thread():
         needed = _examine_sizes(examiner, table, mixture)
+        examiner.doubt_few(table.total_weight, "rows")
         evidence = count_evidence(table)
         examiner.quantities |= {"pairs_columns": len(evidence.columns), "pairs_rows": evidence.n_rows}
         if len(evidence.columns) >= min(3, table.n_columns):

@@ -70,6 +70,7 @@ def examine_topics(
         "empty_documents": int((lengths == 0).sum()),
         "documents_of_three": int((lengths >= 3).sum()),
     }
+    examiner.doubt_few(documents.n_documents, "documents")
     enough = _examine_structure(examiner, documents, K, number, seed)
     if K > 1:
         _examine_lists(examiner, documents, topics, weights)

@@ -13,6 +13,7 @@ truths is that of n_eff = I(a) a (1 − a) certain ones, and the interval is Jef
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels, Labels
 from tacit.diagnose.copies import Alike, find_copies, pairs_within_reach
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, unstack_confusions
@@ -62,14 +63,15 @@ class WorkerQuality:
     flag: NDArray[Any]
 
 
-def leave_out(labels: Labels, mixture: Mixture, posterior: Floats) -> LeftOut:
+def leave_out(labels: Labels, mixture: Mixture, posterior: Floats, pattern: Floats | None = None) -> LeftOut:
     """Judge every label by the others; `posterior` (n, K) must be the mixture's own, not a tempered one.
 
-    Dividing a task's posterior by the chance of one label under each class takes that label out.
+    Dividing a task's posterior by the chance of one label under each class takes that label out. `pattern` is the
+    whole crowd's `error_pattern` when these are some of its tasks.
     """
     n, K = labels.n_labels, labels.n_classes
     table = np.maximum(mixture.table, PROBABILITY_FLOOR)
-    slips = error_pattern(labels, mixture).T  # (given, true)
+    slips = (error_pattern(labels, mixture) if pattern is None else pattern).T  # (given, true)
     task, cell = labels.task_of(), labels.cell_of()
     consensus = posterior.argmax(axis=1)
     right, wrong, decisive = np.empty(n), np.empty(n), np.empty(n, bool)
@@ -86,11 +88,29 @@ def leave_out(labels: Labels, mixture: Mixture, posterior: Floats) -> LeftOut:
     return LeftOut(right, wrong, decisive)
 
 
-def error_pattern(labels: Labels, mixture: Mixture) -> Floats:
+class Judged:
+    """Every label against the other labels of its task, block by block.
+
+    Kept for labels in memory; over labels in a file every walk judges them again, so that nothing grows with them.
+    """
+
+    def __init__(self, labels: CodedLabels, mixture: Mixture) -> None:
+        self.labels, self.mixture = labels, mixture
+        self.pattern = error_pattern(labels, mixture)
+        self._kept: list[tuple[Labels, LeftOut]] | None = list(self._walk()) if isinstance(labels, Labels) else None
+
+    def __iter__(self) -> Iterator[tuple[Labels, LeftOut]]:
+        return self._walk() if self._kept is None else iter(self._kept)
+
+    def _walk(self) -> Iterator[tuple[Labels, LeftOut]]:
+        for block in self.labels.blocks():
+            yield block, leave_out(block, self.mixture, own_posterior(block, self.mixture), self.pattern)
+
+
+def error_pattern(labels: CodedLabels, mixture: Mixture) -> Floats:
     """What the crowd says when it is wrong (true, given): rows sum to one, the diagonal is zero."""
     K = labels.n_classes
-    counts = np.bincount(labels.workers, minlength=labels.n_workers)
-    pooled = np.einsum("m,mkg->kg", counts.astype(np.float64), unstack_confusions(mixture))
+    pooled = np.einsum("m,mkg->kg", labels.per_worker.astype(np.float64), unstack_confusions(mixture))
     off = (pooled + PROBABILITY_FLOOR) * (1 - np.eye(K))
     return np.asarray(off / np.maximum(off.sum(axis=1, keepdims=True), PROBABILITY_FLOOR))
 
@@ -105,10 +125,10 @@ def own_posterior(labels: Labels, mixture: Mixture) -> Floats:
 
 
 def worker_quality(
-    labels: Labels,
+    labels: CodedLabels,
     mixture: Mixture,
     *,
-    left_out: LeftOut | None = None,
+    judged: Judged | None = None,
     pairs: PairCounts | None = None,
     memory: int | None = None,
 ) -> WorkerQuality:
@@ -118,34 +138,32 @@ def worker_quality(
     ----------
     labels, mixture :
         The labels, and the fitted model with class k standing for label k.
-    left_out, pairs :
-        What `leave_out` and `count_label_pairs` gave, when already at hand. Without `pairs` the list is built
+    judged, pairs :
+        What `Judged` and `count_label_pairs` gave, when already at hand. Without `pairs` the list is built
         if it is affordable and fits `memory` bytes, else nobody is flagged as copying.
     """
-    left_out = leave_out(labels, mixture, own_posterior(labels, mixture)) if left_out is None else left_out
-    worker = labels.workers.astype(np.intp)
-    n_labels = np.bincount(worker, minlength=labels.n_workers)
-    accuracy, trials = _climb(left_out, worker, n_labels)
+    judged = Judged(labels, mixture) if judged is None else judged
+    n_labels = labels.per_worker
+    accuracy, trials = _climb(judged, n_labels)
     low, high = jeffreys_interval(accuracy, trials)
     pairs = pairs_within_reach(labels, memory) if pairs is None else pairs
     alike = None if pairs is None else find_copies(pairs, mixture)
     quality = WorkerQuality(n_labels, accuracy, low, high, np.full(labels.n_workers, "", object))
-    _raise_flags(quality, labels, mixture, left_out, alike)
+    _raise_flags(quality, labels, mixture, judged, alike)
     return quality
 
 
-def _climb(left_out: LeftOut, worker: NDArray[np.intp], n_labels: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _climb(judged: Judged, n_labels: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """The top of ℓ for every worker at once, and n_eff there."""
     size = len(n_labels)
-    right, wrong = left_out.right, left_out.wrong
-    lead = right - wrong
-    accuracy: Floats = np.clip((np.bincount(worker, right, size) + 0.5) / (n_labels + 1), 0.02, 0.98)
+    success: Floats = np.zeros(size)
+    for block, found in judged:
+        success += np.bincount(block.workers, found.right, size)
+    accuracy: Floats = np.clip((success + 0.5) / (n_labels + 1), 0.02, 0.98)
     information: Floats = np.zeros(size)
     for _ in range(NEWTON_STEPS):
-        slope = lead / np.maximum(lead * accuracy[worker] + wrong, PROBABILITY_FLOOR)
-        gradient = np.bincount(worker, slope, size) + 0.5 / accuracy - 0.5 / (1 - accuracy)
-        slope *= slope
-        information = np.asarray(np.bincount(worker, slope, size), np.float64)
+        slopes, information = _slopes(judged, accuracy)
+        gradient = slopes + 0.5 / accuracy - 0.5 / (1 - accuracy)
         bend = information + 0.5 / accuracy**2 + 0.5 / (1 - accuracy) ** 2
         old = accuracy
         step = old + gradient / bend
@@ -153,6 +171,18 @@ def _climb(left_out: LeftOut, worker: NDArray[np.intp], n_labels: NDArray[np.int
         if np.abs(accuracy - old).max(initial=0.0) < STANDSTILL:
             break
     return accuracy, np.minimum(information * accuracy * (1 - accuracy), n_labels)
+
+
+def _slopes(judged: Judged, accuracy: Floats) -> tuple[Floats, Floats]:
+    """Σ_n (r_n − w_n) / (a r_n + (1 − a) w_n) of every worker, and the sum of their squares."""
+    slopes, squares = np.zeros(len(accuracy)), np.zeros(len(accuracy))
+    for block, found in judged:
+        lead = found.right - found.wrong
+        slope = lead / np.maximum(lead * accuracy[block.workers] + found.wrong, PROBABILITY_FLOOR)
+        slopes += np.bincount(block.workers, slope, len(accuracy))
+        slope *= slope
+        squares += np.bincount(block.workers, slope, len(accuracy))
+    return slopes, squares
 
 
 def jeffreys_interval(accuracy: Floats, trials: Floats) -> tuple[Floats, Floats]:
@@ -167,15 +197,13 @@ def jeffreys_interval(accuracy: Floats, trials: Floats) -> tuple[Floats, Floats]
     return np.minimum(low, accuracy), np.maximum(high, accuracy)
 
 
-def chance_accuracy(labels: Labels, mixture: Mixture) -> Floats:
+def chance_accuracy(labels: CodedLabels, mixture: Mixture) -> Floats:
     """What each worker would reach with the same label shares but blindfolded: Σ_k prior_k share_mk."""
-    M, K = labels.n_workers, labels.n_classes
-    said = np.bincount(labels.cell_of(), minlength=M * K).reshape(M, K)
-    return np.asarray(said @ mixture.weights / np.maximum(said.sum(axis=1), 1))
+    return np.asarray(labels.counts @ mixture.weights / np.maximum(labels.per_worker, 1))
 
 
 def _raise_flags(
-    quality: WorkerQuality, labels: Labels, mixture: Mixture, left_out: LeftOut, alike: Alike | None
+    quality: WorkerQuality, labels: CodedLabels, mixture: Mixture, judged: Judged, alike: Alike | None
 ) -> None:
     """Later flags overwrite earlier ones: the more specific finding wins."""
     chance, flag = chance_accuracy(labels, mixture), quality.flag
@@ -183,26 +211,27 @@ def _raise_flags(
     flag[around & (quality.high < chance + UNSURE_WIDTH * (1 - chance))] = "guessing"
     flag[quality.high < chance] = "adversarial"
     flag[quality.n_labels < FEW_LABELS] = "few labels"
-    flag[constant_workers(labels, left_out, quality)] = "constant"
+    flag[constant_workers(judged, quality)] = "constant"
     if alike is not None:
         peer = alike.peers(labels.n_workers)
         copying = np.flatnonzero(peer >= 0)
         flag[copying] = [f"copies {labels.worker_names[other]}" for other in peer[copying]]
 
 
-def constant_workers(labels: Labels, left_out: LeftOut, quality: WorkerQuality) -> NDArray[np.bool_]:
+def constant_workers(judged: Judged, quality: WorkerQuality) -> NDArray[np.bool_]:
     """Who always gives the same label although the tasks differ.
 
     A worker who never misses that label's own tasks, and is otherwise wrong as often as the crowd, would do
     so with probability Π_n (r_n + (1 − ā) w_n).
     """
-    worker, size = labels.workers.astype(np.intp), labels.n_workers
-    said = np.bincount(labels.cell_of(), minlength=size * labels.n_classes).reshape(size, -1) > 0
-    single = said.sum(axis=1) == 1
+    single = (judged.labels.counts > 0).sum(axis=1) == 1
     if not single.any():
         return np.asarray(single)
     typical = float(np.average(quality.accuracy, weights=np.maximum(quality.n_labels, 1e-9)))
-    likely = np.minimum(left_out.right + (1 - typical) * left_out.wrong, 1.0)
-    tested = single[worker]
-    log_chance = np.bincount(worker[tested], np.log(np.maximum(likely[tested], PROBABILITY_FLOOR)), size)
+    log_chance = np.zeros(len(single))
+    for block, found in judged:
+        tested = single[block.workers]
+        likely = np.minimum(found.right[tested] + (1 - typical) * found.wrong[tested], 1.0)
+        log_likely = np.log(np.maximum(likely, PROBABILITY_FLOOR))
+        log_chance += np.bincount(block.workers[tested], log_likely, len(single))
     return np.asarray(single & (log_chance < np.log(CONSTANT_CHANCE)))

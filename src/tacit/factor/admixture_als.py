@@ -26,12 +26,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.genotypes import BLOCK
 from tacit.engine.mixture import Floats
+from tacit.engine.passes import Found
+from tacit.engine.snp_passes import Pieces, SnpPasses, over_calls
 from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.kernels.admixture import MISSING, Calls
 
-BLOCK = 4096
-"""SNPs turned into numbers at a time."""
 EXTRA = 16
 """Directions walked beyond those wanted: the more, the faster the subspace settles."""
 PASSES = 30
@@ -64,7 +65,7 @@ class AlternatingFit:
 
 
 def factor_admixture_als(
-    calls: Calls, means: Floats, n_populations: int, *, max_iter: int = 200, tol: float = 1e-9
+    calls: Calls | SnpPasses, means: Floats, n_populations: int, *, max_iter: int = 200, tol: float = 1e-9
 ) -> AlternatingFit:
     """Proportions and frequencies by least squares; `means` are the SNPs' pooled frequencies."""
     space = leading_subspace(calls, means, n_populations)
@@ -119,9 +120,10 @@ def _better_frequencies(H: Floats, right: Floats, start: Floats, sweeps: int = S
 # ------------------------------------------------------------- the leading subspace
 
 
-def leading_subspace(calls: Calls, means: Floats, n_populations: int) -> Subspace:
+def leading_subspace(calls: Calls | SnpPasses, means: Floats, n_populations: int) -> Subspace:
     """The span of the people's frequencies, by subspace iteration."""
-    n_snps, n_persons = calls.shape
+    passes = over_calls(calls)
+    n_snps, n_persons = passes.n_snps, passes.n_persons
     constant = np.full((n_persons, 1), 1 / np.sqrt(n_persons))
     width = min(n_populations - 1, n_persons - 1)
     if width < 1:
@@ -131,9 +133,7 @@ def leading_subspace(calls: Calls, means: Floats, n_populations: int) -> Subspac
     V = np.linalg.qr(fixed.standard_normal((n_persons, size)))[0]
     leading = V[:, :0]
     for _ in range(PASSES):
-        Z = np.zeros((n_persons, size))
-        for _, x in centred_blocks(calls, means, leading):
-            Z += x.T @ (x @ V.astype(np.float32))
+        (Z,) = passes.sums(_turn_part, leading, V.astype(np.float32), beside=(means,)).sums
         Z -= constant * (constant.T @ Z)
         V, values, _ = np.linalg.svd(Z, full_matrices=False)
         outside = V[:, :width] - leading @ (leading.T @ V[:, :width])
@@ -142,11 +142,33 @@ def leading_subspace(calls: Calls, means: Floats, n_populations: int) -> Subspac
         if turned < SETTLED:
             break
     basis = np.column_stack([constant, leading])
-    coords = np.empty((n_snps, width + 1))
-    for rows, x in centred_blocks(calls, means, leading):
-        coords[rows] = x @ basis.astype(np.float32)
+    coords = passes.sums(_coordinates_part, leading, basis.astype(np.float32), beside=(means,)).rows
+    assert coords is not None
     coords[:, 0] += means * np.sqrt(n_persons)
     return Subspace(basis, coords, np.sqrt(values))
+
+
+def _turn_part(
+    pieces: Pieces, beside: tuple[Floats, ...], leading: Floats, V: NDArray[np.float32]
+) -> Found:
+    """x'xV of a part's SNPs, centred."""
+    Z = np.zeros(V.shape)
+    for rows, calls in pieces:
+        for _, x in centred_blocks(calls, beside[0][rows], leading):
+            Z += x.T @ (x @ V)
+    return Found((Z,))
+
+
+def _coordinates_part(
+    pieces: Pieces, beside: tuple[Floats, ...], leading: Floats, basis: NDArray[np.float32]
+) -> Found:
+    """Coordinates (SNP, K) of a part's SNPs."""
+    found = [
+        (x @ basis).astype(np.float64)
+        for rows, calls in pieces
+        for _, x in centred_blocks(calls, beside[0][rows], leading)
+    ]
+    return Found((0.0,), np.concatenate(found))
 
 
 def centred_blocks(calls: Calls, means: Floats, leading: Floats) -> Iterator[tuple[slice, NDArray[np.float32]]]:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engine.mixture import Floats
+from tacit.engine.snp_passes import SnpPasses, over_calls
 from tacit.factor.admixture_als import Subspace, best_frequencies, centred_blocks
 from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.factor.switches import choose_all, find_candidates
@@ -45,21 +46,23 @@ FLOOR = 1e-3
 
 
 def factor_admixture_tensor(
-    calls: Calls, means: Floats, space: Subspace, *, rng: np.random.Generator
+    calls: Calls | SnpPasses, means: Floats, space: Subspace, *, rng: np.random.Generator
 ) -> tuple[Floats, Floats, int]:
     """Proportions (person, d), frequencies (SNP, d) and the number of candidates; calls in an order of no meaning."""
-    d = space.basis.shape[1]
+    d, passes = space.basis.shape[1], over_calls(calls)
 
     def blocks() -> Iterator[Floats]:
-        for rows, x in centred_blocks(calls, means, space.basis[:, 1:]):
-            yield x.astype(np.float64) + means[rows, None]
+        for rows, some in passes.genotypes.blocks():
+            centre = means[rows]
+            for part, x in centred_blocks(some, centre, space.basis[:, 1:]):
+                yield x.astype(np.float64) + centre[part, None]
 
     moments = distinct_moments(blocks, d)
-    pairs = find_candidates(moments.W, moments.mean, len(calls), "auto", rng)
+    pairs = find_candidates(moments.W, moments.mean, passes.n_snps, "auto", rng)
     y = pairs.y[:MOST_CANDIDATES]
     if len(choose_all(y, np.arange(len(y)))) < d:  # no d independent candidates: fill up with axes
         y = np.concatenate([y, np.eye(d)])
-    few = np.arange(min(len(calls), SAMPLE))
+    few, judges = np.arange(min(passes.n_snps, SAMPLE)), passes.first(SAMPLE)
     sample = Subspace(space.basis, space.coords[few], space.spectrum)
 
     def shares_of(chosen: NDArray[np.intp]) -> Floats:
@@ -70,7 +73,7 @@ def factor_admixture_tensor(
     def value(chosen: NDArray[np.intp]) -> float:
         shares = shares_of(chosen)
         frequencies = np.clip(best_frequencies(sample, shares, means[few]), FLOOR, 1 - FLOOR)
-        return float(admixture_curvature(calls[: len(few)], shares, frequencies)[0].sum())
+        return float(admixture_curvature(judges, shares, frequencies)[0].sum())
 
     chosen = choose_subset(len(y), d, value, lambda order: choose_all(y, order), rng)
     shares = shares_of(chosen)

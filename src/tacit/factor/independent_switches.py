@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.engine.passes import RowPasses
 from tacit.factor.eigenpairs import contract, sphere
 from tacit.moments.whitened import Spectrum, centred_tensor, spectrum, whiten
 
@@ -39,7 +40,7 @@ class IndependentSwitches:
 
 
 def factor_independent(
-    X: Floats, d: int, sigma2: float, *, rng: np.random.Generator, seen: Spectrum | None = None
+    X: Floats | RowPasses, d: int, sigma2: float, *, rng: np.random.Generator, seen: Spectrum | None = None
 ) -> IndependentSwitches:
     """Weights of d independent switches from rows (n, m) with noise variance σ²."""
     seen = spectrum(X, centred=True) if seen is None else seen

@@ -137,7 +137,7 @@ def unit_rows(table: Table) -> tuple[Table, Ints]:
     elif (weight == np.rint(weight)).all():
         row_of = np.repeat(row_of, weight.astype(np.intp))
     else:
-        return replace(table, pattern_of=None), row_of
+        return replace(table, pattern_of=None, equal=None), row_of
     return replace(table.take(row_of), row_weight=None), row_of
 
 

@@ -157,19 +157,19 @@ def _kolmogorov_smirnov(t: Floats, share: Floats, spread: Floats) -> Floats:
 
 
 def score_candidates(
-    pairs: Eigenpairs, Z: Floats, whitening: Whitening, filter_: Filter, hashes: NDArray[np.uint64]
+    pairs: Eigenpairs, many: Floats, whitening: Whitening, filter_: Filter, hashes: NDArray[np.uint64]
 ) -> tuple[Eigenpairs, Floats, int]:
-    """Candidates best first with their scores: few rows for all, many for the best.
+    """Candidates best first with their scores: few rows for all, many (r, d), projected, for the best.
 
-    `hashes` (n,) choose the rows, so that their order does not.
+    `hashes` (r,) choose the few, so that the order of rows does not.
     """
     sigma = np.sqrt(whitening.sigma2)
     length = np.linalg.norm(pairs.y @ whitening.K.T, axis=1)
     divisor = length**2 if filter_ == "rounding" else np.ones(len(length))
-    few, many = (sample_rows(Z, most, hashes) for most in SCORE_ROWS)
+    few = sample_rows(many, SCORE_ROWS[0], hashes)
     scores = score(few, pairs.y, sigma * length, filter_) / divisor
     order = np.argsort(scores, kind="stable")
-    best = order[: SECOND_STAGE * Z.shape[1]]
+    best = order[: SECOND_STAGE * many.shape[1]]
     if len(many) > len(few) and len(best):
         scores[best] = score(many, pairs.y[best], sigma * length[best], filter_) / divisor[best]
         order = np.concatenate([best[np.argsort(scores[best], kind="stable")], order[len(best) :]])

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels, Labels
 from tacit.engine.memory import Sums
 from tacit.engine.mixture import Floats
 
@@ -27,13 +27,19 @@ def label_matrix(labels: Labels) -> sp.csr_array:
     return sp.csr_array((np.ones(labels.n_labels), labels.cell_of(), labels.offsets), shape=shape)
 
 
-def vote_shares(labels: Labels) -> Floats:
-    """Share of each task's labels that went to each class (n, K)."""
+def overall_shares(labels: CodedLabels) -> Floats:
+    """Share of all labels that went to each class (K,): what is believed of a task without any."""
+    votes = labels.counts.sum(axis=0).astype(np.float64)
+    return votes / votes.sum() if labels.n_labels else np.full(labels.n_classes, 1 / max(labels.n_classes, 1))
+
+
+def vote_shares(labels: Labels, overall: Floats | None = None) -> Floats:
+    """Share of each task's labels that went to each class (n, K); `overall` when these are some of many tasks."""
     size = labels.n_rows * labels.n_classes
     counts = np.bincount(labels.task_of() * labels.n_classes + labels.given, minlength=size)
     votes = counts.reshape(labels.n_rows, labels.n_classes).astype(np.float64)
     total = votes.sum(axis=1, keepdims=True)
-    overall = votes.sum(axis=0) / votes.sum() if labels.n_labels else 1 / max(labels.n_classes, 1)
+    overall = overall_shares(labels) if overall is None else overall
     shares = np.where(total > 0, votes / np.maximum(total, 1), overall)
     if labels.gold is not None:  # a known answer outvotes everybody
         known = labels.gold >= 0
@@ -44,3 +50,14 @@ def vote_shares(labels: Labels) -> Floats:
 def sums_of(labels: Labels, posterior: Floats) -> Sums:
     """The statistics an M-step wants, from any soft labelling (n, K) of the tasks."""
     return Sums(np.nan, posterior.sum(axis=0), np.asarray(label_matrix(labels).T @ posterior))
+
+
+def vote_sums(labels: CodedLabels) -> Sums:
+    """The statistics that the votes imply, block by block."""
+    overall = overall_shares(labels)
+    totals = np.zeros(labels.n_classes)
+    table = np.zeros((labels.n_workers * labels.n_classes, labels.n_classes))
+    for block in labels.blocks():
+        sums = sums_of(block, vote_shares(block, overall))
+        totals, table = totals + sums.totals, table + sums.table
+    return Sums(np.nan, totals, table)

@@ -21,7 +21,7 @@ from tacit.io.integers import integers_if_canonical
 from tacit.io.source import BLOCKS, BROKEN, Source, bad_utf8
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons"}
+_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars (|)"}
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
@@ -74,7 +74,7 @@ def _header(source: Source) -> list[str]:
     if names is None:
         raise DataError(f"{source.name} is empty; it needs column names and rows")
     if any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
-        raise bad_utf8(source) or DataError(f"{source.name} has column names that are not UTF-8 text")
+        raise bad_utf8(source) or DataError(f"{source.name} has names that are not UTF-8 text; save the file as UTF-8")
     return names
 
 
@@ -154,7 +154,7 @@ def _has_quote(source: Source) -> bool:
 
 def _check_separator(source: Source, names: list[str]) -> None:
     ours = DELIMITERS[source.kind]
-    for other in ";\t,":
+    for other in ";\t,|":
         if len(names) == 1 and other != ours and other in names[0]:
             rename = {"\t": " or name it .tsv", ",": " or name it .csv"}.get(other, "")
             raise FileFormatError(

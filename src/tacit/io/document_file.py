@@ -7,14 +7,14 @@ and columns of gensim's `MmCorpus`); its words may be named by a text file, one 
 
 from __future__ import annotations
 
-import io
 import os
 from typing import Any
 
-from tacit.errors import DataError, FileFormatError
-from tacit.io.source import BROKEN, Source, bad_utf8, probe
+from tacit.errors import DataError, FileFormatError, reason_of
+from tacit.io.source import BROKEN, Source, probe
+from tacit.io.text_lines import stream_lines
 
-KINDS = {"txt": "text", "mtx": "Matrix Market"}
+KINDS = ("txt", "mtx")
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
@@ -25,34 +25,24 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
 
 def read_text(path: str | os.PathLike[str]) -> list[str]:
     """The lines of a text file, empty ones included; a file without any word is refused."""
-    source = _source(path)
-    try:
-        lines = _bytes(source).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise bad_utf8(source) or FileFormatError(f"{source.name} is not UTF-8 text; save it as UTF-8") from None
+    lines = [line for batch in stream_lines(path) for line in batch]
     if not any(line.strip() for line in lines):
-        raise DataError(f"{source.name} holds no word; write one document a line")
+        raise DataError(f"{os.fspath(path)} holds no word; write one document a line")
     return lines
 
 
 def read_matrix_market(path: str | os.PathLike[str]) -> Any:
     """The sparse matrix (document, word) of a Matrix Market file."""
-    from scipy.io import mmread
-    from scipy.sparse import csr_array
+    from tacit.io.matrix_market import parse_matrix_market
 
     source = _source(path)
-    data = _bytes(source)
-    try:
-        return csr_array(mmread(io.BytesIO(data)))
-    except (ValueError, OverflowError, TypeError, IndexError, MemoryError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")[:200]
-        raise FileFormatError(f"{source.name} cannot be read as Matrix Market ({reason}); write it again") from None
+    return parse_matrix_market(_bytes(source), source.name)
 
 
 def _source(path: str | os.PathLike[str]) -> Source:
     name = os.fspath(path)
     probe(name)
-    return Source(name, kind_of(name) or "txt", path=name, packed=name.lower().endswith(".gz"))
+    return Source(name, "mtx", path=name, packed=name.lower().endswith(".gz"))
 
 
 def _bytes(source: Source) -> bytes:
@@ -61,6 +51,6 @@ def _bytes(source: Source) -> bytes:
     except BROKEN as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise source.broken(error) from None
-        reason = " ".join(str(error).split()).rstrip(".")[:200]
-        kind = KINDS.get(source.kind, "text")
-        raise FileFormatError(f"{source.name} cannot be read as {kind} ({reason}); copy it again") from None
+        raise FileFormatError(
+            f"{source.name} cannot be read as Matrix Market ({reason_of(error)}); copy it again"
+        ) from None

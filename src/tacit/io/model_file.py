@@ -33,7 +33,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from tacit import __version__
-from tacit.errors import ModelFileError
+from tacit.errors import ModelFileError, reason_of
 from tacit.io.source import probe
 from tacit.io.write import atomic_path
 
@@ -110,8 +110,7 @@ def serialise_model(
     try:
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise ModelFileError(f"the metadata of {name} is not JSON ({reason}); store plain values") from None
+        raise ModelFileError(f"the metadata of {name} is not JSON ({reason_of(error)}); store plain values") from None
     if json.loads(text) != content:
         raise ModelFileError(f"the metadata of {name} changes as JSON; use text keys, lists and plain values")
     plain = {key: _storable(key, array) for key, array in arrays.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError, FileFormatError, reason_of
 from tacit.io.source import probe
 
 MAGIC = b"\x6c\x1b"
@@ -35,6 +36,15 @@ class PlinkPanel:
 
 def read_plink(path: str | os.PathLike[str], *, threads: int = 1) -> PlinkPanel:
     """Read a `.bed` file and the two beside it; FileFormatError names what is wrong and where."""
+    blocks, *names = stream_plink(path, None, threads=threads)
+    (calls,) = blocks
+    return PlinkPanel(calls, *names)
+
+
+def stream_plink(
+    path: str | os.PathLike[str], block: int | None, *, threads: int = 1
+) -> tuple[Iterator[NDArray[np.uint8]], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Calls in blocks of so many SNPs (None: all at once), names of people and SNPs, alleles."""
     bed = Path(path)
     if bed.suffix.lower() != ".bed":
         raise FileFormatError(f"{bed} has a name that does not end in .bed; give the .bed of a PLINK set (unzipped)")
@@ -49,26 +59,47 @@ def read_plink(path: str | os.PathLike[str], *, threads: int = 1) -> PlinkPanel:
         raise DataError(
             f"{bed} needs the package bed-reader; install it with pip install 'tacit[genetics]', or give a CSV file"
         ) from None
+    options = {"bim_location": bim, "fam_location": fam, "count_A1": True, "num_threads": threads}
     try:
-        with open_bed(bed, bim_location=bim, fam_location=fam, count_A1=True, num_threads=threads) as file:
-            calls = file.read(dtype="int8", order="F").T
+        with open_bed(bed, **options) as file:
+            shape = file.shape
             people, families = _texts(file.iid), _texts(file.fid)
             snps, chromosomes, places = _texts(file.sid), _texts(file.chromosome), file.bp_position
             alleles = np.array([_texts(file.allele_1), _texts(file.allele_2)], object).T
     except Exception as error:  # bed-reader raises errors of several kinds, all of them about the three files
-        reason = " ".join(str(error).split())[:200]
-        raise FileFormatError(f"{bed} or its .bim or .fam cannot be read ({reason}); write the set again") from None
-    if calls.shape != (n_snps, n_people):
+        raise _unreadable(bed, error) from None
+    if shape != (n_people, n_snps):
         raise FileFormatError(f"{bim} or {fam} has empty or broken lines; write the PLINK set again")
-    codes = np.ascontiguousarray(calls).view(np.uint8)
-    codes[codes > 2] = 3
+
+    def blocks() -> Iterator[NDArray[np.uint8]]:
+        try:
+            with open_bed(bed, **options) as file:
+                for begin in range(0, n_snps, block or n_snps):
+                    some = np.s_[:, begin : min(begin + (block or n_snps), n_snps)]
+                    codes = np.ascontiguousarray(file.read(some, dtype="int8", order="F").T).view(np.uint8)
+                    codes[codes > 2] = 3
+                    yield codes
+        except (OSError, ValueError) as error:
+            raise _unreadable(bed, error) from None
+
     located = [f"{chromosome}:{place}" for chromosome, place in zip(chromosomes, places.tolist(), strict=True)]
-    return PlinkPanel(
-        codes,
+    return (
+        blocks(),
         unrepeated(people, [f"{family} {person}" for family, person in zip(families, people, strict=True)]),
         unrepeated(snps, located),
         alleles,
     )
+
+
+def facts_of_plink(path: str | os.PathLike[str]) -> str:
+    """Changes when one of the three files is another one: name, sizes and times of writing."""
+    bed = Path(path)
+    facts = [(part.stat().st_size, part.stat().st_mtime_ns) for part in map(bed.with_suffix, (".bed", ".bim", ".fam"))]
+    return f"{bed.absolute()} {facts}"
+
+
+def _unreadable(bed: Path, error: Exception) -> FileFormatError:
+    return FileFormatError(f"{bed} or its .bim or .fam cannot be read ({reason_of(error)}); write the set again")
 
 
 def check_bed(bed: Path, n_snps: int, n_people: int) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from tacit.errors import DataError
+from tacit.errors import DataError, nearest
 from tacit.io.csv_file import read_csv
 from tacit.io.json_lines import read_json_lines
 from tacit.io.source import BROKEN, Source, find_source
-
-_SHOWN = 20
-"""Columns named in a message; a table may have thousands."""
 
 Choose = Callable[[Sequence[str]], list[str]]
 
@@ -83,9 +79,4 @@ def _refuse_repeated(source: Source, names: Sequence[str]) -> None:
 def _known(source: Source, names: Sequence[str], name: str) -> str:
     if name in names:
         return name
-    simple = {other.strip().lower(): other for other in reversed(names)}
-    close = difflib.get_close_matches(name.strip().lower(), simple, n=1)
-    there = ", ".join(repr(other) for other in names[:_SHOWN])
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    cure = f"did you mean {simple[close[0]]!r}?" if close else "use one of these"
-    raise DataError(f"{source.name} has no column {name!r}; it has {there}{more}: {cure}")
+    raise DataError(f"{source.name} has no column {name!r}; {nearest(name, names, 'it has')}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 from typing import Any
 
-from tacit.errors import DataError
+from tacit.errors import DataError, reason_of
 
 
 def is_remote(name: str) -> bool:
@@ -69,7 +69,7 @@ def _system(name: str) -> tuple[Any, str]:
     try:
         return FileSystem.from_uri(name)  # type: ignore[no-any-return]
     except (OSError, ValueError, NotImplementedError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise DataError(f"{name} is no address that can be read ({reason}); give a path, or s3://bucket/key") from None
 
 

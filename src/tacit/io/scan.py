@@ -1,7 +1,7 @@
 """Many files as one table, read batch by batch: what is larger than memory.
 
-`scan` names files, globs and folders of one format family with the same columns; nothing is read until a model or a
-command asks. Batches come in the order of the sorted names, rows in the order of the files.
+`scan` names files, globs and folders of one format family with the same columns, or of plain text; nothing is read
+until a model or a command asks. Batches come in the order of the sorted names, rows in the order of the files.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from tacit.io.csv_file import stream_csv
 from tacit.io.json_lines import stream_json_lines
 from tacit.io.read import Choose, chooser
 from tacit.io.remote import facts_of, is_remote, list_remote
-from tacit.io.source import BROKEN, READABLE, Source, find_source
+from tacit.io.source import BROKEN, READABLE, Source, find_source, probe
+from tacit.io.text_lines import TEXT, is_text, stream_lines
 
 BATCH_ROWS = 65_536
 """Rows of a Parquet batch."""
@@ -35,9 +36,17 @@ class Scan:
     columns: tuple[str, ...] | None = None
     cache: str | None = None
     told: Callable[[int], None] | None = None
+    text: bool = False  # lines of plain text, not columns
+
+    @property
+    def untyped(self) -> bool:
+        """Whether a file is of a format without types, in which whole numbers are words."""
+        return any(name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) for name in self.paths)
 
     def batches(self) -> Iterator[Any]:
         """Record batches of all files, in order; `told` hears how many rows are behind."""
+        if self.text:
+            raise DataError(f"{self.paths[0]} is plain text without columns; give a table ({', '.join(READABLE)})")
         names: list[str] | None = None
         behind = 0
         for path in self.paths:
@@ -51,6 +60,34 @@ class Scan:
                 behind += batch.num_rows
                 if self.told is not None:
                     self.told(behind)
+
+    def columns_by_role(self, roles: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
+        """Batches of those columns alone that play a role, under the names of the roles."""
+        wanted = {role: name for role, name in roles.items() if name is not None}
+        for batch in replace(self, columns=tuple(wanted.values())).batches():
+            yield {role: batch.column(batch.schema.get_field_index(name)) for role, name in wanted.items()}
+
+    def lines(self) -> Iterator[tuple[str, list[str]]]:
+        """Lines of all text files, some megabytes at a time, each with its file; `told` hears how many are behind."""
+        behind = 0
+        for path in self.paths:
+            for lines in stream_lines(path):
+                yield path, lines
+                behind += len(lines)
+                if self.told is not None:
+                    self.told(behind)
+
+    def rows_about(self) -> int | None:
+        """How many rows are to come, for progress: Parquet says it, of plain text the first megabyte tells about.
+
+        None where finding out would mean reading: compressed text, and files on a store.
+        """
+        rows = 0.0
+        for path in self.paths:
+            if is_remote(path) or path.lower().endswith(".gz") or not os.path.isfile(path):
+                return None
+            rows += _rows_about(path)
+        return max(int(rows), 1)
 
     def first_names(self) -> list[str]:
         """Columns of the first file."""
@@ -70,6 +107,7 @@ def scan(
     columns: Sequence[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
     told: Callable[[int], None] | None = None,
+    lines: bool | None = None,
 ) -> Scan:
     """Name files to be read batch by batch, wherever a model takes a frame.
 
@@ -81,6 +119,8 @@ def scan(
     cache : folder in which the coded rows stay, so that a second fit of unchanged files need not read them again;
         without one they are removed when they are no longer used
     told : is called with the number of rows read so far, for progress
+    lines : whether the files are plain text, read line by line (documents, sequences, edges); by default those whose
+        names end in `.txt` or `.txt.gz` are
 
     Examples
     --------
@@ -94,14 +134,19 @@ def scan(
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: list[str] = []
     for one in given:
-        found += _expand(os.fspath(one))
+        found += _expand(os.fspath(one), lines)
     if not found:
         raise DataError("no files were named; give at least one")
+    text = [lines if lines is not None else is_text(name) for name in found]
+    if any(text) and not all(text):
+        table = found[text.index(False)]
+        raise DataError(f"{found[text.index(True)]} is plain text and {table} is a table; scan files of one kind")
     return Scan(
         tuple(dict.fromkeys(found)),
         None if columns is None else tuple(columns),
         None if cache is None else os.fspath(cache),
         told,
+        all(text),
     )
 
 
@@ -113,21 +158,43 @@ def _facts(path: str) -> tuple[int, int]:
     return facts.st_size, facts.st_mtime_ns
 
 
-def _expand(name: str) -> list[str]:
+def _rows_about(path: str) -> float:
+    if path.lower().endswith(".parquet"):
+        import pyarrow.parquet as pq  # a CSV file should not wait for it
+
+        try:
+            return float(pq.read_metadata(path).num_rows)
+        except BROKEN:  # reading it will say what is wrong
+            return 0.0
+    with open(path, "rb") as stream:
+        start = stream.read(1 << 20)
+    return os.path.getsize(path) * start.count(b"\n") / max(len(start), 1)
+
+
+def _expand(name: str, lines: bool | None) -> list[str]:
+    """The files that a name stands for; a folder's tables, or its texts when it has no table."""
+    endings = TEXT if lines else (*READABLE, *TEXT) if lines is None else READABLE
     if is_remote(name):
-        return list_remote(name, READABLE)
+        return _of_one_kind(list_remote(name, endings))
     if os.path.isdir(name):
-        inside = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(READABLE))
+        inside = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(endings))
         if not inside:
-            raise DataError(f"the folder {name} holds no file that can be read ({', '.join(READABLE)})")
-        return inside
+            raise DataError(f"the folder {name} holds no file that can be read; put some there ({', '.join(endings)})")
+        return _of_one_kind(inside)
     if not os.path.exists(name) and glob.has_magic(name):
         matching = sorted(glob.glob(name, recursive=True))
         if not matching:
             raise FileNotFoundError(f"no file matches {name}; check the pattern")
         return matching
-    find_source(name)  # says in a sentence why it cannot be read
+    if lines or (lines is None and is_text(name)):
+        probe(name)
+    else:
+        find_source(name)  # says in a sentence why it cannot be read
     return [name]
+
+
+def _of_one_kind(found: list[str]) -> list[str]:
+    return [name for name in found if not is_text(name)] or found
 
 
 def _batches(source: Source, choose: Choose) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tacit.errors import FileFormatError
+from tacit.errors import FileFormatError, reason_of
 from tacit.io.remote import facts_of, is_remote, open_remote
 
 STDIN = "-"
@@ -26,6 +26,7 @@ BLOCKS = (1 << 20, 1 << 25, 1 << 30)
 
 _KINDS = {"csv": "csv", "tsv": "tsv", "parquet": "parquet", "jsonl": "jsonl"}
 _PACKED = {"csv", "tsv", "jsonl"}
+_SHEETS = {"xlsx", "xls", "xlsm", "ods", "numbers"}
 READABLE = (".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet")
 """Ends of the names of files that can be read."""
 _KNOWN = ".csv, .tsv, .jsonl (each also with .gz) and .parquet"
@@ -71,7 +72,7 @@ class Source:
 
     def broken(self, error: Exception) -> FileFormatError | OSError:
         """The sentence for damage that has no line: the compression, or what pyarrow says."""
-        text = " ".join(str(error).split()).rstrip(".")
+        text = reason_of(error)
         if isinstance(error, OSError) and error.errno is not None:
             return OSError(f"{self.name} cannot be read: {error.strerror or text}; check the disk")
         if self.packed and "Truncated compressed stream" in text:
@@ -79,7 +80,7 @@ class Source:
         if self.packed and "zlib" in text:
             return FileFormatError(f"{self.name} has damaged gzip data; copy it again")
         kind = {"csv": "CSV", "tsv": "TSV", "jsonl": "JSON lines", "parquet": "Parquet"}[self.kind]
-        return FileFormatError(f"{self.name} cannot be read as {kind} ({text[:200]}); write it again")
+        return FileFormatError(f"{self.name} cannot be read as {kind} ({text}); write it again")
 
     def damage(self) -> FileFormatError | OSError | None:
         """What is wrong with the compression, if anything: only reading to the end tells."""
@@ -101,6 +102,8 @@ def find_source(path: str | os.PathLike[str]) -> Source:
     extension = os.path.splitext(stem)[1].lower().removeprefix(".")
     probe(name)
     if extension not in _KINDS or (packed and extension not in _PACKED):
+        if extension in _SHEETS:
+            raise FileFormatError(f"{name} is a spreadsheet; save it as CSV")
         raise FileFormatError(f"{name} has a name that tells no format; Tacit reads {_KNOWN}")
     source = Source(name, _KINDS[extension], path=name, packed=packed)
     if not is_remote(name) and not os.path.isfile(name):  # a pipe can be read only once

@@ -7,6 +7,7 @@ interrupt leaves the old file as it was.
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import math
@@ -25,11 +26,16 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from tacit.errors import DataError
+from tacit.progress import stage
 
 STDOUT = "-"
 FileFormat = Literal["csv", "parquet", "jsonl"]
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk, a quota or a limit that is used up."""
 _BATCH = 10_000
 """Rows turned into Python objects at a time for JSON lines."""
+_PART = 200_000
+"""Rows of CSV or JSON lines between two words about progress."""
 
 
 def write_columns(table: pa.Table, path: str | os.PathLike[str], *, format: FileFormat) -> None:
@@ -88,19 +94,39 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield target
         return
     part = target.parent / f".tacit-{secrets.token_hex(8)}.part"
-    _create(part, os.fspath(path))
     try:
+        _create(part, os.fspath(path))
         if target.exists():
             part.chmod(stat.S_IMODE(target.stat().st_mode))
         yield part
         _sync(part)
         os.replace(part, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             part.unlink()
+        if is_full(error):
+            cure = "free some space, or choose another place; what stood there is as it was"
+            raise OSError(f"{os.fspath(path)} cannot be written: {_reason(error)}; {cure}") from None
         raise
     with suppress(OSError):  # the file is in place; not every file system can sync a folder
         _sync(target.parent)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk, a quota or a limit has no room for more."""
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+def _reason(error: BaseException) -> str:
+    return os.strerror(getattr(error, "errno", 0) or 0).lower()
+
+
+def full_disk(folder: Path, error: OSError) -> OSError:
+    """The sentence for a disk that filled up while rows were coded."""
+    return OSError(
+        f"the coded rows do not fit into {folder}: {_reason(error)}; free some space, or name a folder on another disk "
+        "(cache=, --cache)"
+    )
 
 
 def _create(part: Path, name: str) -> None:
@@ -153,7 +179,9 @@ def _write_csv(table: Any, sink: Any, header: bool) -> None:
     else:
         style = "needed" if any(_needs_quotes(column) for column in table.columns) else "none"
     # The header is ours: pyarrow puts quotes around every name.
-    pa_csv.write_csv(table, sink, pa_csv.WriteOptions(include_header=False, quoting_style=style))
+    options = pa_csv.WriteOptions(include_header=False, quoting_style=style)
+    for part in _parts(table):
+        pa_csv.write_csv(part, sink, options)
 
 
 def _needs_quotes(column: Any) -> bool:
@@ -164,10 +192,19 @@ def _needs_quotes(column: Any) -> bool:
 
 
 def _write_json_lines(table: Any, sink: Any) -> None:
-    for batch in table.to_batches(max_chunksize=_BATCH):
-        rows = batch.to_pylist()
-        text = "".join(json.dumps(_finite(row), ensure_ascii=False, default=str) + "\n" for row in rows)
-        sink.write(text.encode())
+    for part in _parts(table):
+        for batch in part.to_batches(max_chunksize=_BATCH):
+            rows = batch.to_pylist()
+            text = "".join(json.dumps(_finite(row), ensure_ascii=False, default=str) + "\n" for row in rows)
+            sink.write(text.encode())
+
+
+def _parts(table: Any) -> Iterator[Any]:
+    """Rows of a table some at a time, so that a long one can tell how far it is."""
+    with stage("writing", table.num_rows, "rows") as told:
+        for begin in range(0, table.num_rows, _PART):
+            told.at(begin)
+            yield table.slice(begin, _PART)
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -340,7 +340,6 @@ TACIT_EXPORT admixture_step(const uint8_t *calls, const int64_t *snps, int64_t n
                             double *next, double *log_likelihood) {
     const Panel panel{calls, snps, persons, padded};
     const Model model{shares, frequencies, populations};
-    *log_likelihood = 0;
     return walk(
         n_snps, 1, threads,
         [&](int64_t begin, int64_t end, double *mine) {

@@ -14,6 +14,8 @@ Calls = NDArray[np.uint8]
 
 MISSING = 3
 """Code of a missing call; 0, 1 and 2 count alleles."""
+BLOCK_SNPS = 256
+"""SNPs of a block: the unit whose sums are added in order."""
 MOST_POPULATIONS = 64
 """Most populations the kernels hold."""
 
@@ -43,14 +45,16 @@ def admixture_step(
     floor: float,
     snps: NDArray[np.int64] | None = None,
     threads: int = 1,
+    before: float = 0.0,
 ) -> tuple[float, Floats]:
     """Log-likelihood at `frequencies`, and those (SNP, population) one Newton step further.
 
     `calls` is (SNP, person), `shares` (person, population); `snps` names the SNPs to walk, whose rows `frequencies`
-    holds in that order. New frequencies lie in [floor, 1 - floor], and no SNP's log-likelihood falls.
+    holds in that order. New frequencies lie in [floor, 1 - floor], and no SNP's log-likelihood falls. SNPs may come in
+    pieces of whole blocks (`BLOCK_SNPS`): the sum goes on from `before`, with the bits it would have at once.
     """
     head, kept, _ = _arguments(calls, shares, frequencies, snps)
-    following, log_likelihood = np.empty_like(frequencies), ctypes.c_double()
+    following, log_likelihood = np.empty_like(frequencies), ctypes.c_double(before)
     tail = [ctypes.c_int(shares.shape[1]), ctypes.c_double(floor), ctypes.c_int(max(threads, 1))]
     _run("admixture_step", [*head, *tail, _pointer(following), ctypes.byref(log_likelihood)])
     del kept
@@ -70,12 +74,32 @@ def admixture_curvature(
 
     The value is the person's log-likelihood, or with `squares` minus half the sum of (count / 2 - p)².
     """
+    sums = curvature_sums(calls, shares, frequencies, squares=squares, snps=snps, threads=threads)
+    return unfold_curvature(sums, *shares.shape)
+
+
+def curvature_sums(
+    calls: Calls,
+    shares: Floats,
+    frequencies: Floats,
+    *,
+    squares: bool = False,
+    snps: NDArray[np.int64] | None = None,
+    threads: int = 1,
+    into: Floats | None = None,
+) -> Floats:
+    """What `admixture_curvature` unfolds, one column a person; pieces of whole blocks go on `into` the sums before."""
     head, kept, padded = _arguments(calls, shares, frequencies, snps)
-    n_persons, size = shares.shape
-    sums = np.zeros((size + size * (size + 1) // 2 + 1, padded))
+    size = shares.shape[1]
+    sums = np.zeros((size + size * (size + 1) // 2 + 1, padded)) if into is None else into
     tail = [ctypes.c_int(size), ctypes.c_int(int(squares)), ctypes.c_int(max(threads, 1))]
     _run("admixture_curvature", [*head, *tail, _pointer(sums)])
     del kept
+    return sums
+
+
+def unfold_curvature(sums: Floats, n_persons: int, size: int) -> tuple[Floats, Floats, Floats]:
+    """Value, gradient and minus the Hessian from their sums."""
     hessian = np.empty((n_persons, size, size))
     low = np.tril_indices(size)
     hessian[:, low[0], low[1]] = hessian[:, low[1], low[0]] = sums[size:-1, :n_persons].T

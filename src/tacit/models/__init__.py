@@ -66,7 +66,19 @@ def __getattr__(name: str) -> Any:
 
 
 def load(path: str | os.PathLike[str]) -> LatentModel:
-    """Read a model file; damaged or foreign files raise `ModelFileError`."""
+    """Read a model file; damaged or foreign files raise `ModelFileError`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tacit import LatentClass, load
+    >>> model = LatentClass(2).fit([["grey", "rain"], ["blue", "sun"]] * 20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.tacit")
+    ...     again = load(f"{folder}/model.tacit")
+    >>> type(again).__name__, bool((again.weights_ == model.weights_).all())
+    ('LatentClass', True)
+    """
     file = read_model(path)
     if file.name not in REGISTRY:
         raise ModelFileError(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import warnings
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -16,16 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import as_frame, backend_of, build_frame
 from tacit.data.genotypes import Genotypes, read_genotypes
+from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
 from tacit.diagnose.ancestry import examine_ancestry
 from tacit.diagnose.report import FitReport
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.memory import resolve_jobs
 from tacit.engine.mixture import Floats
+from tacit.engine.snp_passes import SnpPasses, snp_passes_for
 from tacit.errors import DataError, DataWarning
 from tacit.factor.admixture_als import Subspace
 from tacit.factor.admixture_tensor import factor_admixture_tensor
-from tacit.kernels.admixture import MOST_POPULATIONS, admixture_curvature
+from tacit.io.scan import Scan
+from tacit.kernels.admixture import MOST_POPULATIONS
 from tacit.models.admixture_file import ancestry_state, restore_ancestry
+from tacit.models.ancestry_checkpoint import AncestryCheckpoint, genotypes_key
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock, make_report
 from tacit.refine.admixture import Ancestry, frequencies_given, proportions
@@ -60,6 +62,9 @@ class Admixture(TransformerMixin, LatentModel):
         The climb stops when a pass gains less than `tol` nats per call (least squares: squared error per call).
     random_state : int or None
         The one seed; None is 0.
+    engine : str
+        ``"memory"``, ``"stream"`` (calls in a flat file, read in blocks of SNPs), ``"dask"`` or ``"dask=ADDRESS"``: the
+        same bits; ``"auto"`` streams what `tacit.scan` names and holds all else in memory.
 
     Attributes
     ----------
@@ -84,6 +89,7 @@ class Admixture(TransformerMixin, LatentModel):
     """
 
     _model_name = "Admixture"
+    _engines = ("auto", "memory", "stream", "dask")
     _for_report = ("_panel_", "_fit_", "_clock")
 
     def __init__(
@@ -113,30 +119,48 @@ class Admixture(TransformerMixin, LatentModel):
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn populations from genotypes (person, SNP), or from `tacit.data.genotypes.Genotypes`."""
+    def fit(
+        self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False
+    ) -> Self:
+        """Learn populations from genotypes (person, SNP), from `tacit.scan` of such files, or from `Genotypes`.
+
+        A long climb keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from
+        there and ends with the same bits as without the stop. The file is removed when the fit has ended.
+        """
         self._check_settings()
         self._check_options()
-        clock = StageClock()
-        self._backend = backend_of(X) if not isinstance(X, Genotypes) else "pyarrow"
+        clock = StageClock(self.verbose)
+        known = isinstance(X, Genotypes | StoredGenotypes | Scan)
+        self._backend = "pyarrow" if known else backend_of(X)
         with one_blas_thread():
             with clock.stage("data"):
-                genotypes = read_genotypes(X)
+                genotypes = self._read(X)
+                kept = None
+                if checkpoint is not None:
+                    key = genotypes_key(genotypes)
+                    kept = AncestryCheckpoint(checkpoint, key, self._settings(), resume=resume)
                 panel, order = self._panel(genotypes)
+                snps = snp_passes_for(panel, self.engine, self.n_jobs)
                 likelihood = genotypes.n_samples >= LEAST_PEOPLE if self.refine == "auto" else bool(self.refine)
             with clock.stage("number"):
-                self._path, number = self._choose(panel, likelihood)
+                saved = None if kept is None else kept.saved
+                if saved is None:
+                    self._path, number = self._choose(panel, likelihood)
+                else:
+                    self._path, number = saved.path, saved.number
             with clock.stage("fit"):
-                fit = self._fit(panel, number, likelihood)
+                fit = self._fit(snps, number, likelihood, kept)
             with clock.stage("results"):
-                self._keep(genotypes, panel, order, fit)
+                self._keep(genotypes, snps, order, fit)
+        if kept is not None:
+            kept.done()
         self._keep_names(X, genotypes)
         self._clock, self._notes = clock, self._tell(genotypes, fit, number, likelihood)
         self._likelihood = likelihood
         self._warn_limit(self.max_iter)
         return self
 
-    def _panel(self, genotypes: Genotypes) -> tuple[Genotypes, NDArray[np.intp]]:
+    def _panel(self, genotypes: AnyGenotypes) -> tuple[AnyGenotypes, NDArray[np.intp]]:
         """The SNPs that say something about ancestry, in an order that only their calls decide, and their places."""
         empty = genotypes.counts[:, :3].sum(axis=1) == 0
         if empty.any():
@@ -153,14 +177,14 @@ class Admixture(TransformerMixin, LatentModel):
                 + (f" with the rarer at {self.min_maf:g} or more" if self.min_maf else "")
                 + "; give SNPs that vary, or lower min_maf"
             )
-        part = genotypes.take(kept)
+        part = genotypes if len(kept) == genotypes.n_snps else genotypes.take(kept)
         if (person := part.silent_person) is not None:
             raise DataError(f"person {person!r} has no call at any SNP that shapes the fit; leave the person out")
         snps, people = part.order_by_content()
         self._people = people
         return part.take(snps, people), kept[snps]
 
-    def _choose(self, panel: Genotypes, likelihood: bool) -> tuple[NumberPath | None, int]:
+    def _choose(self, panel: AnyGenotypes, likelihood: bool) -> tuple[NumberPath | None, int]:
         if self.n_populations is not None:
             most = min(panel.n_samples, panel.n_snps, MOST_POPULATIONS)
             if not 1 <= self.n_populations <= most:
@@ -175,32 +199,33 @@ class Admixture(TransformerMixin, LatentModel):
             likelihood=likelihood,
             tol=self.tol,
             seed=self._seed(),
-            n_jobs=self.n_jobs,
-            callback=self._progress_of_number(),
+            over=lambda genotypes: snp_passes_for(genotypes, self.engine, self.n_jobs),
         )
         return path, path.chosen
 
-    def _fit(self, panel: Genotypes, number: int, likelihood: bool) -> AncestryFit:
-        rng = np.random.default_rng(self._seed())
+    def _fit(self, snps: SnpPasses, number: int, likelihood: bool, kept: AncestryCheckpoint | None) -> AncestryFit:
+        rng, means = np.random.default_rng(self._seed()), snps.genotypes.means
 
         def tensor_start(space: Subspace) -> Ancestry:
-            shares, frequencies, _ = factor_admixture_tensor(panel.calls, panel.means, space, rng=rng)
+            shares, frequencies, _ = factor_admixture_tensor(snps, means, space, rng=rng)
             return Ancestry(shares, frequencies)
 
+        saved = None if kept is None else kept.saved
         return fit_ancestry(
-            panel.calls, panel.means, number,
-            likelihood=likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng, n_jobs=self.n_jobs,
+            snps, means, number,
+            likelihood=likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng,
             first=("tensor eigenpairs", tensor_start) if self.init == "tensor" and number > 1 else None,
-            callback=self._progress("likelihood"),
+            callback=self._progress("likelihood"), begun=None if saved is None else saved.place,
+            keep=None if kept is None else kept.keeping(number, self._path),
         )  # fmt: skip
 
-    def _keep(self, genotypes: Genotypes, panel: Genotypes, order: NDArray[np.intp], fit: AncestryFit) -> None:
+    def _keep(self, genotypes: AnyGenotypes, snps: SnpPasses, order: NDArray[np.intp], fit: AncestryFit) -> None:
         """Hold the fit in the user's order."""
         self.__dict__.pop("report_", None)
         shares = np.empty_like(fit.params.shares)
         shares[self._people] = fit.params.shares
         self._order, self._fitted = order, fit.params.frequencies
-        self._panel_, self._fit_ = panel, fit
+        self._panel_, self._fit_ = snps, fit
         self.ancestry_ = shares
         self.n_populations_ = self._n_features_out = shares.shape[1]
         self.used_ = np.zeros(genotypes.n_snps, bool)
@@ -213,23 +238,24 @@ class Admixture(TransformerMixin, LatentModel):
         self.objective_path_ = np.array(fit.path)
         self.selection_ = None if self._path is None else {"n_populations": self._path.chosen}
 
-    def _all_frequencies(self, genotypes: Genotypes) -> Floats:
+    def _all_frequencies(self, genotypes: AnyGenotypes) -> Floats:
         """Frequencies of every SNP: those of the fit, and for SNPs left out of it the best given the proportions."""
         out = np.full((genotypes.n_snps, self.n_populations_), np.nan)
         out[self._order] = self._fitted
         aside = np.flatnonzero(~self.used_ & (genotypes.counts[:, :3].sum(axis=1) > 0))
-        start = np.repeat(genotypes.means[aside, None], self.n_populations_, axis=1)
-        calls = np.ascontiguousarray(genotypes.calls[aside][:, self._people])
-        out[aside] = frequencies_given(calls, self.ancestry_[self._people], start, n_jobs=self.n_jobs)
+        if len(aside):
+            start = np.repeat(genotypes.means[aside, None], self.n_populations_, axis=1)
+            part = snp_passes_for(genotypes.take(aside, self._people), self.engine, self.n_jobs)
+            out[aside] = frequencies_given(part, self.ancestry_[self._people], start)
         return out
 
-    def _keep_names(self, X: Any, genotypes: Genotypes) -> None:
+    def _keep_names(self, X: Any, genotypes: AnyGenotypes) -> None:
         self.n_features_in_ = genotypes.n_snps
         self.__dict__.pop("feature_names_in_", None)
         if all(isinstance(name, str) for name in genotypes.snps.tolist()):
             self.feature_names_in_ = genotypes.snps
 
-    def _tell(self, genotypes: Genotypes, fit: AncestryFit, number: int, likelihood: bool) -> list[str]:
+    def _tell(self, genotypes: AnyGenotypes, fit: AncestryFit, number: int, likelihood: bool) -> list[str]:
         people = genotypes.n_samples
         how = "likelihood" if likelihood else "least squares"
         why = "as asked" if self.refine != "auto" else f"{people} people, likelihood from {LEAST_PEOPLE} on"
@@ -251,9 +277,7 @@ class Admixture(TransformerMixin, LatentModel):
         """Verdict, reasons and numbers; made when asked for."""
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
-            information = admixture_curvature(
-                self._panel_.calls, self.ancestry_[self._people], self._fitted, threads=resolve_jobs(self.n_jobs)
-            )[2]
+            information = self._panel_.curvature(self.ancestry_[self._people], self._fitted)[2]
             examination = examine_ancestry(
                 self.ancestry_[self._people], self._fitted, information, self._fit_.spectrum,
                 converged=self.converged_, refit=self._refit, log_likelihood=self.objective_,
@@ -263,9 +287,9 @@ class Admixture(TransformerMixin, LatentModel):
     def _refit(self) -> tuple[Floats, float]:
         """Proportions and objective of a fit from other people than those of the fit."""
         other = fit_ancestry(
-            self._panel_.calls, self._panel_.means, self.n_populations_,
+            self._panel_, self._panel_.genotypes.means, self.n_populations_,
             likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_PASSES), tol=self.tol,
-            rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False, n_jobs=self.n_jobs,
+            rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False,
         )  # fmt: skip
         return other.params.shares, other.objective
 
@@ -294,7 +318,9 @@ class Admixture(TransformerMixin, LatentModel):
             return proportions(genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs)[0]
 
     def _read_known(self, X: Any) -> Genotypes:
-        """The SNPs of the fit, in its order, its alleles counted."""
+        """The SNPs of the fit, in its order, its alleles counted; new people are read whole."""
+        X = store_scan(X) if isinstance(X, Scan) else X
+        X = X.loaded() if isinstance(X, StoredGenotypes) else X
         genotypes = read_genotypes(X)
         alleles = None if self._alleles is None else self._alleles[self._order]
         names = getattr(self, "feature_names_in_", None)
@@ -322,6 +348,14 @@ class Admixture(TransformerMixin, LatentModel):
 
     # -------------------------------------------------------------- input
 
+    def _read(self, X: Any) -> AnyGenotypes:
+        """Calls in memory, or in a file (`tacit.scan`, `StoredGenotypes`, or engine="stream")."""
+        if isinstance(X, Scan | StoredGenotypes):
+            stored = store_scan(X) if isinstance(X, Scan) else X
+            return stored.loaded() if self.engine == "memory" else stored
+        genotypes = read_genotypes(X)
+        return genotypes if self.engine in ("auto", "memory") else store_genotypes(genotypes)
+
     def _check_options(self) -> None:
         if self.init not in ("als", "tensor"):
             raise DataError(f"init={self.init!r} is not there; give 'als' or 'tensor'")
@@ -329,11 +363,6 @@ class Admixture(TransformerMixin, LatentModel):
             raise DataError(f"refine={self.refine!r} is not there; give 'auto', True or False")
         if not 0 <= self.min_maf < 0.5:
             raise DataError(f"min_maf={self.min_maf} is no share of the rarer allele; give 0 or more, below 0.5")
-
-    def _progress_of_number(self) -> Callable[[int, float], None] | None:
-        if not self.verbose:
-            return None
-        return lambda number, error: print(f"K = {number}: error {error:.6f} a masked call", file=sys.stderr)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -64,7 +64,7 @@ class LatentModel(BaseEstimator, ABC):
         return seed_of(getattr(self, "random_state", None))
 
     def _progress(self, stage: str) -> Callable[[Step], None] | None:
-        if not getattr(self, "verbose", 0):
+        if getattr(self, "verbose", 0) < 2:  # 1: the clock's lines, one a stage; 2: one a pass
             return None
 
         def tell(step: Step) -> None:
@@ -91,6 +91,11 @@ class LatentModel(BaseEstimator, ABC):
         for name, value in settings.items():  # how large it may be is each estimator's own to say
             if name.startswith("n_") and value is not None and not _is_whole(value):
                 raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        free = ("n_jobs", "verbose", "engine")
+        return {name: str(value) for name, value in self.get_params(deep=False).items() if name not in free}
 
     def _warn_limit(self, limit: int) -> None:
         if not self.converged_ and limit > 0 and getattr(self, "tol", None) != 0:

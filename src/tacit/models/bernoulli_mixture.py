@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.binary_input import LearnYesNo, read_binary
 from tacit.data.copies import sample_rows
 from tacit.data.frames import backend_of, build_frame
-from tacit.data.stored_table import AnyTable, StoredTable
+from tacit.data.stored_table import AnyTable, StoredTable, batches_with_weights
 from tacit.data.table import Table
 from tacit.data.table_input import LearnColumn
 from tacit.diagnose.bootstrap import ratio_test, wilson
@@ -30,8 +30,10 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
+from tacit.io.scan import Scan
+from tacit.models.checkpoint import Checkpoint
 from tacit.models.clock import StageClock, make_report
-from tacit.models.cluster_file import cluster_state, restore_clusters
+from tacit.models.cluster_file import Decided, cluster_state, restore_clusters
 from tacit.models.table_model import TableModel
 from tacit.refine.choose_clusters import FAR_APART, PathNumbers, choose_by_test
 from tacit.refine.cluster_path import ClusterPath, cluster_path
@@ -125,25 +127,42 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find the clusters of yes/no rows."""
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Find the clusters of yes/no rows.
+
+        `sample_weight` says how many rows each row stands for; of a `tacit.scan` it is the name of a column. A long fit
+        keeps its parameters in the file `checkpoint` every few seconds while it climbs over all rows; with `resume` it
+        goes on from there and ends with the same bits as without the stop.
+        """
         self._check_settings()
         if self.select not in get_args(Select):
             raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
                 table = self._read_rows(X, sample_weight)
                 self._check_number(table)
                 shown = self._shown(table)
+            kept = None if checkpoint is None else Checkpoint(checkpoint, table, self._settings(), resume=resume)
             with clock.stage("path"):
-                found = self._walk(shown)
-                self._numbers, number = found.path.numbers, self._choose(shown, found)
+                saved = None if kept is None else kept.saved
+                decided = self._decide(shown) if saved is None else Decided.read(saved.decided)
+                self._numbers, number = decided.numbers, decided.number
             with clock.stage("refine"):
-                self._settle(table, shown, found, number)
-                if sample_weight is not None and len(self.labels_) < np.asarray(sample_weight).size:
-                    self.labels_ = self.predict(X)  # rows without weight shape nothing, but they too have a cluster
-        self._clock, self._notes = clock, self._tell(found, number)
+                self._settle(table, shown, decided, kept)
+                if sample_weight is not None:
+                    self._label_all(X, sample_weight)
+        if kept is not None:
+            kept.done()
+        self._clock, self._notes = clock, self._tell(decided)
         if shown is not table:
             self._notes.append(f"number of clusters and tests looked at {PATH_ROWS:,} of {table.n_rows:,} rows")
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
@@ -163,21 +182,40 @@ class BernoulliMixture(ClusterMixin, TableModel):
             )
         return self
 
+    def _label_all(self, X: Any, sample_weight: Any) -> None:
+        """Rows without weight shape nothing, but they too have a cluster."""
+        if not isinstance(X, Scan):
+            if len(self.labels_) < np.asarray(sample_weight).size:
+                self.labels_ = self.predict(X)
+        elif self._stored is not None and self._stored.absent:
+            tables = (table for table, _ in batches_with_weights(X, sample_weight))
+            self.labels_ = np.concatenate([self.predict(table) for table in tables])
+
     def _shown(self, table: AnyTable) -> Table:
         """The rows that the path and the tests look at: all, or of a long table some by their hashes, each for many."""
-        if isinstance(table, Table) and (table.row_weight is not None or table.n_rows <= PATH_ROWS):
+        grouped = isinstance(table, Table) and table.weighted and not table.single
+        if isinstance(table, Table) and (grouped or table.n_rows <= PATH_ROWS):
             return table
         some = sample_rows(table, PATH_ROWS, self._seed())
-        return replace(some, row_weight=np.full(some.n_rows, table.n_rows / some.n_rows))
+        each = np.ones(some.n_rows) if some.row_weight is None else some.row_weight
+        return replace(some, row_weight=each * (table.total_weight / some.total_weight))
+
+    def _decide(self, table: Table) -> Decided:
+        """Which columns are kept, how many clusters there are, and where the last climb starts."""
+        found = self._walk(table)
+        number = self._choose(table, found)
+        start = found.path.at(number)
+        numbers, kept = found.path.numbers, found.kept
+        return Decided(number, numbers, kept, found.copies, found.screened, start.start, start.mixture)
 
     def _walk(self, table: Table) -> Screened:
         """The path of fits, near-copies set aside; with a given number of clusters it ends there."""
-        number, tell = self.n_components, self._progress_of_path()
+        number = self.n_components
 
         def fit(some: Table, until: Callable[[Mixture], bool] | None) -> ClusterPath:
             return cluster_path(
                 some, most=number or self.max_components, least=number or 1, tol=self.tol, seed=self._seed(),
-                n_jobs=self.n_jobs, until=until, callback=tell,
+                n_jobs=self.n_jobs, until=until,
             )  # fmt: skip
 
         found = screened_path(table, fit, seed=self._seed())
@@ -200,12 +238,18 @@ class BernoulliMixture(ClusterMixin, TableModel):
             )
         return found.path.numbers.chosen["practical" if self.select == "auto" else self.select]
 
-    def _settle(self, table: AnyTable, shown: Table, found: Screened, number: int) -> None:
+    def _settle(self, table: AnyTable, shown: Table, found: Decided, kept: Checkpoint | None) -> None:
         """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
         rows = table.without(~found.kept) if isinstance(table, StoredTable) else without_columns(table, ~found.kept)
+        number = found.number
         steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine)
-        start = found.path.at(number).mixture
-        refined = em(steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True, callback=self._progress("EM"))
+        begun = None if kept is None or kept.saved is None else kept.saved.begun
+        start = found.start if begun is None else begun.params
+        assert start is not None
+        refined = em(
+            steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True, callback=self._progress("EM"),
+            begun=begun, keep=None if kept is None else kept.keeping(found.state()),
+        )  # fmt: skip
         self._keep(rows, refined)
         self._table = without_columns(shown, ~found.kept)
         self._aside, self._copies, self._purity = ~found.kept, found.copies, None
@@ -243,9 +287,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
             MemoryEngine(stored, self.n_jobs).rows(self._mixture, put)
         self.labels_ = (labels if table.pattern_of is None else labels[table.pattern_of]).astype(np.intp, copy=False)
 
-    def _tell(self, found: Screened, number: int) -> list[str]:
-        chosen = found.path.numbers.chosen
-        notes = [f"{number} clusters, started from {found.path.at(number).start}"]
+    def _tell(self, found: Decided) -> list[str]:
+        chosen = found.numbers.chosen
+        notes = [f"{found.number} clusters, started from {found.started}"]
         if self.n_components is None:
             notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
         if found.copies:
@@ -337,11 +381,6 @@ class BernoulliMixture(ClusterMixin, TableModel):
             number = getattr(self, name)
             if number is not None and not 1 <= number <= rows:
                 raise DataError(f"{name}={number} clusters were asked of {rows} rows; give a number from 1 to {rows}")
-
-    def _progress_of_path(self) -> Callable[[int, float], None] | None:
-        if not self.verbose:
-            return None
-        return lambda number, value: print(f"K = {number}: log-likelihood {value:.2f}", file=sys.stderr)
 
     # --------------------------------------------------------- model file
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
@@ -13,17 +14,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import as_frame, backend_of, build_frame
 from tacit.data.matrix import Matrix, read_matrix, varying_features
+from tacit.data.stored_matrix import AnyMatrix, store_matrix, store_scan
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.switches import examine_switches, switch_shares
 from tacit.engine.blas import one_blas_thread
+from tacit.engine.passes import RowPasses, passes_for
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.n_switches import SwitchCount
+from tacit.io.scan import Scan
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
+from tacit.models.switch_checkpoint import Climbed, SwitchCheckpoint, matrix_key
 from tacit.models.switch_file import restore_switches, switch_state
 from tacit.moments.whitened import Spectrum, spectrum
-from tacit.refine.em import Refined
 from tacit.refine.switch_baseline import settle_baseline
 from tacit.refine.switch_baselines import alternating_least_squares, weighted_least_squares
 from tacit.refine.switch_race import raced_params, start_params
@@ -32,12 +36,12 @@ from tacit.refine.switches import (
     MOST_SWITCHES,
     NOISE_FLOOR,
     SwitchParams,
-    SwitchSums,
     choose_states,
     first_params,
     most_likely,
     posterior,
     refine_switches,
+    squares_of,
 )
 
 Floats = NDArray[np.float64]
@@ -79,6 +83,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         The one seed; None is 0.
     n_jobs : int or None
         As every model has it; the work is matrix products on one thread, so it changes nothing.
+    engine : str
+        ``"memory"``, ``"stream"`` (rows in a flat file, read block by block), ``"dask"`` or ``"dask=ADDRESS"``: the
+        same bits; ``"auto"`` streams what `tacit.scan` names and holds all else in memory.
 
     Attributes
     ----------
@@ -101,7 +108,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     """
 
     _model_name = "BinaryFactors"
-    _for_report = ("_matrix", "_start_kept", "_seen", "_hashes", "_clock")
+    _engines = ("auto", "memory", "stream", "dask")
+    _for_report = ("_passes", "_start_kept", "_seen", "_clock")
 
     def __init__(
         self,
@@ -134,32 +142,42 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the switches behind rows of numbers (samples × features)."""
+    def fit(
+        self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False
+    ) -> Self:
+        """Find the switches behind rows of numbers (samples × features), or behind files (`tacit.scan`).
+
+        A long fit keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there
+        and ends with the same bits as without the stop. The file is removed when the fit has ended.
+        """
         self._check_settings()
         self._check_options()
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
-                whole = self._read(X)
+                whole = self._read_rows(X)
                 self._kept = varying_features(whole)
-                self._constant = np.where(self._kept, 0.0, whole.values[0])
+                self._constant = np.where(self._kept, 0.0, whole.first)
                 matrix = whole.take_features(self._kept) if not self._kept.all() else whole
-                hashes = matrix.hashes(self._seed())
+                rows = passes_for(matrix, self.engine, self._seed())
             with clock.stage("moments"):
-                seen = spectrum(matrix.values)
+                seen = spectrum(rows)
                 d, count = self._number(seen)
+            kept = None
+            if checkpoint is not None:
+                key = matrix_key(seen, matrix.names)
+                kept = SwitchCheckpoint(checkpoint, key, self._settings(), resume=resume)
             with clock.stage("search"):
-                start, params, notes = self._start(matrix.values, d, seen, hashes)
+                start, params, notes = self._start(rows, d, seen)
             with clock.stage("refine"):
-                refined = self._polish(matrix.values, params)
+                refined = self._polish(rows, params, kept)
                 if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
-                    refined, told = settle_baseline(
-                        matrix.values, refined, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM")
-                    )
+                    refined, told = self._settle(rows, refined, kept)
                     notes += [told] if told else []
-        self._clock, self._seen, self._hashes = clock, seen, hashes
-        self._keep(matrix, start, refined, count, notes)
+        if kept is not None:
+            kept.done()
+        self._clock, self._seen = clock, seen
+        self._keep(rows, matrix.names, start, refined, count, notes)
         self._warn_limit(self.max_iter if self.refine == "em" else 0)
         return self
 
@@ -181,7 +199,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         return d, None
 
     def _start(
-        self, X: Floats, d: int, seen: Spectrum, hashes: NDArray[np.uint64]
+        self, X: RowPasses, d: int, seen: Spectrum
     ) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
         """Candidates, the choice among them, and parameters to start from."""
         rng = np.random.default_rng(self._seed())
@@ -192,47 +210,62 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             return None, first_params(found.W, found.share, sigma2), [left]
         start = spectral_start(
             X, d, sigma=self.noise, search=self.search, filter_=None if self.filter == "auto" else self.filter,
-            split=self.split, rng=rng, hashes=hashes, spectrum_=seen,
+            split=self.split, rng=rng, spectrum_=seen,
         )  # fmt: skip
         notes = list(start.notes)
         if self.search == "auto" and self.refine == "em" and self.max_iter > 0:
-            params, told = raced_params(X, start, hashes, rng)
+            params, told = raced_params(X, start, rng)
             notes += [told] if told else []
         else:
             params = start_params(start)
         return start, params, notes
 
-    def _polish(self, X: Floats, params: SwitchParams) -> Refined[SwitchParams, SwitchSums]:
+    def _polish(self, X: RowPasses, params: SwitchParams, kept: SwitchCheckpoint | None) -> Climbed:
         """The chosen refinement; all but EM change the weights alone."""
         if self.refine == "em":
-            tell = self._progress("EM")
-            return refine_switches(X, params, max_iter=self.max_iter, tol=self.tol, callback=tell)
+            saved = None if kept is None else kept.saved
+            if saved is not None and saved.first is not None:
+                return saved.first
+            return refine_switches(
+                X, params, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
+                begun=None if saved is None else saved.place, keep=None if kept is None else kept.keeping(),
+            )  # fmt: skip
         if self.refine == "wls":
-            params = replace(params, W=weighted_least_squares(X, params.W, float(np.sqrt(params.sigma2))))
+            params = replace(params, W=weighted_least_squares(X.whole(), params.W, float(np.sqrt(params.sigma2))))
         elif self.refine == "als":
-            first = (X @ np.linalg.pinv(params.W) > 0.5).astype(np.float64)
-            W, _, passes = alternating_least_squares(X, first, max_iter=self.max_iter)
+            first = (X.whole() @ np.linalg.pinv(params.W) > 0.5).astype(np.float64)
+            W, _, passes = alternating_least_squares(X.whole(), first, max_iter=self.max_iter)
             found = refine_switches(X, replace(params, W=W), max_iter=0, tol=self.tol)
             return replace(found, n_iter=passes, converged=passes < self.max_iter)
         return replace(refine_switches(X, params, max_iter=0, tol=self.tol), converged=True)
 
+    def _settle(self, X: RowPasses, refined: Climbed, kept: SwitchCheckpoint | None) -> tuple[Climbed, str | None]:
+        """The second climb, where one switch is a baseline."""
+        saved = None if kept is None else kept.saved
+        return settle_baseline(
+            X, refined, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
+            begun=None if saved is None or saved.first is None else saved.place,
+            keep=None if kept is None else kept.keeping(refined),
+        )  # fmt: skip
+
     def _keep(
         self,
-        matrix: Matrix,
+        rows: RowPasses,
+        names: tuple[str | int, ...],
         start: SpectralStart | None,
-        refined: Refined[SwitchParams, SwitchSums],
+        refined: Climbed,
         count: SwitchCount | None,
         notes: list[str],
     ) -> None:
         """Hold the fit, most frequent switch first; what was made from an earlier one is forgotten."""
         self.__dict__.pop("report_", None)
         order = np.argsort(-switch_shares(refined.params), kind="stable")
-        self._hold(refined.params.permuted(order), tuple(matrix.names))
-        self._matrix, self._start_kept, self._order = matrix, start, order
+        self._hold(refined.params.permuted(order), names)
+        self._passes, self._start_kept, self._order = rows, start, order
         self.n_iter_, self.converged_ = refined.n_iter, refined.converged
         self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
         self.objective_path_ = np.array(refined.path)
-        square = float((matrix.values**2).mean())
+        square = squares_of(rows) / (rows.n_rows * rows.n_features)
         self.noise_ = 0.0 if self._params.sigma2 <= 2 * NOISE_FLOOR * square else float(np.sqrt(self._params.sigma2))
         self.selection_ = None
         if count is not None:
@@ -308,12 +341,30 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
             examination = examine_switches(
-                self._matrix.values, self._params, self._start_kept, self._seen, self._hashes,
+                self._passes, self._params, self._start_kept, self._seen,
                 converged=self.converged_, seed=self._seed(),
             )  # fmt: skip
         return make_report(examination, self._notes, self._clock)
 
     # -------------------------------------------------------------- input
+
+    def _read_rows(self, X: Any) -> AnyMatrix:
+        """Rows in memory, or in a file (`tacit.scan`, or engine="stream"); wide ones are read whole."""
+        if isinstance(X, Scan):
+            self._backend, matrix = "pyarrow", store_scan(X)
+            self.feature_names_in_ = np.array(matrix.names, object)
+            self.n_features_in_ = len(matrix.names)
+            self._check_rows(matrix.n_rows)
+        elif self.engine in ("auto", "memory"):
+            return self._read(X)
+        else:
+            matrix = store_matrix(self._read(X))
+        if self.engine == "memory" or matrix.n_features > matrix.n_rows:  # then the spectrum is as large as the data
+            return matrix.loaded()
+        if self.split or self.refine in ("wls", "als"):
+            what = "split=True" if self.split else f"refine={self.refine!r}"
+            raise DataError(f"{what} needs the rows in memory; leave it out, or give engine='memory'")
+        return matrix
 
     def _read(self, X: Any, *, reset: bool = True) -> Matrix:
         if reset:
@@ -324,9 +375,13 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         else:
             X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=least)
         matrix = read_matrix(X)
-        if matrix.n_rows < least:
-            raise DataError(f"the data has {matrix.n_rows} rows (n_samples={matrix.n_rows}); give {least} at least")
+        self._check_rows(matrix.n_rows, least)
         return matrix
+
+    @staticmethod
+    def _check_rows(n_rows: int, least: int = 2) -> None:
+        if n_rows < least:
+            raise DataError(f"the data has {n_rows} rows (n_samples={n_rows}); give {least} at least")
 
     def _check_options(self) -> None:
         for name, known in (("search", Search), ("filter", Filter)):

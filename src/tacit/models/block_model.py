@@ -124,7 +124,7 @@ class BlockModel(ClusterMixin, LatentModel):
         self._check_settings()
         if self.degree_corrected not in ("auto", True, False):
             raise DataError(f"degree_corrected={self.degree_corrected!r}; give 'auto', True or False")
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with clock.stage("read"):
             given = read_graph(X)
             self._backend = _backend(X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
@@ -20,6 +21,7 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.chain import Chain, Entropy, Floats, draw_path, draw_symbols, entropy_rate
 from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, IdentifiabilityWarning, NotIdentifiableError
+from tacit.kernels import BLOCK_ROWS
 from tacit.kernels.hmm import MOST_STATES, best_paths, chain_log_likelihood, chain_posteriors
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock, make_report
@@ -121,7 +123,7 @@ class CategoricalHMM(LatentModel):
     def fit(self, X: Any, y: Any = None, *, lengths: Any = None, groups: Any = None) -> Self:
         """Learn from sequences of symbols: one, a list, or one array with `lengths` or `groups`; `y` is not used."""
         self._check_parameters()
-        clock, seed, threads = StageClock(), self._seed(), resolve_jobs(self.n_jobs)
+        clock, seed, threads = StageClock(self.verbose), self._seed(), resolve_jobs(self.n_jobs)
         with clock.stage("read"):
             data = read_sequences(X, lengths=lengths, groups=groups, columns=self.columns)
             self._backend, self.n_features_in_ = backend_of(X), 1
@@ -315,13 +317,23 @@ def parameter_columns(chain: Chain, symbols: Names) -> dict[str, NDArray[Any]]:
 
 def state_columns(model: CategoricalHMM, data: Sequences) -> dict[str, NDArray[Any]]:
     """Columns of states.csv: sequence, position, symbol, state, probability; sequence by sequence."""
+    return _columns_of_steps(model, data)(slice(None))
+
+
+def state_tables(model: CategoricalHMM, data: Sequences) -> Iterator[Any]:
+    """The same as tables of so many steps: the words of a long file are never all written out."""
+    columns = _columns_of_steps(model, data)
+    for begin in range(0, data.n_steps, BLOCK_ROWS):
+        yield build_frame(columns(slice(begin, begin + BLOCK_ROWS)), "pyarrow")
+
+
+def _columns_of_steps(model: CategoricalHMM, data: Sequences) -> Callable[[slice], dict[str, NDArray[Any]]]:
     data = replace(data, rows=None)
     path = model.predict(data)
-    symbols = np.append(np.array([str(one) for one in data.symbols.tolist()], object), "")[data.codes]
-    return {
-        "sequence": data.names[data.sequence_of()],
-        "position": data.positions(),
-        "symbol": symbols,
-        "state": path,
-        "probability": model._posteriors(data)[np.arange(len(path)), path],
-    }
+    sure = model._posteriors(data)[np.arange(len(path)), path]
+    words = np.append(np.array([str(one) for one in data.symbols.tolist()], object), "")
+    owner, position = data.sequence_of(), data.positions()
+    return lambda part: {
+        "sequence": data.names[owner[part]], "position": position[part], "symbol": words[data.codes[part]],
+        "state": path[part], "probability": sure[part],
+    }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A long fit of a table keeps its parameters in a file after every few passes, so that it can go on after a stop.
+"""A long fit keeps its parameters in a file after every few passes, so that it can go on after a stop.
 
 The file is written as a model file is: whole or not at all. It says which data, settings and version it belongs to;
 a fit that goes on from another's parameters would end with other bits, so it is refused with the reason.
@@ -21,12 +21,14 @@ from tacit import __version__
 from tacit.data.stored_table import AnyTable
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
-from tacit.io.model_file import read_model, write_model
+from tacit.io.model_file import ModelFile, read_model, write_model
 from tacit.refine.em import Begun
 
 NAME = "Checkpoint"
 EVERY = 5.0
 """Seconds between two writes: a write costs milliseconds, a pass over a long table seconds."""
+SPARING = 10.0
+"""Where parameters are large, writing them takes a tenth of the time at most."""
 
 
 @dataclass(frozen=True)
@@ -37,35 +39,31 @@ class Saved:
     decided: dict[str, Any]
 
 
-class Checkpoint:
-    """The file of one fit; `decided` are the choices made before the climb that it keeps."""
+class KeptFile:
+    """The file of one fit: whose it is, when it was written last; `file` is what a stopped fit left."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], table: AnyTable, settings: dict[str, Any], *, resume: bool
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], data: str, settings: dict[str, Any], *, resume: bool) -> None:
         self.path = Path(path)
-        self.belongs = {"version": __version__, "settings": json.dumps(settings, sort_keys=True), "data": _key(table)}
-        self.first = table.first
-        self.saved = self._load() if resume and self.path.exists() else None
+        self.belongs = {"version": __version__, "settings": json.dumps(settings, sort_keys=True), "data": data}
+        self.file = self._opened() if resume and self.path.exists() else None
+        self._written, self._took = time.monotonic(), 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether the last time is long enough ago, also beside the time that writing takes."""
+        return time.monotonic() - self._written >= max(EVERY, SPARING * self._took)
+
+    def write(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        begin = time.monotonic()
+        write_model(self.path, NAME, arrays, {"belongs": self.belongs, **metadata})
         self._written = time.monotonic()
-
-    def keeping(self, decided: dict[str, Any]) -> Callable[[Begun[Mixture]], None]:
-        """What the climb calls after every iteration."""
-
-        def keep(at: Begun[Mixture]) -> None:
-            if time.monotonic() - self._written < EVERY:
-                return
-            arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
-            write_model(self.path, NAME, arrays, {"belongs": self.belongs, "n_iter": at.n_iter, "decided": decided})
-            self._written = time.monotonic()
-
-        return keep
+        self._took = self._written - begin
 
     def done(self) -> None:
         """The fit has ended: nothing is left to go on from."""
         self.path.unlink(missing_ok=True)
 
-    def _load(self) -> Saved:
+    def _opened(self) -> ModelFile:
         file = read_model(self.path)
         if file.name != NAME:
             raise DataError(f"{self.path} holds a {file.name}, not a checkpoint; name another file")
@@ -76,7 +74,31 @@ class Checkpoint:
                     f"{self.path} belongs to a fit of other {what}, and going on would mix the two; start again "
                     "without resuming, or name another checkpoint"
                 )
-        params = Mixture(file.arrays["weights"], file.arrays["table"], self.first)
+        return file
+
+
+class Checkpoint(KeptFile):
+    """The file of a fit of one mixture; `decided` are the choices made before the climb that it keeps."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], table: AnyTable, settings: dict[str, Any], *, resume: bool
+    ) -> None:
+        super().__init__(path, _key(table), settings, resume=resume)
+        self.saved = None if self.file is None else self._saved(self.file)
+
+    def keeping(self, decided: dict[str, Any]) -> Callable[[Begun[Mixture]], None]:
+        """What the climb calls after every iteration."""
+
+        def keep(at: Begun[Mixture]) -> None:
+            if self.due:
+                arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
+                arrays["first"] = at.params.first
+                self.write(arrays, {"n_iter": at.n_iter, "decided": decided})
+
+        return keep
+
+    def _saved(self, file: ModelFile) -> Saved:
+        params = Mixture(file.arrays["weights"], file.arrays["table"], file.arrays["first"])
         begun = Begun(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
         return Saved(begun, file.metadata["decided"])
 

@@ -12,7 +12,6 @@ from tacit.models.file_parts import (
     Arrays,
     describe_column,
     fit_story,
-    plain,
     read_column,
     read_columns,
     read_mixture,
@@ -33,12 +32,10 @@ def classifier_state(model: LatentClassClassifier) -> tuple[Arrays, dict[str, An
         "owners": model.owners_.astype(np.int64),
         "objective_path": model.objective_path_,
     }
-    evidence = {name: value for name, value in model.report_.quantities.items() if name != "selection"}
     metadata = {
         "columns": [describe_column(column) for column in model._columns],
         "labels": describe_column(Column("label", model.classes_)),
         "classes_per_label": int(model.n_components_),
-        "evidence": plain(evidence),
         **fit_story(model),
     }
     return arrays, metadata
@@ -56,8 +53,9 @@ def restore_classifier(model: LatentClassClassifier, arrays: Arrays, metadata: d
     if counts.min() < 1 or counts.max() > number:
         raise ValueError(f"a label has no latent class, or more than {number}")
     restore_story(model, metadata, [column.name for column in columns])
-    evidence = typed(metadata, "evidence", dict)
-    model.report_ = replace(model.report_, quantities={**model.report_.quantities, **evidence})
+    if "evidence" in metadata:  # where files of 0.1.0 kept what is now among every model's quantities
+        evidence = typed(metadata, "evidence", dict)
+        model.report_ = replace(model.report_, quantities={**model.report_.quantities, **evidence})
     model._columns, model._mixture, model.classes_ = columns, mixture, labels.categories
     model.weights_, model.profiles_, model.owners_ = mixture.weights, mixture.profiles(), owners.astype(np.intp)
     model.n_components_, model.objective_path_ = number, read_path(arrays)

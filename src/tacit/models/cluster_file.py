@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.frames import build_frame
+from tacit.engine.mixture import Mixture
 from tacit.models.file_parts import Arrays, check_numbers, plain, typed
 from tacit.models.table_file import restore_table, table_state
 from tacit.refine.choose_clusters import CRITERIA, PathNumbers
@@ -19,6 +22,43 @@ SUSPECTS = ("suspect_pair", "suspect_columns")
 """Columns of the certificates that hold words."""
 
 
+@dataclass(frozen=True)
+class Decided:
+    """What was decided before the last climb: the number and how it was found, the columns kept, the start."""
+
+    number: int
+    numbers: PathNumbers
+    kept: NDArray[np.bool_]  # (L,) of the user's columns
+    copies: tuple[NearCopy, ...]
+    screened: bool
+    started: str
+    start: Mixture | None  # None: the climb goes on from a checkpoint
+
+    def state(self) -> dict[str, Any]:
+        """As a checkpoint keeps it."""
+        return {
+            "number": self.number,
+            "path": [list(pair) for pair in plain(self.numbers.columns).items()],  # a file sorts the keys of a mapping
+            "chosen": [list(pair) for pair in plain(self.numbers.chosen).items()],
+            "kept": self.kept.tolist(),
+            "copies": _listed(self.copies),
+            "screened": self.screened,
+            "start": self.started,
+        }
+
+    @classmethod
+    def read(cls, state: dict[str, Any]) -> Decided:
+        """What `state` described."""
+        kept = np.array(state["kept"], bool)
+        copies = tuple(_read_copy(copy, len(kept)) for copy in state["copies"])
+        numbers = _read_numbers(dict(state["path"]), dict(state["chosen"]))
+        return cls(state["number"], numbers, kept, copies, state["screened"], state["start"], None)
+
+
+def _listed(copies: tuple[NearCopy, ...]) -> list[list[Any]]:
+    return [[copy.column, copy.copies, copy.correlation, copy.n_clusters] for copy in copies]
+
+
 def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
     """Arrays and metadata of fitted clusters."""
     arrays, metadata = table_state(model)
@@ -26,7 +66,7 @@ def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
     return arrays | {"frequencies": model.frequencies_}, metadata | {
         "names": [name if isinstance(name, str) else int(name) for name in model._names],
         "aside": np.flatnonzero(model._aside).tolist(),
-        "copies": [[copy.column, copy.copies, copy.correlation, copy.n_clusters] for copy in model._copies],
+        "copies": _listed(model._copies),
         "path": plain(model._numbers.columns),
         "chosen": plain(model._numbers.chosen),
         "purity": plain(purity),

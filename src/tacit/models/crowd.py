@@ -6,30 +6,37 @@ would take longer than reading, fitting and writing a small file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
-from tacit.data.labels import Labels, recode
-from tacit.data.names import Names
-from tacit.diagnose.labels import examine_labels
+from tacit.data.labels import CodedLabels, Labels, recode
+from tacit.data.names import Names, from_names
+from tacit.diagnose.labels import Believed, examine_labels
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
 from tacit.engine.blas import one_blas_thread
+from tacit.engine.choose import engine_for
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
-from tacit.errors import DataError, NotIdentifiableError
+from tacit.errors import DataError, NotIdentifiableError, nearest
 from tacit.factor.assign import label_order
+from tacit.factor.votes import overall_shares, vote_shares
 from tacit.models.clock import StageClock, make_report
-from tacit.models.label_methods import METHODS, Settings, Start, start_moments
+from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
 from tacit.refine.em import Refined, Step
 from tacit.refine.starts import Entrant, race
 from tacit.refine.tables import permuted
+
+if TYPE_CHECKING:
+    from tacit.models.checkpoint import KeptFile
 
 MOMENTS_MARGIN = 1e-3
 """Nats per label by which the moment start must beat the votes: real crowds rarely pass it, near-random do."""
@@ -54,12 +61,18 @@ class CrowdSettings:
     n_jobs: int | None = None
     memory: int | None = None
     callback: Callable[[Step], None] | None = field(default=None, repr=False)
+    engine: str = "auto"
 
     def __post_init__(self) -> None:
         if self.method != "auto" and self.method not in METHODS:
-            raise DataError(f"there is no method {self.method!r}; the methods are auto, {', '.join(METHODS)}")
+            hint = nearest(self.method, ["auto", *METHODS], "the methods are")
+            raise DataError(f"there is no method {self.method!r}; {hint}")
         if self.smoothing != "auto" and not float(self.smoothing) >= 0:
             raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
+
+    def deciding(self) -> dict[str, str]:
+        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        return {name: str(getattr(self, name)) for name in ("method", "em", "smoothing", "max_iter", "tol", "seed")}
 
     @property
     def polished(self) -> bool:
@@ -67,7 +80,7 @@ class CrowdSettings:
         return self.method in ("auto", "majority-em") or (self.em and self.method != "majority")
 
 
-def check_crowd(data: Labels, *, wide: bool = False) -> None:
+def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
     """Refuse data that allow no answer at all."""
     if data.n_labels == 0:
         raise DataError(f"none of the {data.n_rows} tasks has a label; every cell is missing or abstains")
@@ -84,25 +97,42 @@ def check_crowd(data: Labels, *, wide: bool = False) -> None:
         )
 
 
-def fit_crowd(data: Labels, settings: CrowdSettings, clock: StageClock | None = None) -> FittedCrowd:
+def fit_crowd(
+    data: CodedLabels,
+    settings: CrowdSettings,
+    clock: StageClock | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+) -> FittedCrowd:
     """The pipe from codes to a fitted crowd: moments, starts, EM, names of classes, confidence."""
     clock = StageClock() if clock is None else clock
+    if not isinstance(data, Labels) and settings.method not in STREAMED:
+        raise DataError(
+            f"method={settings.method!r} needs all labels in memory; give engine='memory', or one of "
+            f"{', '.join(STREAMED)}, which are streamed"
+        )
+    kept = None
+    if checkpoint is not None:
+        from tacit.models.checkpoint import KeptFile  # most fits are over before one is due
+
+        kept = KeptFile(checkpoint, data.identity(), settings.deciding(), resume=resume)
     with one_blas_thread():
-        engine = MemoryEngine(data, settings.n_jobs)
         with clock.stage("moments"):
+            engine = engine_for(data, settings.engine, settings.n_jobs)
             graph = co_label_graph(data)
         with clock.stage("factor"):
             starts = _starts(data, settings, bool(graph.determined.any()))
         with clock.stage("refine"):
-            refined, posterior, notes = _refine(data, engine, starts, settings)
-            if posterior is None and data.gold is None:  # gold answers say themselves which class is which
-                counts = np.bincount(data.workers, minlength=data.n_workers)
-                refined = permuted(refined, label_order(refined.params, counts))
+            refined, unpolished, notes = _refine(data, engine, starts, settings, kept)
+            if unpolished is None and not data.has_gold:  # gold answers say themselves which class is which
+                refined = permuted(refined, label_order(refined.params, data.per_worker))
             # Confidence is calibrated under "auto" only: a named method is reported as its paper has it.
             calibrate = settings.method == "auto" and data.n_classes > 1
-            beta = choose_beta(data, engine, refined, settings.seed) if calibrate else 1.0
-            if posterior is None:
-                posterior, _ = posterior_of(engine, cooled(refined.params, beta))
+            beta = choose_beta(data, refined, settings.seed, engine.threads) if calibrate else 1.0
+            believed = _beliefs(data, engine, unpolished, cooled(refined.params, beta))
+    if kept is not None:
+        kept.done()
     pooled = pooled_confusion(refined.sums, data.n_classes)
     fitted = FittedCrowd(
         data.class_names,
@@ -116,38 +146,39 @@ def fit_crowd(data: Labels, settings: CrowdSettings, clock: StageClock | None = 
         refined.objective,
         np.array(refined.path),
     )
-    fitted.evidence = Evidence(data, graph, posterior, notes, clock, settings)
+    fitted.evidence = Evidence(data, graph, believed, notes, clock, settings)
     return fitted
 
 
-def _starts(data: Labels, settings: CrowdSettings, determined: bool) -> dict[str, Start]:
+def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dict[str, Start]:
     ask = Settings(np.random.default_rng(settings.seed), settings.n_jobs, settings.memory)
     if settings.method != "auto":
-        return {settings.method: METHODS[settings.method](data, ask)}
-    starts = {"votes": METHODS["majority"](data, ask)}
+        method: Callable[[Any, Settings], Start] = METHODS[settings.method]
+        return {settings.method: method(data, ask)}
+    starts = {"votes": start_votes(data, ask)}
     if determined and data.n_classes > 1:
-        starts["moments"] = start_moments(data, ask)
+        starts["moments"] = start_moments(data, ask, settings.seed)
     return starts
 
 
 def _refine(
-    data: Labels, engine: MemoryEngine, starts: dict[str, Start], settings: CrowdSettings
-) -> tuple[Refined[Mixture, Sums], Floats | None, list[str]]:
-    """EM from every start, the best kept; or the start itself with its own beliefs."""
+    data: CodedLabels, engine: MemoryEngine, starts: dict[str, Start], settings: CrowdSettings, kept: KeptFile | None
+) -> tuple[Refined[Mixture, Sums], Start | None, list[str]]:
+    """EM from every start, the best kept; or the start itself, which has its own beliefs."""
     smoothing = SMOOTHING if settings.smoothing == "auto" else float(settings.smoothing)
     notes = [note for start in starts.values() for note in start.notes]
     entrants: list[Entrant[Mixture, Sums]] = []
     for name, start in starts.items():
         sums = start.sums(data, engine)
-        steps = crowd_steps(data, sums, smoothing, settings.n_jobs)
+        steps = crowd_steps(data, sums, smoothing, engine)
         entrants.append(Entrant(name, steps, steps.maximise(sums)))
     if not settings.polished:
         first = starts[entrants[0].name]
         mixture = first.mixture if first.mixture is not None else entrants[0].start
         sums = engine.sums(mixture)
         value = entrants[0].steps.objective(mixture, sums)
-        kept: Refined[Mixture, Sums] = Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value])
-        return kept, first.beliefs(engine), notes
+        alone: Refined[Mixture, Sums] = Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value])
+        return alone, first, notes
     raced = race(
         entrants,
         short_iter=settings.max_iter,
@@ -155,6 +186,7 @@ def _refine(
         tol=settings.tol,
         margin=MOMENTS_MARGIN,
         callback=settings.callback,
+        **_kept_race(kept, entrants),
     )
     if len(entrants) > 1:
         scores = ", ".join(f"{name} {score:.4f}" for name, score in raced.scores.items())
@@ -162,16 +194,50 @@ def _refine(
     return raced.refined, None, notes
 
 
+def _kept_race(kept: KeptFile | None, entrants: list[Entrant[Mixture, Sums]]) -> dict[str, Any]:
+    """What lets a race be stopped and go on."""
+    if kept is None:
+        return {}
+    from tacit.models.crowd_race import race_keeper, race_stood
+
+    return {"stood": race_stood(kept, entrants), "keep": race_keeper(kept)}
+
+
+def _beliefs(data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture) -> Believed:
+    """What is believed of the tasks of a block: looked up for labels in memory, made when asked for others."""
+    if isinstance(data, Labels):
+        posterior = posterior_of(engine, mixture)[0] if unpolished is None else unpolished.beliefs(data, engine)
+        return lambda begin, block: posterior[begin : begin + block.n_rows]
+    if unpolished is None:
+        return lambda begin, block: posterior_of(MemoryEngine(block, engine.threads), mixture)[0]
+    overall = overall_shares(data)
+    return lambda begin, block: vote_shares(block, overall)
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What only the fit itself knows: the labels, what is believed of each task, how it went."""
 
-    data: Labels
+    data: CodedLabels
     graph: CoLabelGraph
-    posterior: Floats
+    believed: Believed
     notes: list[str]
     clock: StageClock
     settings: CrowdSettings
+
+    @cached_property
+    def posterior(self) -> Floats:
+        """What is believed of all tasks (n, K), as one array."""
+        if isinstance(self.data, Labels):
+            return self.believed(0, self.data)
+        return np.concatenate([part for _, _, part in self.parts()])
+
+    def parts(self) -> Iterator[tuple[int, Labels, Floats]]:
+        """Block by block: the number of its first task, the block, and what is believed of its tasks."""
+        begin = 0
+        for block in self.data.blocks():
+            yield begin, block, self.believed(begin, block)
+            begin += block.n_rows
 
 
 @dataclass
@@ -205,7 +271,7 @@ class FittedCrowd:
                 seen.data,
                 self.mixture,
                 graph=seen.graph,
-                posterior=seen.posterior,
+                believed=seen.believed,
                 converged=self.converged,
                 memory=seen.settings.memory,
                 quality=quality,
@@ -218,14 +284,20 @@ class FittedCrowd:
 
     def task_columns(self) -> dict[str, Any]:
         """consensus.csv: task, label, probability, n_labels, margin."""
-        seen = self.evidence
-        return {
-            "task": seen.data.task_names,
-            "label": self.consensus(),
-            "probability": seen.posterior.max(axis=1),
-            "n_labels": np.diff(seen.data.offsets),
-            "margin": margins(seen.posterior),
-        }
+        frames = list(self.task_frames())
+        return {name: pa.chunked_array([frame[name] for frame in frames]).combine_chunks() for name in frames[0]}
+
+    def task_frames(self) -> Iterator[dict[str, pa.Array]]:
+        """The same block by block, in flat memory."""
+        classes = from_names(self.class_names)
+        for begin, block, posterior in self.evidence.parts():
+            yield {
+                "task": self.evidence.data.names_of(begin, begin + block.n_rows),
+                "label": classes.take(from_names(posterior.argmax(axis=1))),
+                "probability": from_names(posterior.max(axis=1)),
+                "n_labels": from_names(np.diff(block.offsets)),
+                "margin": from_names(margins(posterior)),
+            }
 
     def worker_columns(self) -> dict[str, Any]:
         """workers.csv: worker, n_labels, accuracy with its 95 % interval, flag."""
@@ -241,11 +313,12 @@ class FittedCrowd:
     def confusion_columns(self) -> dict[str, Any]:
         """confusion.csv: worker, true, given, probability."""
         confusions = unstack_confusions(self.mixture)
-        n_workers, n_classes, _ = confusions.shape
+        worker, true, given = (from_names(np.ascontiguousarray(n.reshape(-1))) for n in np.indices(confusions.shape))
+        classes = from_names(self.class_names)
         return {
-            "worker": np.repeat(self.worker_names, n_classes**2),
-            "true": np.tile(np.repeat(self.class_names, n_classes), n_workers),
-            "given": np.tile(self.class_names, n_workers * n_classes),
+            "worker": from_names(self.worker_names).take(worker),
+            "true": classes.take(true),
+            "given": classes.take(given),
             "probability": confusions.reshape(-1),
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -11,16 +12,17 @@ from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import backend_of, build_frame
-from tacit.data.label_input import is_long, read_labels
-from tacit.data.labels import Labels
+from tacit.data.label_input import is_long, read_gold, read_labels
+from tacit.data.labels import CodedLabels, Labels
 from tacit.data.names import Names
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.structure import examine_structure
 from tacit.engine.mixture import Floats, unstack_confusions
 from tacit.errors import DataError
+from tacit.io.scan import Scan
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock
-from tacit.models.crowd import CrowdSettings, FittedCrowd, check_crowd, fit_crowd, restore_crowd
+from tacit.models.crowd import CrowdSettings, Evidence, FittedCrowd, check_crowd, fit_crowd, restore_crowd
 
 
 class DawidSkene(LatentModel):
@@ -54,6 +56,9 @@ class DawidSkene(LatentModel):
         The one seed; None is 0, so that a fit is reproducible unless asked otherwise.
     n_jobs : int or None
         Threads; None uses all cores. The result does not depend on it.
+    engine : str
+        ``"memory"``, ``"stream"`` (labels in a file, read part by part), ``"dask"`` or ``"dask=ADDRESS"``; ``"auto"``
+        streams what comes from `tacit.scan`. The result does not depend on it.
     memory : int or None
         Bytes a list of worker pairs may take; methods that need more refuse.
 
@@ -81,6 +86,7 @@ class DawidSkene(LatentModel):
     """
 
     _model_name = "DawidSkene"
+    _engines = ("auto", "memory", "stream", "dask")
 
     def __init__(
         self,
@@ -115,11 +121,20 @@ class DawidSkene(LatentModel):
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, labels: Any, y: Any = None, *, gold: Any = None) -> Self:
-        """Learn from a long frame, a wide matrix with gaps, or `Labels`.
+    def fit(
+        self,
+        labels: Any,
+        y: Any = None,
+        *,
+        gold: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from a long frame, a wide matrix with gaps, `Labels`, or long files (`tacit.scan`).
 
         `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed; `y` is
-        the same under scikit-learn's name.
+        the same under scikit-learn's name. A long fit keeps its parameters in the file `checkpoint` every few seconds;
+        with `resume` it goes on from there and ends with the same bits as without the stop.
         """
         self._check_settings()
         settings = CrowdSettings(
@@ -132,19 +147,20 @@ class DawidSkene(LatentModel):
             self.n_jobs,
             self.memory,
             self._progress("EM"),
+            self.engine,
         )
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with clock.stage("data"):
             data = self._read(labels, y if gold is None else gold)
-        self._keep(fit_crowd(data, settings, clock))
-        self.probabilities_ = self._fitted.evidence.posterior
-        self.labels_: Names = self._fitted.consensus()
+        self._keep(fit_crowd(data, settings, clock, checkpoint=checkpoint, resume=resume))
+        if isinstance(data, Labels):
+            self.probabilities_, self.labels_  # noqa: B018 - at hand; of a file they are made when asked for
         self._warn_limit(self.max_iter)
         self._warn_structure(examine_structure(data, self._fitted.evidence.graph))
         return self
 
     def _keep(self, fitted: FittedCrowd) -> None:
-        for name in ("tasks_", "workers_", "report_"):  # made again when asked for
+        for name in ("labels_", "probabilities_", "tasks_", "workers_", "report_"):  # made again when asked for
             self.__dict__.pop(name, None)
         self._fitted = fitted
         self.classes_, self.n_classes_ = fitted.class_names, len(fitted.class_names)
@@ -156,6 +172,22 @@ class DawidSkene(LatentModel):
         self.objective_path_ = fitted.path
 
     # ------------------------------------------------------------ results
+
+    @cached_property
+    def probabilities_(self) -> Floats:
+        """Class probabilities (n, K) of the tasks of the fit."""
+        return self._seen().posterior
+
+    @cached_property
+    def labels_(self) -> Names:
+        """The most probable label of every task of the fit."""
+        return np.asarray(self.classes_[self.probabilities_.argmax(axis=1)])
+
+    def _seen(self) -> Evidence:
+        fitted: FittedCrowd | None = self.__dict__.get("_fitted")
+        if fitted is None or not hasattr(fitted, "evidence"):  # a model file has no tasks
+            raise AttributeError(f"this {type(self).__name__} has not been fitted here; what it has learned is there")
+        return fitted.evidence
 
     @cached_property
     def tasks_(self) -> Any:
@@ -180,7 +212,7 @@ class DawidSkene(LatentModel):
     def predict_proba(self, labels: Any) -> Floats:
         """Class probabilities (n, K) of tasks, new or old; a worker never seen counts as the crowd's average."""
         check_is_fitted(self)
-        return self._fitted.beliefs(self._read(labels, None, reset=False), self.n_jobs)[0]
+        return self._fitted.beliefs(self._read_whole(labels), self.n_jobs)[0]
 
     def predict(self, labels: Any) -> Names:
         """The most probable label of every task, in the order in which the tasks first appear."""
@@ -190,12 +222,25 @@ class DawidSkene(LatentModel):
     def score(self, labels: Any, y: Any = None) -> float:
         """Mean log-likelihood of a task's labels, in nats."""
         check_is_fitted(self)
-        data = self._read(labels, None, reset=False)
+        data = self._read_whole(labels)
         return float(self._fitted.beliefs(data, self.n_jobs, calm=False)[1].mean())
 
     # -------------------------------------------------------------- input
 
-    def _read(self, labels: Any, gold: Any, *, reset: bool = True) -> Labels:
+    def _read_whole(self, labels: Any) -> Labels:
+        """Labels to be answered, in memory."""
+        data = self._read(labels, None, reset=False)
+        return data if isinstance(data, Labels) else data.piece(0, data.n_rows)
+
+    def _read(self, labels: Any, gold: Any, *, reset: bool = True) -> CodedLabels:
+        if isinstance(labels, Scan):
+            from tacit.data.stored_labels import code_labels
+
+            stored = code_labels(labels, columns=self.columns, abstain=self.abstain, gold=read_gold(gold))
+            if reset:
+                self._backend = "pyarrow"
+                self._check_crowd(stored, wide=False)
+            return stored.load() if self.engine == "memory" else stored
         wide = not isinstance(labels, Labels) and not is_long(labels, self.columns)
         if reset:
             self._backend = "pyarrow" if isinstance(labels, Labels) else backend_of(labels)
@@ -207,13 +252,20 @@ class DawidSkene(LatentModel):
             )
         data = read_labels(labels, columns=self.columns, abstain=self.abstain, gold=gold)
         if reset:
-            check_crowd(data, wide=wide)
-            if self.n_classes is not None and self.n_classes != data.n_classes:
-                raise DataError(
-                    f"n_classes={self.n_classes} was asked for, but {data.n_classes} different labels occur; "
-                    "give n_classes=None to take those that occur"
-                )
+            self._check_crowd(data, wide)
+            if self.engine.partition("=")[0] in ("stream", "dask"):
+                from tacit.data.stored_labels import store_labels
+
+                return store_labels(data)
         return data
+
+    def _check_crowd(self, data: CodedLabels, wide: bool) -> None:
+        check_crowd(data, wide=wide)
+        if self.n_classes is not None and self.n_classes != data.n_classes:
+            raise DataError(
+                f"n_classes={self.n_classes} was asked for, but {data.n_classes} different labels occur; "
+                "give n_classes=None to take those that occur"
+            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -225,8 +277,8 @@ class DawidSkene(LatentModel):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "probabilities_"):  # what is made when asked for travels, so that the coded data need not
-            self.tasks_, self.workers_, self.report_  # noqa: B018
+        if hasattr(self.__dict__.get("_fitted"), "evidence"):  # what is made when asked for travels, the data need not
+            self.labels_, self.tasks_, self.workers_, self.report_  # noqa: B018
         state = dict(super().__getstate__())
         if "_fitted" in state:
             state["_fitted"] = restore_crowd(*self._fitted.state())

@@ -122,6 +122,7 @@ def fit_story(model: Any) -> dict[str, Any]:
         "verdict": report.verdict,
         "reasons": list(report.reasons),
         "notes": list(report.notes),
+        "quantities": plain({name: value for name, value in report.quantities.items() if name != "selection"}),
     }
 
 
@@ -146,7 +147,9 @@ def restore_story(model: Any, metadata: dict[str, Any], names: Sequence[str | in
     _words(notes, "notes")
     if verdict not in get_args(Verdict):
         raise ValueError(f"{verdict!r} is no verdict")
-    quantities = {} if model.selection_ is None else {"selection": model.selection_}
+    quantities = typed(metadata, "quantities", dict) if "quantities" in metadata else {}  # files of 0.1.0 had none
+    if model.selection_ is not None:
+        quantities = {**quantities, "selection": model.selection_}
     model.report_ = FitReport(verdict, reasons, quantities, notes, {})
 
 

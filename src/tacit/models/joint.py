@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from tacit.data.table import Column
 from tacit.engine.mixture import Floats, Mixture
-from tacit.errors import DataError
+from tacit.errors import DataError, nearest
 
 MOST_CELLS = 10_000_000
 """Cells of the largest marginal that is formed: 80 MB."""
@@ -36,6 +35,10 @@ class JointPMF:
 
     mixture: Mixture
     columns: tuple[Column, ...]
+
+    def __repr__(self) -> str:
+        names = ", ".join(str(column.name) for column in self.columns[:3]) + (", …" if len(self.columns) > 3 else "")
+        return f"JointPMF({len(self.columns)} columns ({names}), {self.mixture.n_classes} classes)"
 
     def prob(self, event: Mapping[Any, Any], given: Mapping[Any, Any] | None = None) -> float:
         """P(event | given); both map columns to categories."""
@@ -128,9 +131,7 @@ class JointPMF:
         at = self._places.get(name)
         if at is None:
             known = [str(column.name) for column in self.columns]
-            close = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the columns are {', '.join(known[:12])}"
-            raise DataError(f"there is no column {name!r}; {hint}")
+            raise DataError(f"there is no column {name!r}; {nearest(str(name), known, 'the columns are')}")
         return at
 
     @cached_property

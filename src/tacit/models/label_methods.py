@@ -14,39 +14,45 @@ from typing import Any
 
 import numpy as np
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels, Labels
+from tacit.data.sampling import sample_tasks
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import align_each_worker, align_to_labels
 from tacit.factor.robust import PairWeight, fit_robust_root
 from tacit.factor.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative
 from tacit.factor.task_sums import fit_root
-from tacit.factor.votes import sums_of, vote_shares
+from tacit.factor.votes import sums_of, vote_shares, vote_sums
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.moments.pairs import PairCounts, count_label_pairs
-from tacit.refine.crowd import SMOOTHING, crowd_steps
+from tacit.refine.crowd import SMOOTHING, crowd_prior, pooled_confusion
+from tacit.refine.tables import maximise_tables
+
+MOMENT_TASKS = 50_000
+"""Tasks the moment start looks at, the same on every engine; EM after it sees all of them."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """First parameters: a mixture whose class k is label k, or the method's own soft labels (n, K)."""
+    """First parameters: a mixture whose class k is label k, the method's own soft labels (n, K), or else the votes."""
 
     mixture: Mixture | None = None
     posterior: Floats | None = None
     notes: list[str] = field(default_factory=list)
 
-    def sums(self, labels: Labels, engine: MemoryEngine) -> Sums:
+    def sums(self, labels: CodedLabels, engine: MemoryEngine) -> Sums:
         if self.mixture is not None:
             return engine.sums(self.mixture)
-        assert self.posterior is not None
-        return sums_of(labels, self.posterior)
-
-    def beliefs(self, engine: MemoryEngine) -> Floats:
-        """What the method itself believes of every task."""
         if self.posterior is not None:
-            return self.posterior
-        assert self.mixture is not None
-        return posterior_of(engine, self.mixture)[0]
+            assert isinstance(labels, Labels)
+            return sums_of(labels, self.posterior)
+        return vote_sums(labels)
+
+    def beliefs(self, labels: Labels, engine: MemoryEngine) -> Floats:
+        """What the method itself believes of every task."""
+        if self.mixture is not None:
+            return posterior_of(engine, self.mixture)[0]
+        return vote_shares(labels) if self.posterior is None else self.posterior
 
 
 @dataclass(frozen=True)
@@ -61,22 +67,27 @@ class Settings:
 Method = Callable[[Labels, Settings], Start]
 
 
-def vote_mixture(labels: Labels) -> Mixture:
+def vote_mixture(labels: CodedLabels) -> Mixture:
     """Confusion matrices and prior that the votes imply, smoothed like the default fit."""
-    sums = sums_of(labels, vote_shares(labels))
-    return crowd_steps(labels, sums, SMOOTHING, 1).maximise(sums)
+    sums = vote_sums(labels)
+    return maximise_tables(sums, crowd_prior(labels, pooled_confusion(sums, labels.n_classes), SMOOTHING), labels.first)
 
 
-def start_votes(labels: Labels, settings: Settings) -> Start:
-    return Start(posterior=vote_shares(labels))
+def start_votes(labels: CodedLabels, settings: Settings) -> Start:
+    return Start()
 
 
-def start_moments(labels: Labels, settings: Settings) -> Start:
-    """The second start of ``auto``: the root of the co-occurrences without a pair list, rotated."""
+def start_moments(labels: CodedLabels, settings: Settings, seed: int) -> Start:
+    """The second start of ``auto``: the root of the co-occurrences without a pair list, rotated.
+
+    Of more than `MOMENT_TASKS` tasks those with the smallest hashes are looked at: a start needs two digits.
+    """
     votes = vote_mixture(labels)
-    graph = co_label_graph(labels)
-    root, sweeps = fit_root(labels, votes.table * np.sqrt(votes.weights))
-    return Start(_rotated(labels, root, votes, graph), notes=[f"moments: {sweeps} sweeps over the tasks"])
+    shown = sample_tasks(labels, MOMENT_TASKS, seed)
+    graph = co_label_graph(shown)
+    root, sweeps = fit_root(shown, votes.table * np.sqrt(votes.weights))
+    seen = "the tasks" if shown.n_rows == labels.n_rows else f"{shown.n_rows:,} of {labels.n_rows:,} tasks"
+    return Start(_rotated(shown, root, votes, graph), notes=[f"moments: {sweeps} sweeps over {seen}"])
 
 
 def start_robust(
@@ -192,3 +203,5 @@ METHODS: dict[str, Method] = {
     "ghosh": _soft_labels("ghosh"),
     "minimax-entropy": _soft_labels("minimax_entropy"),
 }
+STREAMED = ("auto", "majority", "majority-em")
+"""Methods that need no more than passes over the tasks; the others want all labels in memory."""

@@ -142,7 +142,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         and ends with the same bits as without the stop. The file is removed when the fit has ended.
         """
         self._check_settings()
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
                 table = self._read_rows(X, sample_weight)
@@ -185,14 +185,15 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         enough = SETTLED / max(float(table.singles().sum()), 1.0)
         climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * min(self.tol, enough)}
         climb["callback"] = self._progress("EM")
-        if isinstance(self.init, LatentClass):
-            steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
-            return "a fitted model", em(steps, self.init._under(table), accelerate=True, **climb)
         if kept is not None and kept.saved is not None:
             steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
             begun, name = kept.saved.begun, kept.saved.decided["start"]
             go_on = kept.keeping(kept.saved.decided)
             return name, em(steps, begun.params, accelerate=True, begun=begun, keep=go_on, **climb)
+        if isinstance(self.init, LatentClass):
+            steps, name = table_steps(table, n_components, smoothing, self.n_jobs, self.engine), "a fitted model"
+            keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
+            return name, em(steps, self.init._under(table), accelerate=True, keep=keep, **climb)
         sample = draw_sample(table, SAMPLE_ROWS, self._seed())
         starts = self._starts(table, sample, n_components)
         if sample.whole or len(starts) > 1:
@@ -204,14 +205,10 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 return name, replace(found, params=given, sums=sums)
         else:
             name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
+        name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
         steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
         keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
         return name, em(steps, given, accelerate=True, keep=keep, **climb)
-
-    def _settings(self) -> dict[str, Any]:
-        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
-        free = ("n_jobs", "verbose", "engine")
-        return {name: str(value) for name, value in self.get_params(deep=False).items() if name not in free}
 
     def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
@@ -240,13 +237,15 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """Verdict, reasons and numbers; made when asked for."""
         check_is_fitted(self)
         with one_blas_thread(), self._clock.stage("diagnose"):
-            rows = self._table
+            rows, notes = self._table, list(self._notes)
+            if rows.n_rows > EXAMINED_ROWS:
+                notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
             if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
                 rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
             examination = examine_table(rows, self._mixture, converged=self.converged_)
         if self.selection_ is not None:
             examination.quantities["selection"] = self.selection_
-        return make_report(examination, self._notes, self._clock)
+        return make_report(examination, notes, self._clock)
 
     # ---------------------------------------------------------------- use
 
@@ -290,9 +289,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """
         if not hasattr(self, "_sums"):
             return self.fit(X, y, sample_weight)
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread(), clock.stage("refine"):
-            table = group_rows(self._read(X, sample_weight, reset=False))
+            table = group_rows(self._read_new(X, sample_weight))
             prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
             engine, before, mixture = MemoryEngine(table, self.n_jobs), self._sums, self._mixture
             for _ in range(PARTIAL_PASSES):

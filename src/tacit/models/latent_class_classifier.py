@@ -36,6 +36,7 @@ from tacit.models.label_classes import (
 )
 from tacit.models.label_evidence import LeftOut, examine_classifier, leave_out
 from tacit.models.latent_class import LatentClass
+from tacit.progress import tried as numbers_tried
 from tacit.refine.table_prior import SMOOTHING
 
 CANDIDATES = (1, 2, 4, 8, 16, 32)
@@ -117,7 +118,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         number = self.n_components
         if number is not None and number < 1:
             raise DataError(f"n_components={number} is no number of classes; give 1 or more, or None")
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
                 table = self._read_both(X, y, sample_weight)
@@ -181,7 +182,8 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         tried: list[int] = []
         values: list[float] = []
         most = label_counts(sample).max() / 2  # with a class for every other row there is nothing left to learn
-        for number in [number for number in CANDIDATES if number <= max(most, 1)]:
+        grid = [number for number in CANDIDATES if number <= max(most, 1)]
+        for number in numbers_tried(grid, "classes per label"):
             left_out = self._leave_out(sample, number)
             if left_out is None:
                 return CANDIDATES[0]

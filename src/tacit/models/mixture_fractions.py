@@ -123,7 +123,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
             raise DataError(
                 f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"
             )
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with clock.stage("read"):
             given = read_shares(X, "X")
             self._backend, self.n_features_in_ = backend_of(X), given.shape[1]

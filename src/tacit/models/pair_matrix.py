@@ -141,7 +141,7 @@ class PairMatrix(LatentModel):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn B from counts: a sparse or dense matrix, a frame of pairs, ``(i, j)`` columns; `y` is not used."""
         self._check()
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         for name in ("report_", "item_table_", "dictionary_", "mixing_"):
             self.__dict__.pop(name, None)
         with clock.stage("read"):

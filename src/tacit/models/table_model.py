@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import as_frame, backend_of, build_frame
-from tacit.data.stored_table import AnyTable, StoredTable, code_frame, code_scan
+from tacit.data.stored_table import AnyTable, StoredTable, batches_with_weights, code_frame, code_scan
 from tacit.data.table import Column, Table, packed_alike
 from tacit.data.table_input import LearnColumn
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
@@ -57,19 +58,39 @@ class TableModel(LatentModel):
         self._stored: StoredTable | None = None
         if not isinstance(X, Scan) and self.engine in ("auto", "memory"):
             return self._read(X, sample_weight)
-        if sample_weight is not None:
-            raise DataError("row weights are not read from files that are streamed; fit in memory, or repeat the rows")
         if isinstance(X, Scan):
-            self._backend, stored = "pyarrow", code_scan(X, self._learner())
+            if sample_weight is not None and not isinstance(sample_weight, str):
+                raise DataError("row weights of files are a column of theirs; give its name as sample_weight")
+            self._backend, stored = "pyarrow", code_scan(X, self._learner(), sample_weight)
             self.feature_names_in_, self.n_features_in_ = np.array(stored.names, object), len(stored.names)
         else:
             self._backend = backend_of(X)
             X = self._validated(X, reset=True)
-            stored = code_frame(X, self._learner())
+            stored = code_frame(X, self._learner(), sample_weight)
         rows, self._stored = stored.fitted_on, stored
         if self.engine == "memory" and isinstance(rows, StoredTable):
-            return Table(np.concatenate([part.codes for part in rows.blocks()]), rows.columns)
+            codes = np.concatenate([part.codes for part in rows.blocks()])
+            return Table(codes, rows.columns, rows.weights(0, rows.n_rows), single=rows.weighted)
         return rows
+
+    def _read_new(self, X: Any, sample_weight: Any) -> Table:
+        """Rows under the columns of the fit; those of files batch by batch, so that only their codes are held."""
+        if not isinstance(X, Scan):
+            return self._read(X, sample_weight, reset=False)
+        if sample_weight is not None and not isinstance(sample_weight, str):
+            raise DataError("row weights of files are a column of theirs; give its name as sample_weight")
+        parts = []
+        for table, weight in batches_with_weights(X, sample_weight):
+            parts.append(self._read(table, weight, reset=False))
+        weights = [part.row_weight for part in parts if part.row_weight is not None]
+        codes = np.concatenate([part.codes for part in parts])
+        return Table(codes, self._columns, np.concatenate(weights) if weights else None)
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        free = ("n_jobs", "verbose", "engine")
+        given = self.get_params(deep=False).items()
+        return {name: _told_apart(value) for name, value in given if name not in free}
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if as_frame(X) is not None:
@@ -140,7 +161,7 @@ class TableModel(LatentModel):
 
     def _posterior(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
-        table = packed_alike(self._read(X, None, reset=False))
+        table = packed_alike(self._read_new(X, None))
         return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
 
     def _pseudo_rows(self) -> float:
@@ -160,3 +181,10 @@ class TableModel(LatentModel):
 
     def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
         restore_table(self, arrays, metadata)
+
+
+def _told_apart(value: Any) -> str:
+    """A setting as text; fitted models with the same settings differ by what they learned."""
+    if isinstance(value, TableModel) and hasattr(value, "_mixture"):
+        return hashlib.sha256(value._mixture.weights.tobytes() + value._mixture.table.tobytes()).hexdigest()
+    return str(value)

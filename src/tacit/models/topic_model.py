@@ -134,7 +134,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         """Learn topics from documents (any form that `tacit.data.document_input` reads); `y` is not used."""
         self._check_settings()
         self._check_options()
-        clock = StageClock()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("read"):
                 documents = self._read(X)
@@ -318,6 +318,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
                 prior=(float(self.pseudo_shares_[0]), self.pseudo_words_), number=self._chosen,
                 converged=self.converged_, seed=self._seed(), n_jobs=self.n_jobs,
             )  # fmt: skip
+            examination.quantities["coherence"] = self.coherence_.tolist()  # files keep it, documents they do not
         return make_report(examination, self._notes, self._clock)
 
     # -------------------------------------------------------------- input

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels
 
 
 @dataclass(frozen=True)
@@ -38,36 +38,34 @@ class CoLabelGraph:
         return len(self.determined)
 
 
-def co_label_graph(labels: Labels) -> CoLabelGraph:
+def co_label_graph(labels: CodedLabels) -> CoLabelGraph:
     """Components by chains of workers along the tasks, so no list of pairs is built: linear in the labels."""
     m = labels.n_workers
-    follows = np.ones(max(labels.n_labels - 1, 0), bool)  # a task joins each of its workers with the next
-    ends = labels.offsets[1:-1]
-    follows[ends[(ends > 0) & (ends < labels.n_labels)] - 1] = False
-    chained = labels.workers[:-1][follows], labels.workers[1:][follows]
-    joined = sp.csr_array((np.ones(len(chained[0]), np.int32), chained), shape=(m, m))
-    component = connected_components(joined, directed=False)[1].astype(np.int32)
+    component, side = np.arange(m, dtype=np.int32), np.arange(2 * m, dtype=np.int32)
+    in_triangle = np.zeros(m, bool)
+    for block in labels.blocks():
+        per_task = np.diff(block.offsets)
+        follows = np.ones(max(block.n_labels - 1, 0), bool)  # a task joins each of its workers with the next
+        ends = block.offsets[1:-1]
+        follows[ends[(ends > 0) & (ends < block.n_labels)] - 1] = False
+        component = _joined(component, block.workers[:-1][follows], block.workers[1:][follows])
+        in_triangle[block.workers[block.offsets[:-1][per_task >= 3]]] = True  # three labels on one task
+        at = block.offsets[:-1][per_task == 2]
+        left, right = block.workers[at], block.workers[at + 1]
+        side = _joined(side, np.concatenate([left, left + m]), np.concatenate([right + m, right]))
     determined = np.zeros(int(component.max()) + 1 if m else 0, bool)
-    per_task = np.diff(labels.offsets)
-    first_worker = labels.workers[labels.offsets[:-1][per_task >= 3]]
-    determined[component[first_worker]] = True  # three labels on one task: a triangle
-    _mark_odd_cycles(labels, per_task, component, determined)
+    determined[component[in_triangle]] = True
+    # Where every task has two labels at most: an odd cycle exists iff a worker meets its own double.
+    determined[component[side[:m] == side[m:]]] = True
     return CoLabelGraph(component, determined)
 
 
-def _mark_odd_cycles(
-    labels: Labels, per_task: NDArray[np.int64], component: NDArray[np.int32], determined: NDArray[np.bool_]
-) -> None:
-    """Where every task has two labels at most: an odd cycle exists iff a worker meets its own double."""
-    m = labels.n_workers
-    at = labels.offsets[:-1][per_task == 2]
-    left, right = labels.workers[at], labels.workers[at + 1]
-    open_ = ~determined[component[left]]
-    left, right = left[open_], right[open_]
-    if not len(left):
-        return
-    ends = (np.concatenate([left, left + m]), np.concatenate([right + m, right]))
-    double = sp.csr_array((np.ones(2 * len(left), np.int8), ends), shape=(2 * m, 2 * m))
-    _, side = connected_components(double, directed=False)
-    odd = np.unique(left[side[left] == side[left + m]])
-    determined[component[odd]] = True
+def _joined(part: NDArray[np.int32], left: NDArray[np.int32], right: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Parts (nodes,), numbered by their first node, after nodes `left` and `right` were joined one by one."""
+    one, other = part[left], part[right]
+    new = one != other
+    if not new.any():  # most blocks of many join nobody new
+        return part
+    size = int(part.max()) + 1
+    joined = sp.csr_array((np.ones(int(new.sum()), np.int32), (one[new], other[new])), shape=(size, size))
+    return np.asarray(connected_components(joined, directed=False)[1].astype(np.int32)[part])

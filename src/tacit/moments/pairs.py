@@ -24,8 +24,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels
 from tacit.data.stored_table import AnyTable, StoredTable
+from tacit.data.table import Table
 from tacit.errors import DataError
 from tacit.kernels import DenseCodes, pair_counts
 
@@ -93,15 +94,14 @@ class PairCounts:
         return np.asarray(self.blocks() / self.observed[2][:, None, None])
 
 
-def pair_memory(labels: Labels) -> int:
+def pair_memory(labels: CodedLabels) -> int:
     """Bytes that counting the pairs of these labels may take at the most."""
-    per_task = np.diff(labels.offsets)
-    seen = float((per_task.astype(np.float64) ** 2).sum())
+    seen = sum(float((np.diff(block.offsets).astype(np.float64) ** 2).sum()) for block in labels.blocks())
     dense = float(labels.n_workers * labels.n_classes) ** 2
     return int(min(seen, dense) * BYTES_PER_PAIR_CELL)
 
 
-def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCounts:
+def count_label_pairs(labels: CodedLabels, *, memory: int | None = None) -> PairCounts:
     """Co-occurrences of all worker pairs in one pass; refuses when the list would not fit `memory` bytes."""
     need = pair_memory(labels)
     if memory is not None and need > memory:
@@ -109,22 +109,34 @@ def count_label_pairs(labels: Labels, *, memory: int | None = None) -> PairCount
             f"the list of worker pairs may take {need / 1e9:.1f} GB, {memory / 1e9:.1f} GB are allowed; "
             "use method='auto', which needs no pair list, or raise the memory limit (--memory)"
         )
-    ones = np.ones(labels.n_labels, np.int64)
-    shape = (labels.n_rows, labels.n_workers * labels.n_classes)
-    cells = sp.csr_array((ones, labels.cell_of(), labels.offsets), shape=shape)
-    return PairCounts((cells.T @ cells).tocsr(), labels.first)
+    size = labels.n_workers * labels.n_classes
+    gram = sp.csr_array((size, size), dtype=np.int64)
+    for at, block in enumerate(labels.blocks()):
+        ones = np.ones(block.n_labels, np.int64)
+        cells = sp.csr_array((ones, block.cell_of(), block.offsets), shape=(block.n_rows, size))
+        new = (cells.T @ cells).tocsr()
+        gram = new if at == 0 else (gram + new).tocsr()
+    return PairCounts(gram, labels.first)
 
 
 def count_table_pairs(table: AnyTable, *, threads: int = 1) -> PairCounts:
     """All pairs of a dense table in one pass; rows with weights count as often as their weight says."""
-    if isinstance(table, StoredTable) or table.row_weight is None:
+    if not table.weighted:
         upper = np.zeros((int(table.first[-1]),) * 2, np.int64)
         for block in table.blocks() if isinstance(table, StoredTable) else [table]:
             upper += pair_counts(DenseCodes(np.ascontiguousarray(block.codes), table.first), threads=threads)
         return PairCounts(sp.csr_array(np.triu(upper) + np.triu(upper, 1).T), table.first)
+    gram = sp.csr_array((int(table.first[-1]),) * 2)
+    for block in table.blocks():  # blocks in order, as everywhere
+        gram = gram + _weighted_gram(block)
+    return PairCounts(sp.csr_array(gram), table.first)
+
+
+def _weighted_gram(table: Table) -> sp.csr_array:
+    assert table.row_weight is not None
     rows, columns = np.nonzero(table.present)
     at = table.first[:-1][columns] + table.codes[rows, columns]
     shape = (table.n_rows, int(table.first[-1]))
     one_hot = sp.csr_array((np.ones(len(at)), (rows, at)), shape=shape)
     weighted = sp.csr_array((table.row_weight[rows], (rows, at)), shape=shape)
-    return PairCounts((one_hot.T @ weighted).tocsr(), table.first)
+    return sp.csr_array(one_hot.T @ weighted)

@@ -137,7 +137,7 @@ def cluster_rows(table: Table, membership: Membership | None) -> Table:
         raise DataError(f"membership has shape {share.shape}; give one value for each of {table.n_rows} rows")
     if share.dtype == bool:
         return table.take(share)
-    return replace(table, row_weight=_weight(table) * share, pattern_of=None).take(share > 0)
+    return replace(table, row_weight=_weight(table) * share, pattern_of=None, equal=None).take(share > 0)
 
 
 # ------------------------------------------------------------ the maximum over subsets

@@ -23,10 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.engine.passes import Found, RowPasses, over
+
 Floats = NDArray[np.float64]
 
 ROWS = 8_192
-"""Rows whose sums are made at once and added in order: the same bits however the work is cut. Divides a block."""
+"""Rows whose products are made at once and added in order into their block. Divides a block."""
 
 
 def row_blocks(n: int, rows: int = ROWS) -> Iterator[slice]:
@@ -50,15 +52,20 @@ class SecondMoments:
         return SecondMoments(self.n + other.n, self.total + other.total, self.product + other.product)
 
 
-def second_moments(X: Floats) -> SecondMoments:
+def second_moments(X: Floats | RowPasses) -> SecondMoments:
     """μ and M of (9), as sums."""
+    passes = over(X)
+    return SecondMoments(passes.n_rows, *passes.sums(_second_sums).sums)
+
+
+def _second_sums(X: Floats) -> Found:
     m = X.shape[1]
     total, product = np.zeros(m), np.zeros((m, m))
     for rows in row_blocks(len(X)):
         block = X[rows]
         total += block.sum(axis=0)
         product += block.T @ block
-    return SecondMoments(len(X), total, product)
+    return Found((total, product))
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,12 @@ class Spectrum:
         return float(self.values.sum())
 
 
-def spectrum(X: Floats, centred: bool = False) -> Spectrum:
+def spectrum(X: Floats | RowPasses, centred: bool = False) -> Spectrum:
     """The spectrum of E[x ⊗ x], or of the covariance; by inner products of rows when there are fewer rows."""
-    n, m = X.shape
+    passes = over(X)
+    n, m = passes.n_rows, passes.n_features
     if m > n:
+        X = passes.whole()
         mean = X.mean(axis=0)
         rows = X - mean if centred else X
         values, left = np.linalg.eigh(rows @ rows.T / n)
@@ -88,7 +97,7 @@ def spectrum(X: Floats, centred: bool = False) -> Spectrum:
         vectors = rows.T @ left
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=0), np.finfo(float).tiny)
         return Spectrum(n, m, mean, values, _signed(vectors, mean))
-    return spectrum_of(second_moments(X), centred)
+    return spectrum_of(second_moments(passes), centred)
 
 
 def spectrum_of(moments: SecondMoments, centred: bool = False) -> Spectrum:
@@ -136,17 +145,26 @@ def whiten(spectrum: Spectrum, d: int, sigma2: float) -> Whitening:
     return Whitening(K, basis, float(sigma2), spectrum.mean @ K)
 
 
-def third_moment(Z: Floats) -> Floats:
-    """E[z ⊗ z ⊗ z] (d, d, d) of projected rows (n, d)."""
-    n, d = Z.shape
+def third_moment(rows: Floats | RowPasses, K: Floats | None = None, centre: Floats | None = None) -> Floats:
+    """E[z ⊗ z ⊗ z] (d, d, d) of rows (n, d), projected by K (m, d) first where given, less `centre` (d,)."""
+    passes = over(rows)
+    d = passes.n_features if K is None else K.shape[1]
     left, right = np.triu_indices(d)
-    sums = np.zeros((len(left), d))
-    for rows in row_blocks(n):
+    (sums,) = passes.sums(_third_sums, K, centre).sums
+    T = np.empty((d, d, d))
+    T[left, right] = T[right, left] = sums / passes.n_rows
+    return (T + T.transpose(1, 2, 0) + T.transpose(2, 0, 1)) / 3  # symmetric to the last bit
+
+
+def _third_sums(Z: Floats, K: Floats | None, centre: Floats | None) -> Found:
+    Z = Z if K is None else project(Z, K)
+    Z = Z if centre is None else Z - centre
+    left, right = np.triu_indices(Z.shape[1])
+    sums = np.zeros((len(left), Z.shape[1]))
+    for rows in row_blocks(len(Z)):
         block = Z[rows]
         sums += (block[:, left] * block[:, right]).T @ block
-    T = np.empty((d, d, d))
-    T[left, right] = T[right, left] = sums / n
-    return (T + T.transpose(1, 2, 0) + T.transpose(2, 0, 1)) / 3  # symmetric to the last bit
+    return Found((sums,))
 
 
 def project(X: Floats, K: Floats) -> Floats:
@@ -156,12 +174,17 @@ def project(X: Floats, K: Floats) -> Floats:
 
 def whitened_tensor(Z: Floats, whitening: Whitening) -> Floats:
     """𝓦_σ (19): the third moment of projected rows without the noise's share (17)."""
+    return without_noise(third_moment(Z), whitening)
+
+
+def without_noise(third: Floats, whitening: Whitening) -> Floats:
+    """A third moment in whitened coordinates less the noise's share (17)."""
     noise = whitening.sigma2 * (whitening.K.T @ whitening.K)  # Σ_i σ² Kᵀe_i ⊗ Kᵀe_i
     mean = whitening.mean
     one = mean[:, None, None] * noise  # Kᵀμ ⊗ KᵀK, and its two turns
-    return np.asarray(third_moment(Z) - one - one.transpose(1, 0, 2) - one.transpose(1, 2, 0))
+    return np.asarray(third - one - one.transpose(1, 0, 2) - one.transpose(1, 2, 0))
 
 
-def centred_tensor(X: Floats, whitening: Whitening, mean: Floats) -> Floats:
+def centred_tensor(X: Floats | RowPasses, whitening: Whitening, mean: Floats) -> Floats:
     """Whitened third central moment: noise without skew leaves no trace in it."""
-    return third_moment(project(X, whitening.K) - mean @ whitening.K)
+    return third_moment(X, whitening.K, mean @ whitening.K)

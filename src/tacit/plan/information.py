@@ -114,7 +114,7 @@ def committee_beliefs(labels: Labels, mixture: Mixture, *, n_jobs: int | None = 
     for half in range(HALVES):
         shown = labels.subset((words >> np.uint64(half)) & np.uint64(1) == 1)
         sums = sums_of(shown, vote_shares(shown))
-        steps = crowd_steps(shown, sums, SMOOTHING, n_jobs)
+        steps = crowd_steps(shown, sums, SMOOTHING, MemoryEngine(shown, n_jobs))
         fitted = em(steps, steps.maximise(sums), max_iter=COMMITTEE_ROUNDS, tol=COMMITTEE_TOL)
         beliefs = beliefs + posterior_of(engine, fitted.params)[0]
     return np.asarray(beliefs / (1 + HALVES))

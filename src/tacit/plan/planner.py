@@ -46,6 +46,16 @@ class Plan:
     `table` has the columns rank, task, worker (empty: anyone), reason, gain (nats the label is expected to tell);
     the first `n_cover` rows make workers comparable, which takes the share of worker pairs that (7)–(8) cannot
     reach from `missing_before` to `missing_after` (None: too many workers to look). `notes` say what could not be had.
+
+    Examples
+    --------
+    >>> from tacit import DawidSkene
+    >>> from tacit.plan import plan_labels
+    >>> from tacit.simulate import crowd
+    >>> labels = crowd(60, 8, 2, labels_per_task=3, random_state=0).labels
+    >>> plan = plan_labels(DawidSkene().fit(labels), labels, budget=10)
+    >>> plan.n_labels, plan.table.column_names
+    (10, ['rank', 'task', 'worker', 'reason', 'gain'])
     """
 
     table: Any = field(repr=False)
@@ -95,7 +105,7 @@ def plan_labels(
     from tacit.models.base import seed_of
 
     check_is_fitted(model)
-    data = model._read(labels, None, reset=False)
+    data = model._read_whole(labels)
     columns, plan = plan_crowd(
         model._fitted,
         data,
@@ -119,7 +129,19 @@ def plan_crowd(
     n_jobs: int | None = None,
     seed: int = 0,
 ) -> tuple[dict[str, Any], Plan]:
-    """The same for a fitted crowd and coded labels: the columns of the table, and the plan without it."""
+    """The same for a fitted crowd and coded labels: the columns of the table, and the plan without it.
+
+    Examples
+    --------
+    >>> from tacit.data.label_input import read_labels
+    >>> from tacit.models.crowd import CrowdSettings, fit_crowd
+    >>> from tacit.plan import plan_crowd
+    >>> from tacit.simulate import crowd
+    >>> labels = read_labels(crowd(60, 8, 2, labels_per_task=3, random_state=0).labels)
+    >>> columns, plan = plan_crowd(fit_crowd(labels, CrowdSettings()), labels, budget=5)
+    >>> len(columns["task"]), plan.n_labels
+    (5, 5)
+    """
     _check_limits(budget, per_worker)
     data, mixture = _under_model(fitted, labels)
     with one_blas_thread():

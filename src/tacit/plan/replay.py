@@ -34,6 +34,7 @@ from tacit.plan.information import (
     gains_of_pairs,
     shrunk_confusions,
 )
+from tacit.progress import stage
 from tacit.refine.crowd import SMOOTHING, crowd_steps
 from tacit.refine.em import em
 
@@ -110,12 +111,13 @@ def simulate_plan(
     rows, answers = _known(data, truth)
     _check(shares, policies, first, step, seeds)
     table: dict[str, list[Any]] = {name: [] for name in ("policy", "seed", "labels", "share", "error")}
-    with one_blas_thread():
+    with one_blas_thread(), stage("replaying", len(policies) * seeds * len(shares), "shares") as told:
         for policy, seed in product(policies, range(seeds)):
             for bought, posterior in _replay(data, policy, seed, first, shares, step, n_jobs):
                 error = float(np.mean(posterior[rows].argmax(axis=1) != answers))
                 for name, value in zip(table, (policy, seed, bought, bought / data.n_labels, error), strict=True):
                     table[name].append(value)
+                told.at(len(table["seed"]), f"{policy}, replay {seed + 1}")
     return build_frame(table, "pyarrow" if isinstance(labels, Labels) else backend_of(labels))
 
 
@@ -161,7 +163,7 @@ def _refit(shown: Labels, before: Mixture | None, n_jobs: int | None) -> tuple[M
     """MAP-EM from the last parameters (the votes at first); class k stands for label k, as in `DawidSkene`."""
     engine = MemoryEngine(shown, n_jobs)
     sums = sums_of(shown, vote_shares(shown)) if before is None else engine.sums(before)
-    steps = crowd_steps(shown, sums, SMOOTHING, n_jobs)
+    steps = crowd_steps(shown, sums, SMOOTHING, engine)
     refined = em(steps, steps.maximise(sums), max_iter=COMMITTEE_ROUNDS, tol=COMMITTEE_TOL)
     mixture = align_to_labels(refined.params, np.bincount(shown.workers, minlength=shown.n_workers))
     return mixture, engine.sums(mixture)
@@ -193,4 +195,4 @@ def _check(shares: Sequence[float], policies: Sequence[str], first: int, step: f
     if not shares or min(shares) <= 0 or max(shares) > 1:
         raise DataError(f"shares={tuple(shares)!r} are not shares of the labels; give numbers above 0, at most 1")
     if first < 1 or step <= 0 or seeds < 1:
-        raise DataError(f"first={first}, step={step}, seeds={seeds}: each must be above 0")
+        raise DataError(f"first={first}, step={step}, seeds={seeds}; give numbers above 0 for each")

@@ -14,10 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.engine.mixture import Floats
 from tacit.errors import DataError
 from tacit.models.admixture import Admixture
+from tacit.plot.canvas import COLOURS
 
-COLOURS = (
-    "#1b6ca8", "#e08214", "#3a923a", "#c1272d", "#8f63b8", "#8c6d4f", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
-)  # fmt: skip
 MOST_NAMES = 60
 """People whose names are written below their bars: more cannot be read."""
 

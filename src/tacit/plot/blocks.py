@@ -11,9 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.graph_input import read_graph
 from tacit.errors import DataError
 from tacit.models.block_model import BlockModel
+from tacit.plot.canvas import new_axes
+
+Floats = NDArray[np.float64]
 
 CELLS = 600
 """Cells of the picture a side, at most: a large graph is drawn as densities."""
+MOST_WRITTEN = 12
+"""Blocks up to which numbers are written into the map."""
 
 
 def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
@@ -45,13 +50,7 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
     read = read_graph(graph)
     beliefs = model.beliefs_in(read)
     order, edges = sorted_nodes(beliefs)
-    if axes is None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(5.5, 5.5), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
+    axes = new_axes(5.5, 5.5) if axes is None else axes
     dense = densities(read.matrix, order)
     axes.imshow(dense ** 0.5, cmap="Greys", extent=(0, len(order), len(order), 0), interpolation="nearest")
     for edge in edges[1:-1]:
@@ -65,6 +64,41 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
     return axes
 
 
+def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
+    """Links between blocks against what degrees alone would make: 2× is twice as many, ½× half as many.
+
+    Examples
+    --------
+    >>> from tacit import BlockModel
+    >>> from tacit.plot.blocks import plot_connectivity
+    >>> from tacit.simulate import block_graph
+    >>> made = block_graph(200, 3, 10.0, strength=4.0, random_state=0)
+    >>> plot_connectivity(BlockModel(3).fit(made.matrix), made.matrix).get_xlabel()
+    'block'
+    """
+    check_is_fitted(model)
+    if not isinstance(model, BlockModel):
+        raise DataError(f"{type(model).__name__} has no blocks; give a fitted BlockModel")
+    read = read_graph(graph)
+    size = model.n_blocks_
+    links, expected = block_links(read.matrix, model.beliefs_in(read).argmax(axis=1), size)
+    ratio = links / np.maximum(expected, 1e-300)
+    ax = new_axes(1.8 + 0.55 * size, 1.4 + 0.5 * size) if ax is None else ax
+    image = ax.imshow(np.log2(np.clip(ratio, 1 / 16, 16)), vmin=-4, vmax=4, cmap="RdBu_r")
+    ax.figure.colorbar(image, ax=ax, label="links over what degrees make, log₂")
+    if size <= MOST_WRITTEN:
+        for (r, s), value in np.ndenumerate(ratio):
+            ax.text(s, r, f"{value:.2g}×", ha="center", va="center", size=8)
+    ax.set_xticks(range(size))
+    ax.set_yticks(range(size))
+    ax.set_xlabel("block")
+    ax.set_ylabel("block")
+    return ax
+
+
+# --------------------------------------------------------------------- numbers
+
+
 def sorted_nodes(beliefs: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Nodes by block, the surest first; and where each block begins and ends (K + 1,)."""
     labels = beliefs.argmax(axis=1)
@@ -73,14 +107,41 @@ def sorted_nodes(beliefs: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArra
     return order, edges
 
 
-def densities(matrix: Any, order: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Mean weight (cells, cells) of the links in each cell of the sorted matrix."""
+def densities(matrix: Any, order: NDArray[np.intp], most: int = CELLS) -> Floats:
+    """Mean weight (cells, cells) of the links in each cell of the sorted matrix, at most `most` cells a side."""
+    cell = cells_of(order, most)
+    size = np.bincount(cell)
+    return np.asarray(group_links(matrix, cell, len(size)) / np.outer(size, size))
+
+
+def expected_densities(matrix: Any, order: NDArray[np.intp], most: int = CELLS) -> Floats:
+    """What `densities` would be if only degrees mattered: d_i d_j over all link ends."""
+    cell = cells_of(order, most)
+    size, ends = np.bincount(cell), np.bincount(cell, _degrees(matrix))
+    mean = ends / size
+    return np.asarray(np.outer(mean, mean) / max(float(ends.sum()), 1e-300))
+
+
+def block_links(matrix: Any, labels: NDArray[Any], n_blocks: int) -> tuple[Floats, Floats]:
+    """Weights of the links between blocks (K, K), both ways counted, and what degrees alone would make of them."""
+    ends = np.bincount(labels, _degrees(matrix), n_blocks)
+    return group_links(matrix, labels, n_blocks), np.asarray(np.outer(ends, ends) / max(float(ends.sum()), 1e-300))
+
+
+def cells_of(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """The cell (nodes,) of every node when the sorted nodes are cut into at most `most` even cells."""
     n = len(order)
-    cells = min(n, CELLS)
     place = np.empty(n, np.intp)
     place[order] = np.arange(n)
-    cell = place * cells // n
+    return place * min(n, most) // max(n, 1)
+
+
+def group_links(matrix: Any, group: NDArray[Any], number: int) -> Floats:
+    """Sums (number, number) of the links between groups of nodes."""
     at = matrix.tocoo()
-    sums = np.bincount(cell[at.row] * cells + cell[at.col], at.data, cells**2).reshape(cells, cells)
-    size = np.bincount(cell, minlength=cells)
-    return np.asarray(sums / np.outer(size, size))
+    sums = np.bincount(group[at.row] * number + group[at.col], at.data, number**2)
+    return np.asarray(sums.reshape(number, number), np.float64)
+
+
+def _degrees(matrix: Any) -> Floats:
+    return np.asarray(matrix.sum(axis=1), np.float64).reshape(-1)

@@ -17,16 +17,21 @@ Floats = NDArray[np.float64]
 MOST_TOPICS = 24
 """Panels of bars: more cannot be read."""
 COLUMNS = 4
+STEPS = 21
+"""Values of λ from 0 to 1 between which a reader chooses."""
+LEAST = 1e-12
+"""A probability below it is taken for it, so that its logarithm is a number."""
 BAR, CIRCLE = "#9db8cf", "#1b6ca8"
 
 
-def plot_topics(model: Any, n_words: int = 8, figure: Any = None) -> Any:
+def plot_topics(model: Any, n_words: int = 8, figure: Any = None, *, relevance: float = 1.0) -> Any:
     """Bars of the top words of every topic, the heaviest topic first; at most 24 topics.
 
     Parameters
     ----------
     model : a fitted `tacit.TopicModel`
     n_words : words a topic
+    relevance : 1 takes the most probable words, 0 those that are most of this topic's own, between them both count
     figure : matplotlib figure to draw on; None makes one
 
     Returns
@@ -46,6 +51,7 @@ def plot_topics(model: Any, n_words: int = 8, figure: Any = None) -> Any:
     shown = min(model.n_topics_, MOST_TOPICS)
     columns = min(COLUMNS, shown)
     rows = -(-shown // columns)
+    ranked = np.argsort(-relevances(model.topics_, model.weights_, relevance), axis=1, kind="stable")
     if figure is None:
         figure = _figure(2.6 * columns, 0.6 + (0.9 + 0.16 * n_words) * rows)
     panels = np.atleast_1d(figure.subplots(rows, columns)).reshape(-1)
@@ -53,7 +59,7 @@ def plot_topics(model: Any, n_words: int = 8, figure: Any = None) -> Any:
         if k >= shown:
             panel.set_visible(False)
             continue
-        top = np.argsort(-model.topics_[k], kind="stable")[:n_words]
+        top = ranked[k, :n_words]
         panel.barh(range(len(top)), model.topics_[k, top], color=BAR)
         panel.set_yticks(range(len(top)), [str(word) for word in model.words_[top].tolist()], fontsize=8)
         panel.invert_yaxis()
@@ -99,14 +105,44 @@ def plot_topic_map(model: Any, ax: Any = None) -> Any:
     return ax
 
 
+# --------------------------------------------------------------------- numbers
+
+
+def relevances(topics: Floats, weights: Floats, share: float) -> Floats:
+    """λ log p(w|t) + (1 − λ) log p(w|t)/p(w) (topic, word) with λ = `share`: Sievert & Shirley's relevance."""
+    known, lift = _log_parts(topics, weights)
+    return np.asarray(share * known + (1 - share) * lift)
+
+
+def relevant_words(topics: Floats, weights: Floats, n_words: int) -> list[NDArray[np.intp]]:
+    """For every topic the words that are among its `n_words` most relevant for any λ, the most probable first."""
+    found: list[set[int]] = [set() for _ in topics]
+    known, lift = _log_parts(topics, weights)
+    most = min(n_words, topics.shape[1])
+    for share in np.linspace(0, 1, STEPS):
+        top = np.argpartition(-(share * known + (1 - share) * lift), most - 1, axis=1)[:, :most]
+        for words, more in zip(found, top.tolist(), strict=True):
+            words |= set(more)
+    return [
+        np.array(sorted(words, key=lambda w, k=k: (-topics[k, w], w)), np.intp)  # type: ignore[misc]
+        for k, words in enumerate(found)
+    ]
+
+
+def _log_parts(topics: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """log p(w|t) and log p(w|t)/p(w)."""
+    known = np.log(np.maximum(topics, LEAST))
+    return known, known - np.log(np.maximum(weights @ topics, LEAST))
+
+
 def topic_map(topics: Floats) -> Floats:
     """Places (K, 2) whose distances follow the root of the Jensen–Shannon divergence: classical scaling."""
     size = len(topics)
-    apart = np.zeros((size, size))
-    for k in range(size):
-        middle = (topics[k] + topics) / 2
-        terms = xlogy(topics[k], topics[k]) + xlogy(topics, topics) - 2 * xlogy(middle, middle)
-        apart[k] = np.maximum(terms.sum(axis=1) / 2, 0.0)
+    apart, own = np.zeros((size, size)), xlogy(topics, topics).sum(axis=1)
+    for k in range(size - 1):
+        middle = (topics[k] + topics[k + 1 :]) / 2
+        between = xlogy(middle, middle).sum(axis=1)
+        apart[k, k + 1 :] = apart[k + 1 :, k] = np.maximum((own[k] + own[k + 1 :]) / 2 - between, 0.0)
     centre = np.eye(size) - 1 / size
     values, vectors = np.linalg.eigh(-centre @ apart @ centre / 2)
     places = np.zeros((size, 2))

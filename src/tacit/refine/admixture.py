@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.engine.memory import resolve_jobs
 from tacit.engine.mixture import Floats
+from tacit.engine.snp_passes import SnpPasses, over_calls
 from tacit.factor.simplex_ls import simplex_least_squares
-from tacit.kernels.admixture import MISSING, Calls, admixture_curvature, admixture_step
+from tacit.kernels.admixture import Calls
 
 FREQUENCY_FLOOR = 1e-7
 """Frequencies stay this far from 0 and 1: a surprise costs 16 nats, and a panel below 10⁶ people cannot tell."""
@@ -59,17 +59,15 @@ class AncestrySums:
 class AncestrySteps:
     """E and M step for `refine.em.em`: a pass moves the frequencies, the next one the proportions."""
 
-    def __init__(self, calls: Calls, n_jobs: int | None = None) -> None:
-        self.calls, self.threads = calls, resolve_jobs(n_jobs)
-        self.n_cells = int(np.count_nonzero(calls != MISSING))
+    def __init__(self, calls: Calls | SnpPasses, n_jobs: int | None = None) -> None:
+        self.passes = over_calls(calls, n_jobs)
+        self.n_cells = self.passes.n_calls
         self._last: AncestrySums | None = None
 
     def expect(self, params: Ancestry) -> AncestrySums:
         if self._last is not None and self._last.params is params:  # `maximise` looked already
             return self._last
-        value, following = admixture_step(
-            self.calls, params.shares, params.frequencies, floor=FREQUENCY_FLOOR, threads=self.threads
-        )
+        value, following = self.passes.step(params.shares, params.frequencies, FREQUENCY_FLOOR)
         self._last = AncestrySums(params, value, following)
         return self._last
 
@@ -81,7 +79,7 @@ class AncestrySteps:
 
     def maximise(self, sums: AncestrySums) -> Ancestry:
         shares, frequencies = sums.params.shares, sums.next_frequencies
-        value, gradient, hessian = admixture_curvature(self.calls, shares, frequencies, threads=self.threads)
+        value, gradient, hessian = self.passes.curvature(shares, frequencies)
         to = _newton_target(shares, gradient, hessian)
         moved = Ancestry(to, frequencies)
         step = to - shares
@@ -89,7 +87,7 @@ class AncestrySteps:
         if longest <= SHORT or self.expect(moved).log_likelihood >= float(value.sum()):
             return moved
         for _ in range(MOST_STEPS):  # someone leapt too far: those go half the way
-            fell = admixture_curvature(self.calls, to, frequencies, threads=self.threads)[0] < value
+            fell = self.passes.curvature(to, frequencies)[0] < value
             if not fell.any():
                 break
             to = np.where(fell[:, None], 0.5 * (shares + to), to)
@@ -121,25 +119,25 @@ def inside(shares: Floats, frequencies: Floats) -> Ancestry:
 
 
 def proportions(
-    calls: Calls, frequencies: Floats, *, squares: bool = False, n_jobs: int | None = None
+    calls: Calls | SnpPasses, frequencies: Floats, *, squares: bool = False, n_jobs: int | None = None
 ) -> tuple[Floats, Floats]:
     """The best proportions (person, population) under known frequencies, and each person's log-likelihood (person,).
 
     By likelihood, or by least squares with `squares`. Each person is solved alone: company does not change a bit.
     """
-    threads, K = resolve_jobs(n_jobs), frequencies.shape[1]
-    n_persons = calls.shape[1]
+    passes, K = over_calls(calls, n_jobs), frequencies.shape[1]
+    n_persons = passes.n_persons
     x = np.full((n_persons, K), 1 / K)
-    _, gradient, hessian = admixture_curvature(calls, x, frequencies, squares=True, threads=threads)
+    _, gradient, hessian = passes.curvature(x, frequencies, squares=True)
     x = _newton_target(x, gradient, hessian)  # the least-squares problem is quadratic: one step solves it
     if squares:
-        return x, admixture_curvature(calls, x, frequencies, threads=threads)[0]
+        return x, passes.curvature(x, frequencies)[0]
     x = 0.99 * x + 0.01 / K
     best, goal = np.full(n_persons, -np.inf), x
     settled = np.zeros(n_persons, bool)
     done = np.zeros(n_persons, bool)
     for _ in range(MOST_STEPS):
-        value, gradient, hessian = admixture_curvature(calls, goal, frequencies, threads=threads)
+        value, gradient, hessian = passes.curvature(goal, frequencies)
         fell = ~done & (value < best - ROUNDING * np.abs(best))
         rose = ~done & ~fell
         x = np.where(rose[:, None], goal, x)
@@ -153,14 +151,16 @@ def proportions(
     return x, best
 
 
-def frequencies_given(calls: Calls, shares: Floats, start: Floats, *, n_jobs: int | None = None) -> Floats:
+def frequencies_given(
+    calls: Calls | SnpPasses, shares: Floats, start: Floats, *, n_jobs: int | None = None
+) -> Floats:
     """The best frequencies (SNP, population) under known proportions; concave, so the start does not matter."""
-    if not len(calls):
+    passes = over_calls(calls, n_jobs)
+    if not passes.n_snps:
         return start
-    threads = resolve_jobs(n_jobs)
     found = inside(shares, start).frequencies
     for _ in range(MOST_STEPS):
-        _, following = admixture_step(calls, shares, found, floor=FREQUENCY_FLOOR, threads=threads)
+        _, following = passes.step(shares, found, FREQUENCY_FLOOR)
         moved = float(np.abs(following - found).max())
         found = following
         if moved < STILL:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.engine.mixture import Floats
+from tacit.engine.snp_passes import SnpPasses, over_calls
 from tacit.factor.admixture_als import (
     Subspace,
     alternate,
@@ -23,7 +24,7 @@ from tacit.factor.admixture_als import (
 )
 from tacit.kernels.admixture import Calls
 from tacit.refine.admixture import Ancestry, AncestrySteps, inside, proportions
-from tacit.refine.em import Step
+from tacit.refine.em import Begun, Step, em
 from tacit.refine.starts import Entrant, halve
 
 LEAST_PEOPLE = 100
@@ -54,8 +55,17 @@ class AncestryFit:
         return float(self.values.sum())
 
 
+@dataclass(frozen=True)
+class AncestryPlace:
+    """Where a stopped climb stood: the start that had won, the singular values, the climb itself."""
+
+    start: str
+    spectrum: Floats
+    begun: Begun[Ancestry]
+
+
 def fit_ancestry(
-    calls: Calls,
+    calls: Calls | SnpPasses,
     means: Floats,
     n_populations: int,
     *,
@@ -68,15 +78,27 @@ def fit_ancestry(
     first: tuple[str, Callable[[Subspace], Ancestry]] | None = None,
     n_jobs: int | None = None,
     callback: Callable[[Step], None] | None = None,
+    begun: AncestryPlace | None = None,
+    keep: Callable[[AncestryPlace], None] | None = None,
 ) -> AncestryFit:
     """Fit K populations; `first` makes another start than the alternation's, and is then the only one.
 
-    Without `far` all starts are drawn.
+    Without `far` all starts are drawn. `keep` hears where the last climb stands; `begun`, such a place, goes on there.
     """
+    calls = over_calls(calls, n_jobs)
+    if begun is not None:
+        hear = None if keep is None else lambda at: keep(AncestryPlace(begun.start, begun.spectrum, at))
+        steps = AncestrySteps(calls)
+        found = em(
+            steps, begun.begun.params, max_iter=max_iter, tol=tol, accelerate=True, callback=callback,
+            begun=begun.begun, keep=hear,
+        )  # fmt: skip
+        ended = (found.path, found.n_iter, found.converged, begun.start)
+        return _settled(calls, found.params, begun.spectrum, False, *ended)
     space = leading_subspace(calls, means, n_populations)
     if not likelihood and first is None:
         people = far_people(space) if far else drawn_people(space, rng)
-        return _by_squares(calls, means, space, people, max_iter, tol, n_jobs)
+        return _by_squares(calls, means, space, people, max_iter, tol)
     if first is not None:
         begin = first[1](space)
         starts = {first[0]: inside(begin.shares, begin.frequencies)}
@@ -88,12 +110,15 @@ def fit_ancestry(
     if not likelihood:
         begin = next(iter(starts.values()))
         path = [-squares_of(space, begin.shares, begin.frequencies)]
-        return _settled(calls, begin, space, True, path, 0, True, next(iter(starts)), n_jobs)
-    steps = AncestrySteps(calls, n_jobs)
+        return _settled(calls, begin, space.spectrum, True, path, 0, True, next(iter(starts)))
+    steps = AncestrySteps(calls)
     entrants = [Entrant(name, steps, start) for name, start in starts.items()]
-    raced = halve(entrants, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    hear_of = None if keep is None else lambda name, at: keep(AncestryPlace(name, space.spectrum, at))
+    raced = halve(
+        entrants, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, keep=hear_of
+    )  # fmt: skip
     found = raced.refined
-    return _settled(calls, found.params, space, False, found.path, found.n_iter, found.converged, raced.name, n_jobs)
+    return _settled(calls, found.params, space.spectrum, False, found.path, found.n_iter, found.converged, raced.name)
 
 
 def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:
@@ -102,28 +127,28 @@ def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:
 
 
 def _by_squares(
-    calls: Calls, means: Floats, space: Subspace, people: list[int], max_iter: int, tol: float, n_jobs: int | None
+    calls: SnpPasses, means: Floats, space: Subspace, people: list[int], max_iter: int, tol: float
 ) -> AncestryFit:
     fit = alternate(space, means, shares_under(space, people), max_iter=max_iter, tol=tol)
     path = [-value for value in fit.squares]
     start = "people who stand furthest apart"
     params = inside(fit.shares, fit.frequencies)
-    return _settled(calls, params, space, True, path, len(path) - 1, fit.converged, start, n_jobs)
+    return _settled(calls, params, space.spectrum, True, path, len(path) - 1, fit.converged, start)
 
 
 def _settled(
-    calls: Calls, params: Ancestry, space: Subspace, squares: bool, path: list[float], n_iter: int, converged: bool,
-    start: str, n_jobs: int | None,
+    calls: SnpPasses, params: Ancestry, spectrum: Floats, squares: bool, path: list[float], n_iter: int,
+    converged: bool, start: str,
 ) -> AncestryFit:  # fmt: skip
     """Everyone's proportions at their one best given the frequencies, as a new person's will be; largest first."""
     frequencies, shares = params.frequencies, params.shares
     for _ in range(2):  # sums run over populations in order: found in their final order, bits are those of `transform`
         rank = np.argsort(-shares.mean(axis=0), kind="stable")
         frequencies = np.ascontiguousarray(frequencies[:, rank])
-        shares, values = proportions(calls, frequencies, squares=squares, n_jobs=n_jobs)
+        shares, values = proportions(calls, frequencies, squares=squares)
         if (np.diff(shares.mean(axis=0)) <= 0).all():
             break
     if not squares:
         path = [*path, max(float(values.sum()), path[-1])]
     found = Ancestry(shares, frequencies)
-    return AncestryFit(found, values, space.spectrum, path[-1], path, n_iter, converged, start)
+    return AncestryFit(found, values, spectrum, path[-1], path, n_iter, converged, start)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.factor.fractions import Shares
+from tacit.progress import tried
 from tacit.refine.fractions import LEAST_VARIANCE, FractionSteps, fit_parts, starting_profiles
 
 Floats = NDArray[np.float64]
@@ -45,7 +46,7 @@ def choose_parts(data: Shares, most: int, rng: np.random.Generator) -> PartsPath
     losses: list[Floats] = []  # per number of parts: squared error of each sample's left-out cells
     cells = int(shown.sum())
     best = 0
-    for number in range(1, most + 1):
+    for number in tried(range(1, most + 1), "parts"):
         losses.append(_left_out(data, shown, fold, number, int(seeds[min(number, MOST_PARTS)])))
         if _better(losses[-1], losses[best], LEAST_VARIANCE * cells):
             best = len(losses) - 1

@@ -13,15 +13,18 @@ Symbols   here            shape     meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.genotypes import Genotypes
+from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_blocks
 from tacit.engine.mixture import Floats
+from tacit.engine.snp_passes import SnpPasses
 from tacit.kernels.admixture import MISSING, Calls
+from tacit.progress import tried
 from tacit.refine.admixture import Ancestry
 from tacit.refine.admixture_fit import fit_ancestry
 
@@ -47,28 +50,33 @@ class NumberPath:
     chosen: int
 
 
+@dataclass(frozen=True)
+class Fold:
+    """SNPs that still have both alleles with a fifth of the calls hidden: passes over what is shown, and all calls."""
+
+    shown: SnpPasses
+    whole: AnyGenotypes
+
+
 def choose_populations(
-    genotypes: Genotypes,
+    genotypes: AnyGenotypes,
     *,
     most: int,
     likelihood: bool,
     tol: float,
     seed: int,
-    n_jobs: int | None = None,
-    callback: Callable[[int, float], None] | None = None,
+    over: Callable[[AnyGenotypes], SnpPasses] = SnpPasses,
 ) -> NumberPath:
-    """Walk K = 1, 2, … until `PATIENCE` further populations bring nothing."""
-    folds = [_masked(genotypes, np.random.default_rng((seed, fold))) for fold in range(LOOKED_AT)]
+    """Walk K = 1, 2, … until `PATIENCE` further populations bring nothing; `over` says where passes run."""
+    folds = [_masked(genotypes, np.random.default_rng((seed, fold)), over) for fold in range(LOOKED_AT)]
     before: list[Floats] = []
     numbers, errors, gains, gain_errors = [], [], [0.0], [0.0]
     chosen, best, waited = 1, np.inf, 0
-    for K in range(1, most + 1):
-        losses = [_losses(shown, hidden, K, likelihood, tol, seed, n_jobs) for shown, hidden in folds]
+    for K in tried(range(1, most + 1), "populations"):
+        losses = [_losses(fold, K, likelihood, tol, seed) for fold in folds]
         error = float(np.mean([loss.mean() for loss in losses]))
         numbers.append(K)
         errors.append(error)
-        if callback is not None:
-            callback(K, error)
         if K > 1:
             differences = [old - new for old, new in zip(before, losses, strict=True)]
             gains.append(float(np.mean([one.mean() for one in differences])))
@@ -84,38 +92,40 @@ def choose_populations(
     return NumberPath(numbers, errors, gains, gain_errors, chosen)
 
 
-def _masked(genotypes: Genotypes, rng: np.random.Generator) -> tuple[Genotypes, Calls]:
-    """The genotypes with a fifth of the calls hidden, and the hidden ones alone (all else missing)."""
-    shown, hidden = genotypes.calls.copy(), np.full_like(genotypes.calls, MISSING)
-    for begin in range(0, len(shown), BLOCK):
-        rows = slice(begin, begin + BLOCK)
-        mask = rng.integers(0, FOLDS, shown[rows].shape, dtype=np.uint8) == 0
-        hidden[rows][mask] = shown[rows][mask]
-        shown[rows][mask] = MISSING
-    return Genotypes(shown, genotypes.samples, genotypes.snps), hidden
-
-
-def _losses(
-    shown: Genotypes, hidden: Calls, K: int, likelihood: bool, tol: float, seed: int, n_jobs: int | None
-) -> Floats:
-    """Minus the log-likelihood of the hidden calls, one sum a SNP and call."""
+def _masked(
+    genotypes: AnyGenotypes, rng: np.random.Generator, over: Callable[[AnyGenotypes], SnpPasses]
+) -> Fold:
+    """The genotypes with a fifth of the calls hidden, where the genotypes are."""
+    shown: AnyGenotypes
+    if isinstance(genotypes, StoredGenotypes):
+        shown = store_blocks(_shown_blocks(genotypes, rng), genotypes.samples, genotypes.snps)
+    else:
+        shown = Genotypes(np.concatenate(list(_shown_blocks(genotypes, rng))), genotypes.samples, genotypes.snps)
     kept = shown.informative()
-    part = shown.take(kept)
-    rng = np.random.default_rng(seed)
+    return Fold(over(shown.take(kept)), genotypes.take(kept))
+
+
+def _shown_blocks(genotypes: AnyGenotypes, rng: np.random.Generator) -> Iterator[Calls]:
+    for _, calls in genotypes.blocks(BLOCK):
+        yield np.where(rng.integers(0, FOLDS, calls.shape, dtype=np.uint8) == 0, np.uint8(MISSING), calls)
+
+
+def _losses(fold: Fold, K: int, likelihood: bool, tol: float, seed: int) -> Floats:
+    """Minus the log-likelihood of the hidden calls, one sum a SNP and call."""
+    part, rng = fold.shown.genotypes, np.random.default_rng(seed)
     fit = fit_ancestry(
-        part.calls, part.means, K, likelihood=likelihood, max_iter=SHORT, tol=tol, rng=rng, n_starts=0, n_jobs=n_jobs
-    )
-    return _hidden_losses(fit.params, hidden[kept], part.counts)
+        fold.shown, part.means, K, likelihood=likelihood, max_iter=SHORT, tol=tol, rng=rng, n_starts=0
+    )  # fmt: skip
+    return _hidden_losses(fit.params, part, fold.whole, part.counts)
 
 
-def _hidden_losses(params: Ancestry, hidden: Calls, counts: NDArray[np.int64]) -> Floats:
+def _hidden_losses(params: Ancestry, shown: AnyGenotypes, whole: AnyGenotypes, counts: NDArray[np.int64]) -> Floats:
     """Mean loss of every SNP's hidden calls; half a pseudo allele of either kind keeps surprises finite."""
-    out = np.zeros(len(hidden))
+    out = np.zeros(shown.n_snps)
     seen = 2.0 * counts[:, :MISSING].sum(axis=1, keepdims=True)
-    for begin in range(0, len(hidden), BLOCK):
-        rows = slice(begin, begin + BLOCK)
+    for (rows, seen_calls), (_, calls) in zip(shown.blocks(BLOCK), whole.blocks(BLOCK), strict=True):
         p = (params.frequencies[rows] @ params.shares.T * seen[rows] + 0.5) / (seen[rows] + 1)
-        codes = hidden[rows]
+        codes = np.where(seen_calls == MISSING, calls, MISSING)  # those that were hidden
         there = codes != MISSING
         loss = -np.where(there, np.where(codes == MISSING, 0, codes) * np.log(p), 0.0)
         loss -= np.where(there, (2.0 - np.where(codes == MISSING, 2, codes)) * np.log1p(-p), 0.0)

@@ -16,6 +16,7 @@ import numpy as np
 from tacit.data.sequences import Sequences
 from tacit.engine.chain import Chain, Floats, normalised
 from tacit.kernels.hmm import chain_log_likelihood
+from tacit.progress import tried
 from tacit.refine.chain_fit import NO_STATES, RACE_TOL, choose_smoothing, cut, most_raced, starts_of, thinned, unigram
 from tacit.refine.chains import ChainSteps, chain_prior
 from tacit.refine.starts import Entrant, halve
@@ -66,7 +67,7 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, seed: int = 0, thr
     cells = max(held.n_observed, 1)
     if not len(learn.within(1)) or not len(held.within(1)) or data.n_symbols < 2:
         return StatesPath(1, [float(told[0].sum()) / cells], errors)
-    for K in range(2, most + 1):
+    for K in tried(range(2, most + 1), "states"):
         chain, strength = _fit(steps, held, K, chain, strengths, seed)
         strengths = (strength / 4, strength, strength * 4)
         told.append(_by_piece(chain, held))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tacit.data.documents import Documents
 from tacit.factor.topic_start import first_topics, word_spectrum
 from tacit.moments.word_pairs import WordPairs
+from tacit.progress import tried
 from tacit.refine.em import em
 from tacit.refine.topic_prior import DEFAULT, PASSES, completion, left_out
 from tacit.refine.topic_starts import begin
@@ -116,7 +117,7 @@ def _by_held_out_words(documents: Documents, scores: list[float], seed: int, n_j
     grid = [number for number in GRID if number < min(documents.n_words, fitted.n_documents)]
     spectrum = word_spectrum(WordPairs.of(fitted), grid[-1] - 1, tol=1e-6)
     found: dict[int, float] = {}
-    for number in grid:
+    for number in tried(grid, "topics"):
         a, b = DEFAULT
         steps = TopicSteps.of(fitted, TopicPrior.of(fitted, number, a, b), n_jobs)
         start = begin(steps, first_topics(spectrum, number))

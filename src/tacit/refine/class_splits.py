@@ -122,7 +122,7 @@ class _OwnRows:
 
     @classmethod
     def of(cls, table: Table, rows: NDArray[np.intp], weight: Floats, profile: Floats) -> _OwnRows:
-        some = replace(table, codes=table.codes[rows], row_weight=weight, pattern_of=None)
+        some = replace(table, codes=table.codes[rows], row_weight=weight, pattern_of=None, equal=None)
         one = (some.codes == 1).astype(np.float32)
         seen = None if some.present.all() else some.present.astype(np.float32)
         kept = np.clip(profile, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)

@@ -25,6 +25,7 @@ from tacit.engine.mixture import Floats, Mixture, normalise_tables
 from tacit.errors import DataError
 from tacit.factor.row_starts import spectral_clusters, spread_rows
 from tacit.factor.table_pool import MOST_CELLS, Sample, draw_sample
+from tacit.progress import tried
 from tacit.refine.choose_clusters import PathNumbers, number_clusters, statistical_charge
 from tacit.refine.class_splits import entropy_of, plain_steps, split_classes, with_split, with_twin
 from tacit.refine.em import Refined, em
@@ -111,12 +112,11 @@ def cluster_path(
     tol: float = 1e-6,
     seed: int = 0,
     n_jobs: int | None = 1,
-    callback: Callable[[int, float], None] | None = None,
     until: Callable[[Mixture], bool] | None = None,
 ) -> ClusterPath:
     """Fit K = 1, 2, … until every criterion is `BEYOND` past its best, at the most `most` clusters.
 
-    The path holds at least `least` fits where the rows allow it. `callback` hears each K and its log-likelihood.
+    The path holds at least `least` fits where the rows allow it.
     `until` sees each fit that is the best so far by the statistical criterion, and may end the path there.
     """
     check_binary(table)
@@ -128,17 +128,17 @@ def cluster_path(
     whole: list[Found] = []  # on all rows, in the user's order: what the criteria see
     names: list[str] = []
     ended = False
-    while len(found) < last and not ended:
-        if len(found) >= min(least, last) and _passed(whole, varying, table.total_weight):
+    for number in tried(range(1, last + 1), "clusters"):
+        if number > min(least, last) and _passed(whole, varying, table.total_weight):
             break
-        name, refined = walk.step(found[-1] if found else None, len(found) + 1)
+        name, refined = walk.step(found[-1] if found else None, number)
         found.append(refined)
         whole.append(_on_all_rows(refined, sample, table, tol, n_jobs))
         names.append(name)
-        if callback is not None:
-            callback(len(whole), whole[-1].log_likelihood)
         if until is not None and _best_so_far(whole, varying, table.total_weight):
             ended = until(whole[-1].params)
+            if ended:
+                break
     reach = max(_numbers(whole, varying, table.total_weight).chosen[name] for name in STOPPERS) + 1
     for at in () if ended else walk.sweep(found, names, reach):  # fits beyond are no criterion's choice
         whole[at] = _on_all_rows(found[at], sample, table, tol, n_jobs)

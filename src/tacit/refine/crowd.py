@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.labels import Labels
+from tacit.data.labels import CodedLabels
 from tacit.data.sampling import sample_tasks
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture
@@ -42,16 +42,16 @@ def pooled_confusion(sums: Sums, n_classes: int) -> Floats:
     return np.asarray(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / n_classes))
 
 
-def crowd_prior(labels: Labels, pooled: Floats, smoothing: float) -> Prior:
+def crowd_prior(labels: CodedLabels, pooled: Floats, smoothing: float) -> Prior:
     """τ pseudo-labels per worker and true class, shaped like `pooled`; no smoothing, no class prior."""
     weights = np.full(labels.n_classes, CLASS_SMOOTHING if smoothing > 0 else 0.0)
     return Prior(np.tile(smoothing * pooled, (labels.n_workers, 1)), weights)
 
 
-def crowd_steps(labels: Labels, sums: Sums, smoothing: float, n_jobs: int | None) -> TableSteps:
+def crowd_steps(labels: CodedLabels, sums: Sums, smoothing: float, engine: MemoryEngine) -> TableSteps:
     """EM steps whose prior is shaped by the statistics of a start."""
     prior = crowd_prior(labels, pooled_confusion(sums, labels.n_classes), smoothing)
-    return TableSteps(MemoryEngine(labels, n_jobs), prior, labels.first, labels.n_labels)
+    return TableSteps(engine, prior, labels.first, labels.n_labels)
 
 
 def cooled(mixture: Mixture, beta: float) -> Mixture:
@@ -59,15 +59,14 @@ def cooled(mixture: Mixture, beta: float) -> Mixture:
     return Mixture(mixture.weights**beta, mixture.table**beta, mixture.first)
 
 
-def choose_beta(labels: Labels, engine: MemoryEngine, refined: Refined[Mixture, Sums], seed: int) -> float:
+def choose_beta(labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int) -> float:
     """The β ≤ 1 whose posteriors predict left-out labels best; classes may be in any order."""
-    per_task = np.diff(labels.offsets)
-    sampled = sample_tasks(labels, CALIBRATION_TASKS, seed) & (per_task > 1)
-    if not sampled.any():
+    shown = sample_tasks(labels, CALIBRATION_TASKS, seed)
+    shown = shown.take(np.diff(shown.offsets) > 1)
+    if not shown.n_rows:
         return 1.0
-    shown = labels.subset(np.repeat(sampled, per_task))
     task, cell = shown.task_of(), shown.cell_of()
-    own = posterior_of(MemoryEngine(shown, engine.threads), refined.params)[0][task]  # what the task gave its cells
+    own = posterior_of(MemoryEngine(shown, threads), refined.params)[0][task]  # what the task gave its cells
     fitted = refined.sums.table
     totals = fitted.reshape(labels.n_workers, labels.n_classes, -1).sum(axis=1)
     left_cell = np.maximum(fitted[cell] - own, 0.0)
@@ -75,9 +74,8 @@ def choose_beta(labels: Labels, engine: MemoryEngine, refined: Refined[Mixture, 
     pooled = pooled_confusion(refined.sums, labels.n_classes)[shown.given]
     log_table = np.log(np.maximum((left_cell + SMOOTHING * pooled) / (left_total + SMOOTHING), PROBABILITY_FLOOR))
     chance = (left_cell + PREDICTIVE_SMOOTHING * pooled) / (left_total + PREDICTIVE_SMOOTHING)
-    starts = shown.offsets[:-1][sampled]
-    log_joint = np.add.reduceat(log_table, starts, axis=0) + refined.params.log_weights()
-    others = np.repeat(log_joint, per_task[sampled], axis=0) - log_table
+    log_joint = np.add.reduceat(log_table, shown.offsets[:-1], axis=0) + refined.params.log_weights()
+    others = np.repeat(log_joint, np.diff(shown.offsets), axis=0) - log_table
     return _best_beta(others, chance)
 
 

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from tacit.progress import tell_pass
+
 P = TypeVar("P")
 S = TypeVar("S")
 
@@ -97,7 +99,7 @@ def em(
     path, converged, n_iter = [objective], False, 0
     if begun is not None:
         path, n_iter = list(begun.path), begun.n_iter
-    cells = max(steps.n_cells, 1)
+    cells, last_gain = max(steps.n_cells, 1), 0.0
     while n_iter < max_iter and not converged:
         new_params = steps.maximise(sums)
         new_sums = steps.expect(new_params)
@@ -110,6 +112,8 @@ def em(
         before, params, sums, objective = params, new_params, new_sums, new_objective
         path.append(objective)
         converged = tol > 0 and gain < tol * cells
+        tell_pass(n_iter, max_iter, gain / cells, last_gain, tol)
+        last_gain = gain / cells
         if callback is not None:
             callback(Step(n_iter, objective, gain / cells))
         if accelerate and not converged and n_iter < max_iter:

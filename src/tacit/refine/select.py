@@ -15,6 +15,7 @@ from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
+from tacit.progress import tried
 from tacit.refine.em import Refined
 
 CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
@@ -45,10 +46,10 @@ def choose_components(table: AnyTable, fit_at: FitAt, criterion: str, seed: int)
     hidden: Table | None = None
     if criterion == "heldout":
         shown, hidden = hide_cells(table, HIDDEN, seed)
-    tried: list[int] = []
+    seen: list[int] = []
     values: list[float] = []
     since_best = 0
-    for number in CANDIDATES:
+    for number in tried(CANDIDATES, "classes"):
         if number > max(table.total_weight / 2, 1):
             break
         _, refined = fit_at(shown, number, LOOSENESS)
@@ -57,16 +58,16 @@ def choose_components(table: AnyTable, fit_at: FitAt, criterion: str, seed: int)
             if hidden is not None
             else bic(table, number, refined.log_likelihood)
         )
-        tried.append(number)
+        seen.append(number)
         values.append(value)
         since_best = 0 if value >= max(values) else since_best + 1
         if since_best == 2:
             break
-    best = tried[int(np.argmax(values))]
+    best = seen[int(np.argmax(values))]
     name = "log-likelihood per hidden cell" if criterion == "heldout" else "−BIC/2"
     rows = f", on {MOST_ROWS:,} rows" if criterion == "heldout" and table.n_samples > MOST_ROWS else ""
-    note = f"{best} classes chosen among {tried} by the {name}{rows}"
-    return Chosen(best, {"criterion": name, "n_components": tried, "value": values}, note)
+    note = f"{best} classes chosen among {seen} by the {name}{rows}"
+    return Chosen(best, {"criterion": name, "n_components": seen, "value": values}, note)
 
 
 def bic(table: AnyTable, n_components: int, log_likelihood: float) -> float:
@@ -82,7 +83,8 @@ def hide_cells(table: AnyTable, share: float, seed: int) -> tuple[Table, Table]:
     Cells are hidden row by row, not pattern by pattern: a pattern whose cell is hidden in all of its copies at once
     would hide what columns have in common. Which ones is a matter of hashes of rows and names, not of positions.
     """
-    if isinstance(table, StoredTable) or (table.row_weight is None and table.n_rows > MOST_ROWS):
+    long = isinstance(table, Table) and (table.row_weight is None or table.single) and table.n_rows > MOST_ROWS
+    if isinstance(table, StoredTable) or long:
         table = sample_rows(table, MOST_ROWS, seed)
     rows = single_rows(table, MOST_ROWS, seed)
     codes = table.codes[rows.pattern]
@@ -94,7 +96,7 @@ def hide_cells(table: AnyTable, share: float, seed: int) -> tuple[Table, Table]:
     patterns, at = np.unique(both, axis=0, return_inverse=True)
     weight = np.bincount(at.reshape(-1), rows.weight, minlength=len(patterns)).astype(np.float64)
     shown, only = (np.ascontiguousarray(part) for part in np.hsplit(patterns, 2))
-    kept = replace(table, codes=shown, row_weight=weight, pattern_of=None)
+    kept = replace(table, codes=shown, row_weight=weight, pattern_of=None, equal=None)
     return kept, replace(kept, codes=only)
 
 

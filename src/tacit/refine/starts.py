@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, TypeVar
 
-from tacit.refine.em import Refined, Step, Steps, em
+from tacit.refine.em import Begun, Refined, Step, Steps, em
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -42,6 +43,21 @@ class Raced(Generic[P, S]):
     scores: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Stood(Generic[P, S]):
+    """Where a race stands: who runs, how far along, and who has run already."""
+
+    name: str
+    begun: Begun[P]
+    done: dict[str, Refined[P, S]]
+
+
+def _hearing(
+    keep: Callable[[Stood[P, S]], None], name: str, done: dict[str, Refined[P, S]]
+) -> Callable[[Begun[P]], None]:
+    return lambda at: keep(Stood(name, at, done))
+
+
 def race(
     entrants: Sequence[Entrant[P, S]],
     *,
@@ -51,15 +67,33 @@ def race(
     margin: float = 0.0,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
+    stood: Stood[P, S] | None = None,
+    keep: Callable[[Stood[P, S]], None] | None = None,
 ) -> Raced[P, S]:
     """Run every entrant `short_iter` iterations; a later one wins only if it is better by `margin` per cell.
 
-    Scores are log-likelihoods, not objectives: entrants may carry different priors.
+    Scores are log-likelihoods, not objectives: entrants may carry different priors. `keep` hears after every iteration
+    of these runs where the race stands, and `stood`, such a place, goes on from there.
     """
     best, refined, scores = entrants[0], None, {}
+    done = {} if stood is None else dict(stood.done)
     for entrant in entrants:
         limit = min(short_iter, max_iter)
-        tried = em(entrant.steps, entrant.start, max_iter=limit, tol=tol, accelerate=accelerate, callback=callback)
+        tried = done.get(entrant.name)
+        if tried is None:
+            begun = stood.begun if stood is not None and stood.name == entrant.name else None
+            hear = None if keep is None else _hearing(keep, entrant.name, dict(done))
+            tried = em(
+                entrant.steps,
+                entrant.start,
+                max_iter=limit,
+                tol=tol,
+                accelerate=accelerate,
+                callback=callback,
+                begun=begun,
+                keep=hear,
+            )
+        done[entrant.name] = tried
         scores[entrant.name] = tried.log_likelihood / max(entrant.steps.n_cells, 1)
         if refined is None or scores[entrant.name] > scores[best.name] + margin:
             best, refined = entrant, tried
@@ -76,10 +110,12 @@ def halve(
     tol: float,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
+    keep: Callable[[str, Begun[P]], None] | None = None,
 ) -> Raced[P, S]:
     """After each round of so many passes the better half by objective stays; the last best goes on alone.
 
     Entrants must share a prior, else their objectives say nothing about one another. Of equals the earlier stays.
+    `keep` hears where the last one stands, once it climbs alone.
     """
     field = [
         (one, em(one.steps, one.start, max_iter=min(rounds[0], max_iter), tol=tol, accelerate=accelerate))
@@ -94,7 +130,8 @@ def halve(
         field = [(one, go_on(one.steps, found, limit, tol=tol, accelerate=accelerate)) for one, found in field]
         scores.update({one.name: found.log_likelihood / max(one.steps.n_cells, 1) for one, found in field})
     best, refined = min(field, key=lambda pair: -pair[1].objective)
-    refined = go_on(best.steps, refined, max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    hear = None if keep is None else partial(keep, best.name)
+    refined = go_on(best.steps, refined, max_iter, tol=tol, accelerate=accelerate, callback=callback, keep=hear)
     return Raced(best.name, best.steps, refined, scores)
 
 
@@ -106,12 +143,19 @@ def go_on(
     tol: float,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
+    keep: Callable[[Begun[P]], None] | None = None,
 ) -> Refined[P, S]:
     """Climb on from where a climb stopped, up to `max_iter` passes in all; nothing to do when it had converged."""
     left = max_iter - refined.n_iter
     if refined.converged or left <= 0:
         return refined
+
+    def hear(at: Begun[P]) -> None:
+        assert keep is not None
+        keep(Begun(at.params, refined.n_iter + at.n_iter, refined.path + at.path[1:]))
+
     more = em(
-        steps, refined.params, max_iter=left, tol=tol, accelerate=accelerate, callback=callback, known=refined.sums
-    )
+        steps, refined.params, max_iter=left, tol=tol, accelerate=accelerate, callback=callback, known=refined.sums,
+        keep=None if keep is None else hear,
+    )  # fmt: skip
     return replace(more, n_iter=refined.n_iter + more.n_iter, path=refined.path + more.path[1:])

@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.engine.passes import RowPasses, over
 from tacit.refine.em import Refined, Step
 from tacit.refine.switch_states import bits, codes_of, pair_totals, states
-from tacit.refine.switches import PSEUDO_ROWS, SwitchParams, SwitchSums, refine_switches
+from tacit.refine.switches import PSEUDO_ROWS, SwitchParams, SwitchPlace, SwitchSums, refine_switches
 
 Floats = NDArray[np.float64]
 
@@ -67,22 +68,24 @@ def conventional(params: SwitchParams, n: int) -> SwitchParams | None:
 
 
 def settle_baseline(
-    X: Floats,
+    X: Floats | RowPasses,
     refined: Refined[SwitchParams, SwitchSums],
     *,
     max_iter: int,
     tol: float,
     callback: Callable[[Step], None] | None = None,
+    begun: SwitchPlace | None = None,
+    keep: Callable[[SwitchPlace], None] | None = None,
 ) -> tuple[Refined[SwitchParams, SwitchSums], str | None]:
     """The fit by the convention, climbed on from there, and a note; the fit as it is when there is no baseline.
 
     The path is that of the second climb, since the convention is another point; `n_iter` counts the passes of both.
     """
-    turned = conventional(refined.params, len(X))
+    turned = conventional(refined.params, over(X).n_rows)
     if turned is None:
         return refined, None
-    again = refine_switches(X, turned, max_iter=max_iter, tol=tol, callback=callback)
-    if again.objective < refined.objective - COST * len(X):
+    again = refine_switches(X, turned, max_iter=max_iter, tol=tol, callback=callback, begun=begun, keep=keep)
+    if again.objective < refined.objective - COST * over(X).n_rows:
         return refined, None
     note = "one switch is always on (the baseline); the others are on in at most half of the rows"
     return replace(again, n_iter=refined.n_iter + again.n_iter), note

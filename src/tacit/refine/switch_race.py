@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.factor.switches import KS_NULL, choose, choose_all, sample_rows, weights_of
+from tacit.engine.passes import RowPasses
+from tacit.factor.switches import KS_NULL, choose, choose_all, weights_of
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.switch_start import SpectralStart
 from tacit.refine.switches import (
@@ -45,7 +46,7 @@ def start_params(start: SpectralStart) -> SwitchParams:
 
 
 def raced_params(
-    X: Floats, start: SpectralStart, hashes: NDArray[np.uint64], rng: np.random.Generator
+    X: RowPasses, start: SpectralStart, rng: np.random.Generator
 ) -> tuple[SwitchParams, str | None]:
     """Where EM starts, and what to say about it: the greedy pick, or the best of several when noise is high."""
     greedy = start_params(start)
@@ -55,7 +56,7 @@ def raced_params(
     picks = jittered_picks(start, rng)
     if len(picks) < 2:
         return greedy, None
-    rows = sample_rows(X, RACE_ROWS, hashes)
+    rows, _ = X.sample(RACE_ROWS)
     basis = start.whitening.basis
     entrants = []
     for number, y in enumerate(picks):

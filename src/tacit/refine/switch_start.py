@@ -21,12 +21,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.matrix import Matrix
+from tacit.engine.passes import RowPasses
 from tacit.factor.eigenpairs import Eigenpairs
 from tacit.factor.n_switches import SwitchCount, count_switches, noise_variance, numerical_rank
 from tacit.factor.switches import (
     EXACT,
     KS_NULL,
     LM_STARTS,
+    SCORE_ROWS,
     Candidates,
     Filter,
     Search,
@@ -36,7 +39,7 @@ from tacit.factor.switches import (
     score_candidates,
     weights_of,
 )
-from tacit.moments.whitened import Spectrum, Whitening, project, spectrum, whiten, whitened_tensor
+from tacit.moments.whitened import Spectrum, Whitening, project, spectrum, third_moment, whiten, without_noise
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +70,7 @@ class SpectralStart:
 
 
 def spectral_start(
-    X: Floats,
+    X: Floats | RowPasses,
     d: int,
     *,
     sigma: float | None = None,
@@ -75,33 +78,29 @@ def spectral_start(
     filter_: Filter | None = None,
     split: bool = False,
     rng: np.random.Generator | int | None = None,
-    hashes: NDArray[np.uint64] | None = None,
     spectrum_: Spectrum | None = None,
 ) -> SpectralStart:
     """Weights of d switches from rows X (n, m); σ is estimated when not given (0: none).
 
-    `split` uses the first half of the rows (by hash) for moments and the other for scores. `filter_` None takes the
-    exact filter without noise and Kolmogorov–Smirnov with it.
+    `split` uses the first half of the rows (by hash) for moments and the other for scores, and needs them in memory.
+    `filter_` None takes the exact filter without noise and Kolmogorov–Smirnov with it.
     """
     rng = np.random.default_rng(rng)
-    order = rng.permutation(len(X)).astype(np.uint64) if hashes is None else hashes
-    half = order < np.partition(order, len(order) // 2)[len(order) // 2] if split else np.ones(len(X), bool)
-    for_moments = X[half] if split else X
+    rows = X if isinstance(X, RowPasses) else _hashed(X, rng.permutation(len(X)).astype(np.uint64))
+    for_moments, to_score = _halves(rows.whole(), rows.hashes) if split else (rows, rows)
     seen = spectrum(for_moments) if split or spectrum_ is None else spectrum_
     sigma2 = sigma**2 if sigma is not None else estimate_noise(seen, d)
-    noise_free = sigma2 == 0.0 and d < min(X.shape)
+    noise_free = sigma2 == 0.0 and d < min(rows.n_rows, rows.n_features)
     whitening = whiten(seen, d, sigma2)
-    Z = project(for_moments, whitening.K)
-    T = whitened_tensor(Z, whitening)
-    to_score = project(X[~half], whitening.K) if split else Z
-    keys = order[~half] if split else order
+    T = without_noise(third_moment(for_moments, whitening.K), whitening)
+    many, keys = to_score.sample(SCORE_ROWS[1], project, whitening.K)
     filter_ = filter_ or ("exact" if noise_free else "ks" if sigma2 > 0 else "rounding")
     found, exclusive = None, False
     for repeat in range(ROUNDS if filter_ == "exact" and search == "auto" else 1):
-        pairs = find_candidates(T, whitening.mean, len(for_moments), search, rng, LM_STARTS * 2**repeat)
-        pairs, scores, n_scored = score_candidates(pairs, to_score, whitening, filter_, keys)
+        pairs = find_candidates(T, whitening.mean, for_moments.n_rows, search, rng, LM_STARTS * 2**repeat)
+        pairs, scores, n_scored = score_candidates(pairs, many, whitening, filter_, keys)
         passing = {"exact": EXACT, "ks": PASSING * KS_NULL / np.sqrt(max(n_scored, 1)), "rounding": 0.0}[filter_]
-        chosen, exclusive = pick(T, pairs, scores, search, len(for_moments), passing)
+        chosen, exclusive = pick(T, pairs, scores, search, for_moments.n_rows, passing)
         found = Candidates(pairs, scores, chosen, filter_, n_scored)
         if len(chosen) == d and (scores[chosen] < EXACT).all():
             break
@@ -113,6 +112,17 @@ def spectral_start(
     return SpectralStart(
         weights_of(y, whitening), share, sigma2, noise_free, exclusive, T, whitening, found, seen, tuple(notes)
     )
+
+
+def _hashed(X: Floats, hashes: NDArray[np.uint64]) -> RowPasses:
+    return RowPasses(Matrix(X, tuple(range(X.shape[1]))), hashes=hashes)
+
+
+def _halves(X: Floats, hashes: NDArray[np.uint64] | None) -> tuple[RowPasses, RowPasses]:
+    """The half of the rows with the smaller hashes, and the other."""
+    assert hashes is not None
+    half = hashes < np.partition(hashes, len(hashes) // 2)[len(hashes) // 2]
+    return _hashed(X[half], hashes[half]), _hashed(X[~half], hashes[~half])
 
 
 def pick(

@@ -21,13 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.moments.whitened import row_blocks
-from tacit.refine.em import Refined, Step, em
+from tacit.engine.passes import Found, RowPasses, over
+from tacit.kernels import BLOCK_ROWS
+from tacit.moments.whitened import project, row_blocks
+from tacit.refine.em import Begun, Refined, Step, em
 from tacit.refine.switch_states import (
     SAFE_RANGE,
     Codes,
@@ -103,27 +105,28 @@ class SwitchSums:
 class SwitchSteps:
     """E- and M-step over rows A (n, q) that stand for m features with `squares` = Σ‖x‖² in all."""
 
-    A: Floats
+    A: Floats | RowPasses
     squares: float
     m: int
     states: States
 
     @property
+    def n_rows(self) -> int:
+        return over(self.A).n_rows
+
+    @property
     def n_cells(self) -> int:
-        return len(self.A) * self.m
+        return self.n_rows * self.m
 
     @property
     def floor(self) -> float:
         return max(NOISE_FLOOR * self.squares / self.n_cells, 1e-300)
 
     def expect(self, params: SwitchParams) -> SwitchSums:
-        beta = correlate(self.A, params)
-        rows = state_sums(beta, params, self.states)
-        cross = np.zeros(params.W.shape)
-        for block in row_blocks(len(beta)):
-            cross += rows.mean[block].T @ self.A[block]
+        found = over(self.A).sums(_expect_sums, replace(params, centres=None), self.states, beside=params.centres)
+        log_sum, totals, cross = found.sums
         constant = self.squares / (2 * params.sigma2) + self.n_cells / 2 * np.log(2 * np.pi * params.sigma2)
-        return SwitchSums(float(rows.log_sum.sum() - constant), rows.totals, cross, rows.centres)
+        return SwitchSums(float(log_sum - constant), totals, cross, found.rows)
 
     def objective(self, params: SwitchParams, sums: SwitchSums) -> float:
         """Log-likelihood plus the pseudo-rows' logarithms."""
@@ -151,6 +154,20 @@ class SwitchSteps:
         logs = logs - np.log(np.exp(logs).sum())
         sigma2 = max(float(np.exp(min(far[-1], 700.0))), self.floor)
         return SwitchParams(far[: start.W.size].reshape(start.W.shape), logs, sigma2, twice.centres)
+
+
+def _expect_sums(A: Floats, params: SwitchParams, how: States, beside: Codes | None = None) -> Found:
+    """Of a block: Σ log of the sums over states, summed posteriors, Σ E[h] aᵀ; and its centres."""
+    rows = state_sums(correlate(A, params), replace(params, centres=beside), how)
+    return Found((rows.log_sum.sum(), rows.totals, _cross(rows.mean, A)), rows.centres)
+
+
+def _cross(mean: Floats, X: Floats) -> Floats:
+    """Σ E[h] xᵀ of a block (d, m)."""
+    cross = np.zeros((mean.shape[1], X.shape[1]))
+    for block in row_blocks(len(X)):
+        cross += mean[block].T @ X[block]
+    return cross
 
 
 def correlate(A: Floats, params: SwitchParams) -> Floats:
@@ -200,49 +217,83 @@ def first_params(W: Floats, share: Floats, sigma2: float, floor: float = 1e-300)
     return SwitchParams(W, log_prior, max(sigma2, floor))
 
 
-def plane_steps(X: Floats, basis: Floats, states: States) -> SwitchSteps:
-    """Steps over the rows' coordinates in an orthonormal basis (m, q)."""
-    A = np.concatenate([X[block] @ basis for block in row_blocks(len(X))])
-    squares = sum(float((X[block] ** 2).sum()) for block in row_blocks(len(X)))
-    return SwitchSteps(A, squares, X.shape[1], states)
+def plane_steps(X: Floats | RowPasses, basis: Floats, states: States) -> SwitchSteps:
+    """Steps over the rows' coordinates in an orthonormal basis (m, q); they stay where the rows are."""
+    rows = over(X)
+    return SwitchSteps(rows.mapped(project, basis), squares_of(rows), rows.n_features, states)
+
+
+def squares_of(rows: RowPasses) -> float:
+    """Σ‖x‖²."""
+    return float(rows.sums(_square_sums).sums[0])
+
+
+def _square_sums(X: Floats) -> Found:
+    return Found((sum(float((X[block] ** 2).sum()) for block in row_blocks(len(X))),))
+
+
+@dataclass(frozen=True)
+class SwitchPlace:
+    """Where a stopped fit stood: in the plane, or beyond it, with the passes and the path that led there."""
+
+    begun: Begun[SwitchParams]
+    before: tuple[int, list[float]] | None = None
 
 
 def refine_switches(
-    X: Floats,
+    X: Floats | RowPasses,
     start: SwitchParams,
     *,
     max_iter: int = 500,
     tol: float = 1e-7,
     accelerate: bool = True,
     callback: Callable[[Step], None] | None = None,
+    begun: SwitchPlace | None = None,
+    keep: Callable[[SwitchPlace], None] | None = None,
 ) -> Refined[SwitchParams, SwitchSums]:
-    """EM from weights in full space (d, m); the start alone when ``max_iter=0``."""
-    how = choose_states(start)
-    squares = sum(float((X[block] ** 2).sum()) for block in row_blocks(len(X)))
-    full = SwitchSteps(X, squares, X.shape[1], how)
+    """EM from weights in full space (d, m); the start alone when ``max_iter=0``.
+
+    `keep` hears after every iteration where the climb stands; `begun`, such a place, goes on from there.
+    """
+    climb: dict[str, Any] = {"tol": tol, "accelerate": accelerate, "callback": callback}
+    how, rows = choose_states(start), over(X)
+    full = SwitchSteps(rows, squares_of(rows), rows.n_features, how)
     start = replace(start, sigma2=max(start.sigma2, full.floor))
     if max_iter == 0:
         return em(full, start, max_iter=0, tol=tol)
-    basis = np.linalg.qr(start.W.T)[0]
-    plane = plane_steps(X, basis, how)
-    inside = em(
-        plane, replace(start, W=start.W @ basis), max_iter=max_iter - 1, tol=tol, accelerate=accelerate,
-        callback=callback,
+    known = None
+    if begun is None or begun.before is None:
+        basis = np.linalg.qr(start.W.T)[0]
+        plane = SwitchSteps(rows.mapped(project, basis), full.squares, full.m, how)
+        inside = em(
+            plane, replace(start, W=start.W @ basis), max_iter=max_iter - 1,
+            begun=None if begun is None else begun.begun,
+            keep=None if keep is None else lambda at: keep(SwitchPlace(at)), **climb,
+        )  # fmt: skip
+        start = replace(inside.params, W=inside.params.W @ basis.T)  # freed of the plane
+        known = replace(inside.sums, cross=_full_cross(rows, inside.params, basis, how))
+        before, begun = (inside.n_iter, inside.path), None
+    else:
+        before = begun.before
+    left = max(max_iter - before[0], 1)  # the plane's limit leaves one step at least to free the weights of it
+    last = em(
+        full, start, max_iter=left, known=known, begun=None if begun is None else begun.begun,
+        keep=None if keep is None else lambda at: keep(SwitchPlace(at, before)), **climb,
     )  # fmt: skip
-    free = replace(inside.params, W=inside.params.W @ basis.T)
-    known = replace(inside.sums, cross=_full_cross(X, inside.params, plane))
-    left = max(max_iter - inside.n_iter, 1)  # the plane's limit leaves one step at least to free the weights of it
-    last = em(full, free, max_iter=left, tol=tol, accelerate=accelerate, callback=callback, known=known)
-    return replace(last, n_iter=inside.n_iter + last.n_iter, path=inside.path + last.path[1:])
+    return replace(last, n_iter=before[0] + last.n_iter, path=before[1] + last.path[1:])
 
 
-def _full_cross(X: Floats, params: SwitchParams, plane: SwitchSteps) -> Floats:
+def _full_cross(rows: RowPasses, params: SwitchParams, basis: Floats, how: States) -> Floats:
     """Σ E[h] xᵀ (d, m) under parameters in the plane."""
-    mean = state_sums(correlate(plane.A, params), params, plane.states).mean
-    cross = np.zeros((params.d, X.shape[1]))
-    for block in row_blocks(len(X)):
-        cross += mean[block].T @ X[block]
-    return cross
+    found = rows.sums(_cross_sums, replace(params, centres=None), basis, how, beside=params.centres)
+    return np.asarray(found.sums[0])
+
+
+def _cross_sums(
+    X: Floats, params: SwitchParams, basis: Floats, how: States, beside: Codes | None = None
+) -> Found:
+    beta = correlate(project(X, basis), params)
+    return Found((_cross(state_sums(beta, replace(params, centres=beside), how).mean, X),))
 
 
 # -------------------------------------------------------------------- use
@@ -250,6 +301,11 @@ def _full_cross(X: Floats, params: SwitchParams, plane: SwitchSteps) -> Floats:
 
 def posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
     """P(switch on | row) (n, d) and the log-likelihood of every row (n,): all states up to EXACT_STATES switches."""
+    found = [_posterior(X[block], params) for block in row_blocks(max(len(X), 1), BLOCK_ROWS)]
+    return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
+
+
+def _posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
     beta = correlate(X, params)
     how: States = "all" if params.d <= EXACT_STATES else "near3"
     rows = state_sums(beta, replace(params, centres=None), how)
@@ -259,6 +315,10 @@ def posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
 
 def most_likely(X: Floats, params: SwitchParams) -> NDArray[np.int64]:
     """The most likely on/off vector of every row (n, d); beyond EXACT_STATES switches by a search from rounding."""
+    return np.concatenate([_most_likely(X[block], params) for block in row_blocks(max(len(X), 1), BLOCK_ROWS)])
+
+
+def _most_likely(X: Floats, params: SwitchParams) -> NDArray[np.int64]:
     beta, G = correlate(X, params), params.W @ params.W.T
     if params.d <= EXACT_STATES:
         codes = best_all(beta, constants(G, params.sigma2, params.log_prior))

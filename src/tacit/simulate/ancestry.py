@@ -46,7 +46,15 @@ RAREST = 0.05
 
 @dataclass(frozen=True)
 class AdmixedGenotypes:
-    """Allele counts with what made them."""
+    """Allele counts with what made them.
+
+    Examples
+    --------
+    >>> from tacit.simulate import admixture
+    >>> data = admixture(5, 2, 40, missing=0.1, random_state=0)
+    >>> sorted({int(call) for call in data.genotypes.ravel()}), data.positions.shape
+    ([-1, 0, 1, 2], (40,))
+    """
 
     genotypes: NDArray[np.int8]  # (person, SNP) 0, 1, 2, and −1 a gap
     proportions: Floats  # (person, population) share of the genome that came from it

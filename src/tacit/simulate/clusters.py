@@ -25,7 +25,15 @@ LOGIT_TO_DISTANCE = 0.42
 
 @dataclass(frozen=True)
 class BinaryRows:
-    """Rows of zeros and ones (n, L), −1 a gap, with what made them."""
+    """Rows of zeros and ones (n, L), −1 a gap, with what made them.
+
+    Examples
+    --------
+    >>> from tacit.simulate import bernoulli_mixture
+    >>> data = bernoulli_mixture(50, 6, 2, copies=1, random_state=0)
+    >>> data.clusters.shape, data.weights.tolist(), len(data.copied)
+    ((50,), [0.5, 0.5], 1)
+    """
 
     rows: NDArray[np.int8]
     clusters: Ints  # (n,)

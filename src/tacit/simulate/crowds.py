@@ -38,6 +38,13 @@ class Crowd:
 
     `labels` has the columns task, worker, label (ordered by task, then worker); `truth` has task, label;
     `confusion` is (worker, true, given), `prior` (K,). Names are the integers 0, 1, …
+
+    Examples
+    --------
+    >>> from tacit.simulate import crowd
+    >>> data = crowd(20, 5, 2, labels_per_task=3, random_state=0)
+    >>> data.labels.column_names, data.truth.num_rows, data.prior.tolist()
+    (['task', 'worker', 'label'], 20, [0.5, 0.5])
     """
 
     labels: pa.Table
@@ -137,6 +144,13 @@ def specialist_crowd(
     One worker's confusion matrix has rows within `epsilon` of the unit vectors; of all others each column is
     Dirichlet(1), so half of them mislead. A label is kept with probability `keep`. Their text draws the prior
     from Dirichlet(1) as well, their tables match a uniform one: both are offered.
+
+    Examples
+    --------
+    >>> from tacit.simulate import specialist_crowd
+    >>> data = specialist_crowd(100, n_workers=8, random_state=0)
+    >>> data.confusion.shape, round(float(data.confusion.diagonal(axis1=1, axis2=2).mean(axis=1).max()), 1)
+    ((8, 3, 3), 1.0)
     """
     _refuse_empty(n_tasks, n_workers, n_classes)
     rng = np.random.default_rng(random_state)
@@ -161,7 +175,16 @@ def specialist_crowd(
 def draw_confusions(
     n_workers: int, n_classes: int, kind: Kind, skill: tuple[float, float], rng: np.random.Generator
 ) -> Floats:
-    """Confusion matrices (worker, true, given) of one kind of crowd."""
+    """Confusion matrices (worker, true, given) of one kind of crowd.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit.simulate import draw_confusions
+    >>> confusion = draw_confusions(4, 3, "skilled", (0.7, 0.9), np.random.default_rng(0))
+    >>> confusion.shape, bool(np.allclose(confusion.sum(axis=2), 1))
+    ((4, 3, 3), True)
+    """
     if kind not in ("skilled", "one-coin", "guessing", "mixed"):
         raise DataError(f"kind is {kind!r}; give 'skilled', 'one-coin', 'guessing' or 'mixed'")
     if kind == "guessing":
@@ -188,12 +211,29 @@ def draw_confusions(
 
 
 def draw_truth(n_tasks: int, prior: Floats, rng: np.random.Generator) -> Ints:
-    """One class per task (n,)."""
+    """One class per task (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit.simulate import draw_truth
+    >>> draw_truth(5, np.array([1.0, 0.0]), np.random.default_rng(0)).tolist()
+    [0, 0, 0, 0, 0]
+    """
     return np.searchsorted(np.cumsum(prior)[:-1], rng.random(n_tasks), side="right").astype(np.int32)
 
 
 def draw_labels(worker: Ints, truth: Ints, confusion: Floats, rng: np.random.Generator) -> Ints:
-    """What each worker says when the truth is `truth` (both by label)."""
+    """What each worker says when the truth is `truth` (both by label).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit.simulate import draw_labels
+    >>> always_right = np.eye(2)[None]
+    >>> draw_labels(np.zeros(3, int), np.array([0, 1, 1]), always_right, np.random.default_rng(0)).tolist()
+    [0, 1, 1]
+    """
     n_classes = confusion.shape[1]
     below = np.cumsum(confusion, axis=2).reshape(-1, n_classes)
     at = worker.astype(np.int64) * n_classes + truth
@@ -211,6 +251,13 @@ def choose_workers(
 
     Drawn one after the other by weight, without replacement: by the smallest exponential keys when that is
     cheap, else by redrawing the few repeats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit.simulate import choose_workers
+    >>> choose_workers(4, 3, 3, 0.0, np.random.default_rng(0)).tolist()
+    [[0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2]]
     """
     weights = np.arange(1, n_workers + 1, dtype=np.float64) ** -activity
     chosen = np.empty((n_tasks, each), np.int32)

@@ -33,7 +33,15 @@ COMMON_ITEM = 0.1
 
 @dataclass(frozen=True)
 class PairWorld:
-    """Counts with what made them."""
+    """Counts with what made them.
+
+    Examples
+    --------
+    >>> from tacit.simulate import pairs
+    >>> world = pairs(50, 1000, random_state=0)
+    >>> world.left.shape, round(float(world.marginal.sum()), 12)
+    ((50, 2), 1.0)
+    """
 
     counts: sp.csr_array  # (M, M') how often the pair (i, j) was drawn
     left: Floats  # (M, K) D_L, columns sum to one
@@ -98,7 +106,16 @@ def pairs(
 
 
 def draw_pairs(left: Floats, right: Floats, mixing: Floats, n_pairs: int, rng: np.random.Generator) -> sp.csr_array:
-    """Counts of `n_pairs` independent pairs from B = left · mixing · rightᵀ."""
+    """Counts of `n_pairs` independent pairs from B = left · mixing · rightᵀ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit.simulate import draw_pairs
+    >>> causes = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> draw_pairs(causes, causes, np.diag([0.5, 0.5]), 10, np.random.default_rng(0)).toarray()[0, 1]
+    np.int64(0)
+    """
     shape_of_causes = (len(mixing), mixing.shape[1])
     each = np.asarray(rng.multinomial(n_pairs, mixing.reshape(-1))).reshape(shape_of_causes)
     rows = [_draw(left[:, k], int(each[k].sum()), rng) for k in range(len(each))]

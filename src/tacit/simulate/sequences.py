@@ -13,7 +13,15 @@ from tacit.engine.chain import Chain, draw_path, draw_symbols
 
 @dataclass(frozen=True)
 class HiddenMarkov:
-    """Drawn sequences, the model they are drawn from, and the state of every step."""
+    """Drawn sequences, the model they are drawn from, and the state of every step.
+
+    Examples
+    --------
+    >>> from tacit.simulate import hidden_markov
+    >>> drawn = hidden_markov(1000, n_states=3, n_symbols=20, n_sequences=4)
+    >>> drawn.states.shape, drawn.chain.transitions.shape
+    ((1000,), (3, 3))
+    """
 
     sequences: Sequences
     chain: Chain
@@ -35,6 +43,14 @@ def hidden_markov(
 
     A state's symbols are drawn from a Dirichlet distribution with that `concentration` (small: few symbols each), and
     a share `overlap` of its emissions is common to all states; it keeps to itself with at least `stay`.
+
+    Examples
+    --------
+    >>> from tacit import CategoricalHMM
+    >>> from tacit.simulate import hidden_markov
+    >>> drawn = hidden_markov(2000, n_symbols=10, random_state=0)
+    >>> CategoricalHMM(2).fit(drawn.sequences).emissions_.shape
+    (2, 10)
     """
     rng = np.random.default_rng(random_state)
     common = rng.dirichlet(np.ones(n_symbols))
@@ -46,7 +62,16 @@ def hidden_markov(
 
 
 def draw_sequences(chain: Chain, n_steps: int, n_sequences: int, rng: np.random.Generator) -> HiddenMarkov:
-    """Sequences of a given model."""
+    """Sequences of a given model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacit.simulate import draw_sequences, hidden_markov
+    >>> chain = hidden_markov(10, n_symbols=5).chain
+    >>> len(draw_sequences(chain, 30, 3, np.random.default_rng(0)).states)
+    30
+    """
     offsets = np.arange(n_sequences + 1, dtype=np.int64) * n_steps // n_sequences
     states = np.concatenate([draw_path(chain, int(size), rng) for size in np.diff(offsets)])
     codes = draw_symbols(chain, states, rng)

@@ -19,7 +19,15 @@ Seed = int | np.random.Generator | None
 
 @dataclass(frozen=True)
 class TopicDocuments:
-    """Counts (document, word) with what made them."""
+    """Counts (document, word) with what made them.
+
+    Examples
+    --------
+    >>> from tacit.simulate import topic_documents
+    >>> data = topic_documents(30, 40, 2, random_state=0)
+    >>> bool(abs(data.shares.sum(axis=1) - 1).max() < 1e-12)
+    True
+    """
 
     counts: sp.csr_array  # (D, M) int64
     topics: Floats  # (K, M)

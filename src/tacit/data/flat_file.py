@@ -1,0 +1,107 @@
+"""Flat files of rows that are larger than memory: a header of facts, then the body, read in pieces into one buffer.
+
+The file: eight bytes of magic, the length of a JSON header (uint64), the header (what the rows are, whose they are, a
+checksum of the body), then the body. A file in a cache is found again by its key; one that was made for a single run is
+removed when nobody holds its lease any longer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import FileFormatError
+from tacit.io.write import atomic_path
+
+MAGIC = b"TACITCOD"
+CHUNK = 1 << 22
+"""Bytes that are read at a time while a checksum is made."""
+
+
+class Lease:
+    """Removes a file when nobody holds it any longer."""
+
+    def __init__(self, path: Path) -> None:
+        finalize(self, remove, path)
+
+
+def path_for_now(name: str = "rows.codes") -> Path:
+    """Where a file may stand that only this run needs, in a folder of its own."""
+    return Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / name
+
+
+def _system_cache() -> str | None:
+    """The user's cache folder, if there is one that can be written; None is the system's temporary folder."""
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return folder if os.path.isdir(folder) and os.access(folder, os.W_OK) else None
+
+
+def remove(path: Path) -> None:
+    """Take a file of `path_for_now` away, and its folder."""
+    for leave in (path.unlink, path.parent.rmdir):
+        with suppress(OSError):
+            leave()
+
+
+def write_flat(path: Path, facts: dict[str, Any], pieces: Iterable[NDArray[Any]]) -> int:
+    """Write header and body, whole or not at all; where the body begins.
+
+    `facts` may still change while the pieces are made, as long as their length in JSON does not.
+    """
+    with atomic_path(path) as part, open(part, "r+b") as sink:
+        blank = _header(facts, 0)
+        sink.write(blank)
+        checksum = 0
+        for piece in pieces:
+            body = memoryview(np.ascontiguousarray(piece).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+            checksum = zlib.crc32(body, checksum)
+            sink.write(body)
+        sink.seek(0)
+        sink.write(_header(facts, checksum))  # the same length: the checksum has ten digits always
+    return len(blank)
+
+
+def _header(facts: dict[str, Any], checksum: int) -> bytes:
+    text = json.dumps({"checksum": f"{checksum:010d}", **facts}, ensure_ascii=False).encode()
+    return MAGIC + len(text).to_bytes(8, "little") + text
+
+
+def reopen_flat(path: Path, key: str, format_: int) -> tuple[dict[str, Any], int] | None:
+    """Facts and beginning of the body that an earlier run left; None when they are another's, or damaged."""
+    try:
+        with open(path, "rb") as stream:
+            if stream.read(8) != MAGIC:
+                return None
+            length = int.from_bytes(stream.read(8), "little")
+            facts = json.loads(stream.read(length))
+            if facts["key"] != key or facts["format"] != format_:
+                return None
+            checksum = 0
+            while chunk := stream.read(CHUNK):
+                checksum = zlib.crc32(chunk, checksum)
+            return (facts, 16 + length) if f"{checksum:010d}" == facts["checksum"] else None
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError):  # a damaged length asks for all
+        return None
+
+
+def fill_from(path: Path, offset: int, buffer: NDArray[Any]) -> None:
+    """Read as many bytes as the buffer holds; a file that ends before is damaged."""
+    view = memoryview(buffer.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    with open(path, "rb", buffering=0) as stream:
+        stream.seek(offset)
+        at = 0
+        while at < len(view):
+            got = stream.readinto(view[at:])
+            if not got:
+                raise FileFormatError(f"the coded rows in {path} end early; code the data again")
+            at += got

@@ -1,0 +1,194 @@
+"""StoredGenotypes: genotype bytes in a flat file, SNP after SNP, read block by block; what is larger than memory.
+
+The file (`data/flat_file.py`) has the people's and the SNPs' names and the alleles in its header, then one byte a call,
+SNP-major. Tables with one row a person are turned on the way, through a file of their own. What is one number a SNP
+(counts, frequencies) is held in memory: eight bytes beside as many bytes as there are people.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tacit.data.flat_file import Lease, fill_from, path_for_now, remove, reopen_flat, write_flat
+from tacit.data.genotypes import BLOCK, Genotypes, SnpBlocks, frame_calls, person_names
+from tacit.data.names import Names
+from tacit.errors import DataError
+from tacit.io.plink import facts_of_plink, stream_plink
+from tacit.io.scan import Scan
+from tacit.kernels.admixture import Calls
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class StoredGenotypes(SnpBlocks):
+    """Calls (SNP, person) on disk: 0, 1, 2 alleles, 3 missing; names and alleles as `Genotypes` has them."""
+
+    path: Path
+    offset: int
+    samples: Names
+    snps: Names
+    alleles: NDArray[Any] | None = None
+    lease: Lease | None = None
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.samples)
+
+    @property
+    def n_snps(self) -> int:
+        return len(self.snps)
+
+    def calls_of(self, begin: int, end: int) -> Calls:
+        """Calls of a range of SNPs, fresh from the file."""
+        return self.calls_at(begin, end, self.n_samples)
+
+    def calls_at(self, begin: int, end: int, n_samples: int) -> Calls:
+        """The same for those who do not hold the names."""
+        calls = np.empty((end - begin, n_samples), np.uint8)
+        fill_from(self.path, self.offset + begin * n_samples, calls)
+        return calls
+
+    def take(self, snps: NDArray[Any] | None = None, samples: NDArray[Any] | None = None) -> StoredGenotypes:
+        """Some SNPs and people, in the order asked for, in a file of their own for as long as it is used."""
+        at = np.arange(self.n_snps)[slice(None) if snps is None else snps]
+        people = np.arange(self.n_samples)[slice(None) if samples is None else samples]
+        alleles = None if self.alleles is None else self.alleles[at]
+        blocks = (self._gathered(at[begin : begin + BLOCK])[:, people] for begin in range(0, len(at), BLOCK))
+        return store_blocks(blocks, self.samples[people], self.snps[at], alleles)
+
+    def _gathered(self, snps: NDArray[np.intp]) -> Calls:
+        """SNPs from anywhere in the file; mapped for this block only, so that what was looked at does not stay."""
+        if not len(snps):
+            return np.empty((0, self.n_samples), np.uint8)
+        shape = (self.n_snps, self.n_samples)
+        return np.array(np.memmap(self.path, np.uint8, "r", self.offset, shape)[snps])
+
+    def loaded(self) -> Genotypes:
+        """All calls in memory."""
+        return Genotypes(self.calls_of(0, self.n_snps), self.samples, self.snps, self.alleles)
+
+
+AnyGenotypes = Genotypes | StoredGenotypes
+"""Calls in memory or in a file."""
+
+
+def store_genotypes(genotypes: Genotypes) -> StoredGenotypes:
+    """Calls from memory in a flat file, for this run only."""
+    cuts = range(0, genotypes.n_snps, BLOCK)
+    blocks = (genotypes.calls_of(at, min(at + BLOCK, genotypes.n_snps)) for at in cuts)
+    return store_blocks(blocks, genotypes.samples, genotypes.snps, genotypes.alleles)
+
+
+def store_blocks(
+    blocks: Iterator[Calls], samples: Names, snps: Names, alleles: NDArray[Any] | None = None
+) -> StoredGenotypes:
+    """Calls that come block by block in a flat file, for this run only."""
+    path = path_for_now("genotypes.calls")
+    try:
+        return replace(_write(path, "", blocks, samples, snps, alleles), lease=Lease(path))
+    except BaseException:
+        remove(path)
+        raise
+
+
+def store_bed(path: str | os.PathLike[str], cache: str | None = None, threads: int = 1) -> StoredGenotypes:
+    """The calls of a PLINK set, decoded block by block: in the cache, for a second run to find, or for this run."""
+
+    def decoded() -> tuple[Iterator[Calls], Names, Names, NDArray[Any]]:
+        return stream_plink(path, BLOCK, threads=threads)
+
+    return _cached(cache, f"bed\0{facts_of_plink(path)}", decoded)
+
+
+def store_scan(scan: Scan, id_: str | None = None) -> StoredGenotypes:
+    """Files with one row a person and one column a SNP, turned SNP by SNP; the column `id_` names the people."""
+    return _cached(scan.cache, f"scan\0{scan.fingerprint()}\0{id_}", lambda: _turned(scan, id_))
+
+
+# --------------------------------------------------------------------- files
+
+
+def _cached(cache: str | None, what: str, read: Any) -> StoredGenotypes:
+    if cache is None:
+        blocks, *names = read()
+        return store_blocks(blocks, *names)
+    key = hashlib.sha256(f"genotypes {FORMAT}\0{what}".encode()).hexdigest()
+    path = Path(cache) / f"{key[:32]}.calls"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = _reopened(path, key) if path.exists() else None
+    if known is not None:
+        return known
+    blocks, *names = read()
+    return _write(path, key, blocks, *names)
+
+
+def _write(
+    path: Path, key: str, blocks: Iterator[Calls], samples: Names, snps: Names, alleles: NDArray[Any] | None = None
+) -> StoredGenotypes:
+    facts = {
+        "format": FORMAT,
+        "key": key,
+        "samples": samples.tolist(),
+        "snps": snps.tolist(),
+        "alleles": None if alleles is None else alleles.tolist(),
+    }
+    return StoredGenotypes(path, write_flat(path, facts, blocks), samples, snps, alleles)
+
+
+def _reopened(path: Path, key: str) -> StoredGenotypes | None:
+    """The calls an earlier run left, or None when the file is another's, or damaged: then they are read again."""
+    known = reopen_flat(path, key, FORMAT)
+    if known is None:
+        return None
+    facts, offset = known
+    try:
+        samples, snps = (_names(facts[name]) for name in ("samples", "snps"))
+        alleles = None if facts["alleles"] is None else np.array(facts["alleles"], object)
+        return StoredGenotypes(path, offset, samples, snps, alleles)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _names(listed: list[Any]) -> Names:
+    return np.array(listed, np.int64 if listed and all(isinstance(name, int) for name in listed) else object)
+
+
+def _turned(scan: Scan, id_: str | None) -> tuple[Iterator[Calls], Names, Names]:
+    """Blocks of SNPs of a table of people: rows are written as they come, then read column after column."""
+    path = path_for_now("people.rows")
+    lease = Lease(path)
+    people: list[Any] = []
+    snps: Names | None = None
+    behind = 0
+    with open(path, "wb") as raw:
+        for batch in scan.batches():
+            table = pa.Table.from_batches([batch])
+            if id_ is not None:
+                people += table[id_].to_pylist()
+                table = table.drop_columns([id_])
+            snps = np.array(table.column_names, object)
+            raw.write(np.ascontiguousarray(frame_calls(table, snps, before=behind).T).tobytes())
+            behind += table.num_rows
+    if snps is None or not len(snps):
+        raise DataError("the genotypes have 0 SNPs (columns); give at least one")
+    shape = (behind, len(snps))
+
+    def blocks() -> Iterator[Calls]:
+        held = lease
+        for begin in range(0, shape[1], BLOCK):  # mapped for this block only
+            some = np.memmap(path, np.uint8, "r", 0, shape)[:, begin : begin + BLOCK]
+            yield np.ascontiguousarray(some.T)
+        del held
+
+    samples = np.arange(behind) if id_ is None else person_names(people, behind)
+    return blocks(), samples, snps

@@ -1,0 +1,241 @@
+"""Pictures that several doors need, as Vega-Lite specs with their data inline.
+
+Names the user gave are values of fields called `x`, `y`, `series`, never names of fields, so that a dot or a bracket in
+them means nothing to Vega. Charts are as wide as the page gives them (`"width": "container"`), at most
+`usermeta.widest`; heights are numbers, because Vega-Lite warns of steps beside a container. Text is drawn in the page's
+own ink (see page.js), and heat maps fade from nothing to one hue, so one drawing serves light and dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Spec = dict[str, Any]
+
+HUE = "#3f7fd0"
+"""The one colour of marks that need no other."""
+QUIET = "#8d97a5"
+"""What stands beside: rejected, expected, before."""
+ALARM = "#d2603a"
+"""What a reader should look at."""
+COLOURS = ("#3f7fd0", "#e08a2e", "#3a9d74", "#b65fb0", "#c9504c", "#7a8f2f", "#2fa3ad", "#8a6fd1", "#b0803f", "#7d8794")
+"""Kinds side by side: told apart on white and on black, also by most colour-blind eyes; longer lists repeat."""
+FADE = ("rgba(63,127,208,0.03)", "rgba(63,127,208,1)")
+"""Heat maps: from the page's own background to the hue."""
+BOTH_WAYS = ("#d2603a", "rgba(140,150,165,0.06)", "#3f7fd0")
+"""Values around zero: below, near, above."""
+
+
+def bars(
+    names: Sequence[Any],
+    values: Sequence[float],
+    *,
+    value: str,
+    name: str = "",
+    low: Sequence[float] | None = None,
+    high: Sequence[float] | None = None,
+    percent: bool = False,
+    flagged: Sequence[bool] | None = None,
+    step: int = 22,
+) -> Spec:
+    """Horizontal bars in the order given, with intervals when `low` and `high` are there; flagged ones in alarm."""
+    rows: list[dict[str, Any]] = []
+    for at, (who, amount) in enumerate(zip(names, values, strict=True)):
+        row: dict[str, Any] = {"y": str(who), "x": float(amount), "flag": bool(flagged[at]) if flagged else False}
+        if low is not None and high is not None:
+            row |= {"low": float(low[at]), "high": float(high[at])}
+        rows.append(row)
+    form = ".1%" if percent else ",.4~g"
+    told = [{"field": "y", "title": name or "name"}, {"field": "x", "title": value, "format": form}]
+    if low is not None:
+        told += [{"field": "low", "title": "from", "format": form}, {"field": "high", "title": "to", "format": form}]
+    axis: Spec = {"format": "%", "tickCount": 6} if percent else {"tickCount": 6}
+    y = {"field": "y", "type": "nominal", "sort": None, "title": name or None, "axis": {"labelLimit": 170}}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "bar", "cornerRadiusEnd": 2, "height": {"band": 0.7}},
+            "encoding": {
+                "x": {"field": "x", "type": "quantitative", "title": value, "axis": axis},
+                "color": {"condition": {"test": "datum.flag", "value": ALARM}, "value": HUE},
+            },
+        }
+    ]
+    if low is not None:
+        layers.append(
+            {
+                "mark": {"type": "rule", "color": "currentColor", "opacity": 0.7},
+                "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+            }
+        )
+    return {
+        "data": {"values": rows},
+        "width": "container",
+        "height": step * max(len(rows), 1),
+        "usermeta": {"widest": 820},
+        "encoding": {"y": y, "tooltip": told},
+        "layer": layers,
+    }
+
+
+def histogram(
+    values: Any, *, value: str, count: str, bins: int = 20, extent: tuple[float, float] | None = None,
+    percent: bool = False, log: bool = False, height: int = 260,
+) -> Spec:  # fmt: skip
+    """How many fall into equal intervals; counted here, so a million values cost as much as ten."""
+    array = np.asarray(values, float)
+    array = array[np.isfinite(array)]
+    if extent is None:
+        extent = (float(array.min()), float(array.max())) if len(array) else (0.0, 1.0)
+        extent = extent if extent[1] > extent[0] else (extent[0] - 0.5, extent[0] + 0.5)
+    counts, edges = np.histogram(np.clip(array, *extent), bins=bins, range=extent)
+    return counted(counts, edges, value=value, count=count, percent=percent, log=log, height=height)
+
+
+def counted(
+    counts: Any, edges: Any, *, value: str, count: str, percent: bool = False, log: bool = False, height: int = 260
+) -> Spec:
+    """A histogram that is counted already: so many between each edge and the next."""
+    rows = [
+        {"from": float(a), "to": float(b), "n": int(n)} for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
+    ]
+    form = "%" if percent else ""
+    told = ".1%" if percent else ",.4~g"
+    scale: Spec = {"type": "symlog"} if log else {}
+    return {
+        "data": {"values": rows},
+        "width": "container",
+        "height": height,
+        "mark": {"type": "bar", "color": HUE, "binSpacing": 1.5},
+        "encoding": {
+            "x": {"field": "from", "type": "quantitative", "bin": {"binned": True}, "title": value,
+                  "axis": {"tickCount": 8, **({"format": form} if form else {})}},
+            "x2": {"field": "to"},
+            "y": {"field": "n", "type": "quantitative", "title": count, "scale": scale, "axis": {"tickMinStep": 1}},
+            "tooltip": [
+                {"field": "from", "format": told, "title": "from"},
+                {"field": "to", "format": told, "title": "to"},
+                {"field": "n", "format": ",", "title": count},
+            ],
+        },
+    }  # fmt: skip
+
+
+def heat_map(
+    values: Any, rows: Sequence[Any], columns: Sequence[Any], *, row: str, column: str, value: str,
+    percent: bool = False, both_ways: bool = False, numbers: bool | None = None, largest: float | None = None,
+    cell: int = 26, legend: bool = True,
+) -> Spec:  # fmt: skip
+    """A matrix (rows, columns) as tiles; small ones carry their numbers."""
+    matrix = np.asarray(values, float)
+    tiles = [
+        {"y": str(rows[i]), "x": str(columns[j]), "v": round(float(matrix[i, j]), 4)}
+        for i in range(matrix.shape[0])
+        for j in range(matrix.shape[1])
+    ]
+    finite = np.abs(matrix[np.isfinite(matrix)])
+    top = largest if largest is not None else float(finite.max()) if len(finite) and finite.max() > 0 else 1.0
+    scale: Spec = {"domain": [-top, 0, top] if both_ways else [0, top], "range": list(BOTH_WAYS if both_ways else FADE)}
+    form = ".1%" if percent else ",.3~g"
+    key: Spec = {"title": None, "gradientLength": 120, **({"format": ".0%"} if percent else {})}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "rect", "cornerRadius": 2},
+            "encoding": {
+                "color": {"field": "v", "type": "quantitative", "scale": scale, "legend": key if legend else None}
+            },
+        }
+    ]
+    if numbers if numbers is not None else matrix.shape[1] <= 12 and matrix.shape[0] <= 40:
+        layers.append(
+            {
+                "mark": {"type": "text", "fontSize": 11},
+                "encoding": {
+                    "text": {"field": "v", "format": ".0%" if percent else ",.2~g"},
+                    "color": {
+                        "condition": {"test": f"abs(datum.v) > {0.55 * top!r}", "value": "#fff"},
+                        "value": "currentColor",
+                    },
+                },
+            }
+        )
+    return {
+        "data": {"values": tiles},
+        "width": "container",
+        "height": cell * max(len(rows), 1),
+        "usermeta": {"widest": 220 + 90 * len(columns)},
+        "encoding": {
+            "y": {"field": "y", "type": "nominal", "sort": None, "title": row or None},
+            "x": {"field": "x", "type": "nominal", "sort": None, "title": column or None,
+                  "axis": {"labelAngle": _angle(columns), "labelOverlap": "greedy"}},
+            "tooltip": [{"field": "y", "title": row or "row"}, {"field": "x", "title": column or "column"},
+                        {"field": "v", "title": value, "format": form}],
+        },
+        "layer": layers,
+    }  # fmt: skip
+
+
+def _angle(names: Sequence[Any]) -> int:
+    """Names under a matrix stand upright while they have room on a phone."""
+    return 0 if sum(max(len(str(name)), 2) for name in names) <= 28 else -40
+
+
+def lines(
+    rows: Sequence[Mapping[str, Any]], *, x: str, y: str, series: str = "", percent: bool = False,
+    whole_x: bool = False, marked: float | None = None, height: int = 260,
+) -> Spec:  # fmt: skip
+    """Points joined: rows with `x`, `y` and, for several lines, `series`; `marked` puts a rule at one x."""
+    told: list[Spec] = [
+        {"field": "x", "title": x},
+        {"field": "y", "title": y, "format": ".2%" if percent else ",.6~g"},
+    ]
+    axis: Spec = {"tickMinStep": 1, "format": "d", "grid": False} if whole_x else {"grid": False, "tickCount": 8}
+    encoding: Spec = {
+        "x": {"field": "x", "type": "quantitative", "title": x, "scale": {"zero": False, "nice": False}, "axis": axis},
+        "y": {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False},
+              "axis": {"format": "%"} if percent else {}},
+        "tooltip": told,
+    }  # fmt: skip
+    mark: Spec = {"type": "line", "point": {"size": 40}, "strokeWidth": 2}
+    if series:
+        told.insert(0, {"field": "series", "title": series})
+        kinds = list(dict.fromkeys(str(row["series"]) for row in rows))
+        encoding["color"] = colour("series", kinds, series)
+    else:
+        mark |= {"color": HUE, "point": {"size": 40, "color": HUE}}
+    layers: list[Spec] = [{"mark": mark, "encoding": encoding}]
+    if marked is not None:
+        layers.insert(
+            0,
+            {
+                "data": {"values": [{"x": marked}]},
+                "mark": {"type": "rule", "color": ALARM, "strokeDash": [4, 3]},
+                "encoding": {"x": {"field": "x", "type": "quantitative"}},
+            },
+        )
+    plain = [dict(row) for row in rows]
+    return {"data": {"values": plain}, "width": "container", "height": height, "layer": layers}
+
+
+def colour(field: str, kinds: Sequence[str], title: str | None = None) -> Spec:
+    """The colour of a field with these values, the same for the same place in every chart."""
+    range_ = [COLOURS[at % len(COLOURS)] for at in range(len(kinds))]
+    return {
+        "field": field,
+        "type": "nominal",
+        "title": title,
+        "scale": {"domain": list(kinds), "range": range_},
+        "legend": {"orient": "top", "columns": 4, "title": None},
+    }
+
+
+def distinct(names: Sequence[Any]) -> list[str]:
+    """Names as text, no two alike: 1 and "1" get a mark, for a chart would lay them on one another."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in map(str, names):
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return out

@@ -1,0 +1,59 @@
+"""Every public name stands in the reference and has an example; the examples themselves run in tests/contract."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import tacit
+import tacit.plot
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = "\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "reference").glob("*.rst")))
+
+
+def public_names() -> list[str]:
+    """`tacit.__all__`, that of simulate and plan, functions that draw, questions, data, errors."""
+    names = [f"tacit.{name}" for name in tacit.__all__ if not name.startswith("_")]
+    for module in ("tacit.simulate", "tacit.plan"):
+        names += [f"{module}.{name}" for name in importlib.import_module(module).__all__]
+    for found in pkgutil.iter_modules(tacit.plot.__path__, "tacit.plot."):
+        drawing = vars(importlib.import_module(found.name))
+        names += [f"{found.name}.{name}" for name in sorted(drawing) if name.startswith("plot_")]
+    for module in ("tacit.query", "tacit.datasets", "tacit.errors"):
+        inside = vars(importlib.import_module(module)).items()
+        names += [
+            f"{module}.{name}" for name, thing in inside if getattr(thing, "__module__", "") == module and _public(name)
+        ]
+    return names
+
+
+def _public(name: str) -> bool:
+    return not name.startswith("_") and name != "Word"  # a word with its place: the reader's own
+
+
+def thing_of(name: str) -> object:
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)
+
+
+def in_reference(name: str) -> bool:
+    """By itself, after `currentmodule`, or with all of its module; docs/conf.py adds all functions that draw."""
+    module, _, last = name.rpartition(".")
+    directive = r"\.\. auto(?:class|function|exception):: "
+    return bool(
+        module.startswith("tacit.plot.")
+        or re.search(rf"{directive}{re.escape(name)}$", REFERENCE, re.M)
+        or (module == "tacit" and re.search(rf"{directive}{last}$", REFERENCE, re.M))
+        or re.search(rf"\.\. automodule:: {re.escape(module)}$", REFERENCE, re.M)
+    )
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_public_names_have_an_example_and_are_in_the_reference(name):
+    assert ">>>" in (thing_of(name).__doc__ or ""), f"{name} has no example"
+    assert in_reference(name), f"{name} is not in docs/reference"
