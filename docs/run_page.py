@@ -49,6 +49,7 @@ def commands_of(code: str) -> Iterator[list[str]]:
     """The words of every `tacit …` in a shell block."""
     for line in code.replace("\\\n", " ").splitlines():
         for part in re.split(r"\s&&\s", line):
+            part = re.sub(r'^eval "\$\((.*)\)"', r"\1", part)  # what a shell takes over is a command like any other
             words = shlex.split(part, comments=True)
             if words and words[0].rsplit("/", 1)[-1] == "tacit":
                 yield words[1:]

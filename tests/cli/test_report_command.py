@@ -84,11 +84,19 @@ def test_to_stdout_and_from_stdin(folder, tmp_path, capsys, monkeypatch):
     assert "standard input, not hashed" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_streamed_tables_have_a_page_too(folder, tmp_path):
-    for command in ("table", "cluster"):
-        path = str(INPUTS[command](folder)[0])
-        assert main([command, path, "--components", "2", "--engine", "stream", "--out", str(tmp_path), "--quiet"]) == 0
-        assert charts(tmp_path / "report.html")
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("table", ["--components", "2"]),
+        ("cluster", []),
+        ("factors", ["--components", "2"]),
+        ("admixture", ["--id", "sample", "--populations", "2"]),
+    ],
+)
+def test_what_is_streamed_has_a_page_too(command, options, folder, tmp_path):
+    path = str(INPUTS[command](folder)[0])
+    assert main([command, path, *options, "--engine", "stream", "--out", str(tmp_path), "--quiet"]) == 0
+    assert charts(tmp_path / "report.html")
 
 
 def test_streamed_labels_tell_the_same(folder, tmp_path):

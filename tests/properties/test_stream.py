@@ -242,6 +242,7 @@ def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, mon
     if not grouped:
         request.getfixturevalue("ungrouped")
         monkeypatch.setattr("tacit.models.latent_class.SAMPLE_ROWS", 200)
+        monkeypatch.setattr("tacit.models.latent_class.EXAMINED_ROWS", 500)
         monkeypatch.setattr("tacit.models.bernoulli_mixture.PATH_ROWS", 300)
         monkeypatch.setattr(table_module, "BLOCK_ROWS", 64)
         monkeypatch.setattr("tacit.data.stored_table.BLOCK_ROWS", 64)
@@ -258,6 +259,11 @@ def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, mon
         assert other._table.total_weight == fits[0]._table.total_weight
         assert other._table.n_cells == fits[0]._table.n_cells
         assert other.report_.verdict == fits[0].report_.verdict
+        assert other.report_.notes == fits[0].report_.notes
+    if not grouped:  # what was sampled is said
+        started, looked = fits[0].report_.notes
+        assert started.endswith("made from a sample of 200 rows")
+        assert looked == f"the verdict looked at 500 of {int((weight > 0).sum())} rows"
     mine, theirs = BernoulliMixture(3).fit(scan, sample_weight="how many"), BernoulliMixture(3).fit(rows, None, weight)
     for name in ("weights_", "frequencies_", "labels_"):
         assert getattr(mine, name).tobytes() == getattr(theirs, name).tobytes(), name
@@ -279,7 +285,7 @@ def test_workers_count_rows_with_their_weights(weights, ungrouped):
     _, _, scan = weights
     stored = code_scan(scan, LearnWords(), "how many")
     mixture = random_start(next(stored.blocks()), 2, np.random.default_rng(0))
-    parts = _load([0], stored)
+    parts = _load([(0, stored.n_rows)], stored)
     ((_, totals, _),) = _span_sums(parts, mixture.log_weights(), stored.spread(mixture.log_table()))
     assert totals.tobytes() == MemoryEngine(stored, 1).sums(mixture).totals.tobytes()
 

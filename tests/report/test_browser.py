@@ -128,7 +128,7 @@ def test_asking_agrees_with_the_command(open_report, tmp_path, capsys):
 
 def test_phone_and_dark(results, open_report):
     """On a narrow dark screen nothing is wider than the screen, and text is light."""
-    for command in ("labels", "table", "cluster"):
+    for command in ("labels", "table"):
         opened = open_report(
             results(command) / "report.html", viewport={"width": 390, "height": 844}, color_scheme="dark"
         )

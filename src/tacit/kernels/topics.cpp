@@ -1,9 +1,9 @@
 // Passes over sparse document-term counts under the mixed-membership model
 //     word w of document d ~ sum_k share[d, k] topic[w, k].
 //
-// shares: every document climbs  sum_w n_dw log(sum_k share_k topic_wk) + sum_k prior_k log share_k  by EM with the topics
+// documents: every document climbs  sum_w n_dw log(sum_k share_k topic_wk) + sum_k prior_k log share_k  by EM with the topics
 // held; the objective is concave, so the way does not matter and a document's answer does not depend on its company.
-// ratios: n_dw / p_dw at the shares, the log-likelihood and each document's expected counts. words: expected counts of
+// Then n_dw / p_dw at the shares, the log-likelihood and each document's expected counts. words: expected counts of
 // every word and topic from those ratios, word by word in the order of documents. Nothing of size tokens x topics exists,
 // no sum crosses a document or a word, so threads do not change a bit.
 #include "lanes.hpp"
@@ -14,7 +14,8 @@ namespace {
 using namespace tacit;
 
 constexpr int64_t kBlockCells = 16384;  // cells of a block of documents or words: what one thread takes at a time
-constexpr double kSmall = 1e-150;       // a product below it is taken off before it could underflow
+constexpr double kSmall = 1e-150;       // a product below it is taken off before it could underflow,
+constexpr double kRare = 1e-35;         // which four factors of at least this size cannot make it do
 constexpr double kTiny = 1e-300;        // a word that no topic has: its ratio is finite, its share nothing
 
 struct Lists {                 // documents with their words, or words with their documents
@@ -23,37 +24,50 @@ struct Lists {                 // documents with their words, or words with thei
     int64_t size;
 };
 
-// The class axis: G groups of four (0: as many as `groups` says), in registers of L lanes.
-template <int G, int L> struct Axis {
+// A sum over the class axis: G groups of four lanes in registers of L, or in memory for widths without a G.
+template <int G, int L> struct Sum {
     typedef typename Vec<L>::f F;
     typedef typename Vec<L>::u U;
-    int groups;
-    TACIT_INLINE int count() const { return G ? G : groups; }
-    TACIT_INLINE static F load(const double *p) { return *(const U *)p; }
-    TACIT_INLINE static void store(double *p, F v) { *(U *)p = v; }
+    static constexpr int R = 4 * G / L;
+    F v[R];
 
-    TACIT_INLINE double dot(const double *a, const double *b) const {  // one tree for both register widths
-        if constexpr (L == 4) {
-            F sum = load(a) * load(b);
-            for (int g = 1; g < count(); ++g) sum += load(a + 4 * g) * load(b + 4 * g);
-            return fold(sum);
-        } else {
-            F low = load(a) * load(b), high = load(a + 2) * load(b + 2);
-            for (int g = 1; g < count(); ++g) {
-                low += load(a + 4 * g) * load(b + 4 * g);
-                high += load(a + 4 * g + 2) * load(b + 4 * g + 2);
-            }
-            return fold(low + high);
-        }
-    }
-    TACIT_INLINE void add(double *to, double scale, const double *a) const {
-        for (int c = 0; c < 4 * count(); c += L) store(to + c, load(to + c) + load(a + c) * scale);
-    }
-    TACIT_INLINE void clear(double *to) const { for (int c = 0; c < 4 * count(); c += L) store(to + c, (F){}); }
-    TACIT_INLINE void multiply(double *to, const double *a) const {
-        for (int c = 0; c < 4 * count(); c += L) store(to + c, load(to + c) * load(a + c));
+    TACIT_INLINE explicit Sum(int) { for (int r = 0; r < R; ++r) v[r] = (F){}; }
+    TACIT_INLINE void add(double scale, const double *a) { for (int r = 0; r < R; ++r) v[r] += *(const U *)(a + r * L) * scale; }
+    TACIT_INLINE void times(double *to, const double *a) const {
+        for (int r = 0; r < R; ++r) *(U *)(to + r * L) = v[r] * *(const U *)(a + r * L);
     }
 };
+template <int L> struct Sum<0, L> {
+    typedef typename Vec<L>::u U;
+    double v[kWidest];
+    int width;
+
+    TACIT_INLINE explicit Sum(int w) : width(w) { std::memset(v, 0, sizeof(double) * w); }
+    TACIT_INLINE void add(double scale, const double *a) {
+        for (int c = 0; c < width; c += L) *(U *)(v + c) += *(const U *)(a + c) * scale;
+    }
+    TACIT_INLINE void times(double *to, const double *a) const {
+        for (int c = 0; c < width; c += L) *(U *)(to + c) = *(const U *)(v + c) * *(const U *)(a + c);
+    }
+};
+
+template <int G, int L> TACIT_INLINE double dot(const double *a, const double *b, int width) {
+    typedef typename Vec<L>::f F;
+    typedef typename Vec<L>::u U;
+    const int end = G ? 4 * G : width;
+    if constexpr (L == 4) {  // one tree for both register widths
+        F sum = *(const U *)a * *(const U *)b;
+        for (int c = 4; c < end; c += 4) sum += *(const U *)(a + c) * *(const U *)(b + c);
+        return fold(sum);
+    } else {
+        F low = *(const U *)a * *(const U *)b, high = *(const U *)(a + 2) * *(const U *)(b + 2);
+        for (int c = 4; c < end; c += 4) {
+            low += *(const U *)(a + c) * *(const U *)(b + c);
+            high += *(const U *)(a + c + 2) * *(const U *)(b + c + 2);
+        }
+        return fold(low + high);
+    }
+}
 
 struct Model {
     const double *topics;   // (words, width)
@@ -62,35 +76,53 @@ struct Model {
     int width;
 };
 
+// ------------------------------------------------------------------ some cells of a document
+
+// So many cells at a time: their chances, all divisions, their sums. Cell by cell each sum would wait for its division
+// and that for its chance; this way nothing waits, and the topics' rows are still near when they are read again.
+constexpr int64_t kTogether = 64;
+template <int G, int L>
+TACIT_INLINE void take_chances(const Lists &docs, const double *counts, const Model &model, int64_t from, int64_t to,
+                               const double *share, double *chances, double *ratios) {
+    const int width = G ? 4 * G : model.width;
+    for (int64_t at = from; at < to; ++at)
+        chances[at - from] = dot<G, L>(share, model.topics + (int64_t)docs.members[at] * width, width) + kTiny;
+    for (int64_t at = from; at < to; ++at) ratios[at - from] = counts[at] / chances[at - from];
+}
+template <int G, int L>
+TACIT_INLINE void add_topics(const Lists &docs, const Model &model, int64_t from, int64_t to, const double *ratios,
+                             Sum<G, L> &sums) {
+    const int width = G ? 4 * G : model.width;
+    for (int64_t at = from; at < to; ++at)
+        sums.add(ratios[at - from], model.topics + (int64_t)docs.members[at] * width);
+}
+
 // ------------------------------------------------------------------ a document's shares, topics held
 
 template <int G, int L>
-TACIT_INLINE void shares_block(const Lists &docs, const double *counts, const Model &model, int64_t begin, int64_t end,
-                               int most, double settled, double *shares) {
-    const Axis<G, L> axis{model.width / 4};
-    const int width = 4 * axis.count();
-    double sums[G ? 4 * G : kWidest];
-    for (int64_t d = begin; d < end; ++d) {
-        double *share = shares + d * width;
-        const int64_t from = docs.offsets[d], to = docs.offsets[d + 1];
-        double total = model.prior_sum;
-        for (int64_t at = from; at < to; ++at) total += counts[at];
-        const double scale = total > 0 ? 1.0 / total : 0.0;
-        for (int pass = 0; pass < most && from < to; ++pass) {
-            axis.clear(sums);
-            for (int64_t at = from; at < to; ++at) {
-                const double *topic = model.topics + (int64_t)docs.members[at] * width;
-                axis.add(sums, counts[at] / (axis.dot(share, topic) + kTiny), topic);
-            }
-            double moved = 0;
-            for (int c = 0; c < width; ++c) {
-                const double next = (share[c] * sums[c] + model.prior[c]) * scale;
-                const double change = std::fabs(next - share[c]);
-                moved = change > moved ? change : moved;
-                share[c] = next;
-            }
-            if (moved < settled) break;
+TACIT_INLINE void climb_shares(const Lists &docs, const double *counts, const Model &model, int64_t d, int most,
+                               double settled, double *share) {
+    const int width = G ? 4 * G : model.width;
+    const int64_t from = docs.offsets[d], to = docs.offsets[d + 1];
+    double total = model.prior_sum, next[G ? 4 * G : kWidest], chances[kTogether], ratios[kTogether];
+    for (int64_t at = from; at < to; ++at) total += counts[at];
+    const double scale = total > 0 ? 1.0 / total : 0.0;
+    for (int pass = 0; pass < most && from < to; ++pass) {
+        Sum<G, L> sums(width);
+        for (int64_t at = from; at < to; at += kTogether) {
+            const int64_t end = at + kTogether < to ? at + kTogether : to;
+            take_chances<G, L>(docs, counts, model, at, end, share, chances, ratios);
+            add_topics<G, L>(docs, model, at, end, ratios, sums);
         }
+        sums.times(next, share);
+        double moved = 0;
+        for (int c = 0; c < width; ++c) {
+            next[c] = (next[c] + model.prior[c]) * scale;
+            const double change = std::fabs(next[c] - share[c]);
+            moved = change > moved ? change : moved;
+            share[c] = next[c];
+        }
+        if (moved < settled) break;
     }
 }
 
@@ -102,55 +134,71 @@ struct DocSums {
     double *log_likelihood;  // (documents)
 };
 
-template <int G, int L>
-TACIT_INLINE void ratios_block(const Lists &docs, const double *counts, const Model &model, int64_t begin, int64_t end,
-                               const double *shares, DocSums &out) {
-    const Axis<G, L> axis{model.width / 4};
-    const int width = 4 * axis.count();
-    for (int64_t d = begin; d < end; ++d) {
-        const double *share = shares + d * width;
-        double *expected = out.expected + d * width, value = 0, product = 1;
-        double sums[G ? 4 * G : kWidest];
-        axis.clear(sums);
-        for (int64_t at = docs.offsets[d]; at < docs.offsets[d + 1]; ++at) {
-            const double *topic = model.topics + (int64_t)docs.members[at] * width;
-            const double p = axis.dot(share, topic) + kTiny;
-            const double ratio = counts[at] / p;
-            out.ratios[at] = ratio;
-            // most words occur once: their chances are multiplied, one logarithm serves some fifty of them
-            if (counts[at] == 1.0 && p > kSmall) {
-                product *= p;
-                if (product < kSmall) { value += std::log(product); product = 1; }
-            } else {
-                value += counts[at] * std::log(p);
-            }
-            axis.add(sums, ratio, topic);
+// Sum of n log p. Most words occur a few times: their chances are multiplied, one logarithm serves some fifty of them.
+// They are taken apart from the sums, which a call would drive out of the registers.
+struct Logarithms {
+    double value = 0, product = 1;
+    TACIT_INLINE void add(double n, double p) {
+        if (n <= 4 && n == (double)(int)n && p > kRare) {
+            const double square = p * p, powers[5] = {1, p, square, square * p, square * square};
+            product *= powers[(int)n];
+            if (product < kSmall) { value += std::log(product); product = 1; }
+        } else {
+            value += n * std::log(p);
         }
-        for (int c = 0; c < width; ++c) expected[c] = sums[c] * share[c];
-        out.log_likelihood[d] = value + std::log(product);
+    }
+    TACIT_INLINE double total() const { return value + std::log(product); }
+};
+
+template <int G, int L>
+TACIT_INLINE void take_ratios(const Lists &docs, const double *counts, const Model &model, int64_t d,
+                              const double *share, const DocSums &out) {
+    const int width = G ? 4 * G : model.width;
+    double chances[kTogether];
+    Logarithms logarithms;
+    Sum<G, L> sums(width);
+    for (int64_t from = docs.offsets[d]; from < docs.offsets[d + 1]; from += kTogether) {
+        const int64_t to = from + kTogether < docs.offsets[d + 1] ? from + kTogether : docs.offsets[d + 1];
+        take_chances<G, L>(docs, counts, model, from, to, share, chances, out.ratios + from);
+        add_topics<G, L>(docs, model, from, to, out.ratios + from, sums);
+        for (int64_t at = from; at < to; ++at) logarithms.add(counts[at], chances[at - from]);
+    }
+    sums.times(out.expected + d * width, share);
+    out.log_likelihood[d] = logarithms.total();
+}
+
+// A document's shares, then at once what they say: its words' topics are still in the nearest cache.
+template <int G, int L>
+TACIT_INLINE void documents_block(const Lists &docs, const double *counts, const Model &model, int64_t begin,
+                                  int64_t end, int most, double settled, double *shares, const DocSums *out) {
+    const int width = G ? 4 * G : model.width;
+    double share[G ? 4 * G : kWidest];
+    for (int64_t d = begin; d < end; ++d) {
+        std::memcpy(share, shares + d * width, sizeof(double) * width);
+        if (most) {
+            climb_shares<G, L>(docs, counts, model, d, most, settled, share);
+            std::memcpy(shares + d * width, share, sizeof(double) * width);
+        }
+        if (out) take_ratios<G, L>(docs, counts, model, d, share, *out);
     }
 }
 
 template <int G, int L>
 TACIT_INLINE void words_block(const Lists &words, const int64_t *cell, const double *ratios, const double *shares,
-                              const Model &model, int64_t begin, int64_t end, double *sums) {
-    const Axis<G, L> axis{model.width / 4};
-    const int width = 4 * axis.count();
+                              const Model &model, int64_t begin, int64_t end, double *out) {
+    const int width = G ? 4 * G : model.width;
     for (int64_t w = begin; w < end; ++w) {
-        double *sum = sums + w * width;
-        axis.clear(sum);
+        Sum<G, L> sums(width);
         for (int64_t at = words.offsets[w]; at < words.offsets[w + 1]; ++at)
-            axis.add(sum, ratios[cell[at]], shares + (int64_t)words.members[at] * width);
-        axis.multiply(sum, model.topics + w * width);
+            sums.add(ratios[cell[at]], shares + (int64_t)words.members[at] * width);
+        sums.times(out + w * width, model.topics + w * width);
     }
 }
 
-template <int G, class... A> void shares_plain(A &&...a) { shares_block<G, 2>(a...); }
-template <int G, class... A> void ratios_plain(A &&...a) { ratios_block<G, 2>(a...); }
+template <int G, class... A> void documents_plain(A &&...a) { documents_block<G, 2>(a...); }
 template <int G, class... A> void words_plain(A &&...a) { words_block<G, 2>(a...); }
 #if defined(__x86_64__) && !defined(TACIT_BASELINE_ONLY)
-template <int G, class... A> __attribute__((target("avx2"))) void shares_avx2(A &&...a) { shares_block<G, 4>(a...); }
-template <int G, class... A> __attribute__((target("avx2"))) void ratios_avx2(A &&...a) { ratios_block<G, 4>(a...); }
+template <int G, class... A> __attribute__((target("avx2"))) void documents_avx2(A &&...a) { documents_block<G, 4>(a...); }
 template <int G, class... A> __attribute__((target("avx2"))) void words_avx2(A &&...a) { words_block<G, 4>(a...); }
 const bool has_avx2 = __builtin_cpu_supports("avx2");
 #define TACIT_DISPATCH(name, G, ...) (has_avx2 ? name##_avx2<G>(__VA_ARGS__) : name##_plain<G>(__VA_ARGS__))
@@ -186,37 +234,50 @@ template <class Run> int walk(const Lists &lists, int threads, Run run) {
     }
     return 0;
 }
+
+// Rows in a room of their own, the first at a cache line's: a row of them then crosses as few lines as it can.
+class Aligned {
+    const Room room;
+
+public:
+    const double *const data;
+    Aligned(const double *from, int64_t size) : room(size), data(room.data) {
+        if (size) std::memcpy(room.data, from, sizeof(double) * size);
+    }
+};
 }  // namespace
 
 #define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
 
-TACIT_EXPORT topic_shares(const int64_t *offsets, const int32_t *words, const double *counts, int64_t documents,
-                          const double *topics, const double *prior, double prior_sum, int width, int most,
-                          double settled, int threads, double *shares) {
-    const Lists docs{offsets, words, documents};
-    const Model model{topics, prior, prior_sum, width};
-    return walk(docs, threads, [&](int64_t begin, int64_t end) {
-        TACIT_BY_WIDTH(shares, docs, counts, model, begin, end, most, settled, shares);
-    });
-}
-
-TACIT_EXPORT topic_ratios(const int64_t *offsets, const int32_t *words, const double *counts, int64_t documents,
-                          const double *topics, int width, const double *shares, int threads, double *ratios,
-                          double *expected, double *log_likelihood) {
-    const Lists docs{offsets, words, documents};
-    const Model model{topics, nullptr, 0, width};
-    DocSums out{ratios, expected, log_likelihood};
-    return walk(docs, threads, [&](int64_t begin, int64_t end) {
-        TACIT_BY_WIDTH(ratios, docs, counts, model, begin, end, shares, out);
-    });
+// Up to `most` steps of every document's shares (0: they stay), then what they say, unless `ratios` is null.
+TACIT_EXPORT topic_documents(const int64_t *offsets, const int32_t *words, const double *counts, int64_t documents,
+                             const double *topics, int64_t n_words, const double *prior, double prior_sum, int width,
+                             int most, double settled, int threads, double *shares, double *ratios, double *expected,
+                             double *log_likelihood) {
+    try {
+        const Lists docs{offsets, words, documents};
+        const Aligned held(topics, n_words * width);
+        const Model model{held.data, prior, prior_sum, width};
+        const DocSums out{ratios, expected, log_likelihood};
+        return walk(docs, threads, [&](int64_t begin, int64_t end) {
+            TACIT_BY_WIDTH(documents, docs, counts, model, begin, end, most, settled, shares, ratios ? &out : nullptr);
+        });
+    } catch (const std::bad_alloc &) {
+        return 1;
+    }
 }
 
 TACIT_EXPORT topic_words(const int64_t *offsets, const int32_t *documents, const int64_t *cells, int64_t words,
-                         const double *ratios, const double *shares, const double *topics, int width, int threads,
-                         double *sums) {
-    const Lists lists{offsets, documents, words};
-    const Model model{topics, nullptr, 0, width};
-    return walk(lists, threads, [&](int64_t begin, int64_t end) {
-        TACIT_BY_WIDTH(words, lists, cells, ratios, shares, model, begin, end, sums);
-    });
+                         const double *ratios, const double *shares, int64_t n_documents, const double *topics,
+                         int width, int threads, double *sums) {
+    try {
+        const Lists lists{offsets, documents, words};
+        const Aligned held(shares, n_documents * width);
+        const Model model{topics, nullptr, 0, width};
+        return walk(lists, threads, [&](int64_t begin, int64_t end) {
+            TACIT_BY_WIDTH(words, lists, cells, ratios, held.data, model, begin, end, sums);
+        });
+    } catch (const std::bad_alloc &) {
+        return 1;
+    }
 }

@@ -59,36 +59,72 @@ def topic_shares(
 
     The largest change of a share in a step is what must fall below `settled`. `prior` (K,) are pseudo-counts.
     """
-    n_topics = len(prior)
-    _check(topics, np.float64, (lists.n_words, n_topics), "topics")
-    _check(start, np.float64, (lists.n_documents, n_topics), "start")
-    width = _width(n_topics)
-    wide, shares, padded = _padded(topics, width, 0.0), _padded(start, width, 0.0), _padded(prior, width, 0.0)
-    shares = shares.copy() if shares is start else shares
-    tail = [_pointer(wide), _pointer(padded), ctypes.c_double(float(prior.sum())), ctypes.c_int(width)]
-    more = [ctypes.c_int(most), ctypes.c_double(settled), ctypes.c_int(max(threads, 1)), _pointer(shares)]
-    _run("topic_shares", [*_head(lists), *tail, *more])
+    width, n_topics = _shapes(lists, topics, start)
+    shares = _own(start, width)
+    _documents(lists, _padded(topics, width, 0.0), shares, prior, most, settled, threads)
     return np.ascontiguousarray(shares[:, :n_topics])
 
 
 def topic_sums(lists: WordLists, topics: Floats, shares: Floats, *, words: bool = True, threads: int = 1) -> TopicSums:
     """Log-likelihoods and expected counts at shares (D, K) and topics (M, K); ``words=False`` leaves theirs out."""
-    n_topics = topics.shape[1]
-    _check(topics, np.float64, (lists.n_words, n_topics), "topics")
-    _check(shares, np.float64, (lists.n_documents, n_topics), "shares")
-    width = _width(n_topics)
-    wide, held = _padded(topics, width, 0.0), _padded(shares, width, 0.0)
+    return topic_pass(lists, topics, None, shares, most=0, words=words, threads=threads)[1]
+
+
+def topic_pass(
+    lists: WordLists,
+    topics: Floats,
+    prior: Floats | None,
+    start: Floats,
+    *,
+    most: int,
+    words: bool = True,
+    threads: int = 1,
+) -> tuple[Floats, TopicSums]:
+    """Shares (D, K) after `most` EM steps, as `topic_shares`, and the sums at them."""
+    width, n_topics = _shapes(lists, topics, start)
+    wide, shares = _padded(topics, width, 0.0), _own(start, width)
     ratios, expected = np.empty(len(lists.words)), np.empty((lists.n_documents, width))
     log_likelihood = np.empty(lists.n_documents)
-    jobs = ctypes.c_int(max(threads, 1))
-    out = [_pointer(ratios), _pointer(expected), _pointer(log_likelihood)]
-    _run("topic_ratios", [*_head(lists), _pointer(wide), ctypes.c_int(width), _pointer(held), jobs, *out])
+    _documents(lists, wide, shares, prior, most, 0.0, threads, (ratios, expected, log_likelihood))
     by_word = np.zeros((lists.n_words if words else 0, width))
     if words:
         _check(lists.word_offsets, np.int64, (None,), "word_offsets")
         _check(lists.documents, np.int32, lists.words.shape, "documents")
         _check(lists.cells, np.int64, lists.words.shape, "cells")
         head = [_pointer(lists.word_offsets), _pointer(lists.documents), _pointer(lists.cells)]
-        middle = [ctypes.c_int64(lists.n_words), _pointer(ratios), _pointer(held), _pointer(wide)]
-        _run("topic_words", [*head, *middle, ctypes.c_int(width), jobs, _pointer(by_word)])
-    return TopicSums(log_likelihood, np.ascontiguousarray(expected[:, :n_topics]), by_word[:, :n_topics])
+        held = [_pointer(ratios), _pointer(shares), ctypes.c_int64(lists.n_documents), _pointer(wide)]
+        tail = [ctypes.c_int(width), ctypes.c_int(max(threads, 1)), _pointer(by_word)]
+        _run("topic_words", [*head, ctypes.c_int64(lists.n_words), *held, *tail])
+    found = np.ascontiguousarray(shares[:, :n_topics])
+    return found, TopicSums(log_likelihood, np.ascontiguousarray(expected[:, :n_topics]), by_word[:, :n_topics])
+
+
+def _shapes(lists: WordLists, topics: Floats, shares: Floats) -> tuple[int, int]:
+    n_topics = topics.shape[1]
+    _check(topics, np.float64, (lists.n_words, n_topics), "topics")
+    _check(shares, np.float64, (lists.n_documents, n_topics), "shares")
+    return _width(n_topics), n_topics
+
+
+def _own(start: Floats, width: int) -> Floats:
+    """Shares in rows of `width` that a kernel may write to."""
+    shares = _padded(start, width, 0.0)
+    return shares.copy() if shares is start else shares
+
+
+def _documents(
+    lists: WordLists,
+    wide: Floats,
+    shares: Floats,
+    prior: Floats | None,
+    most: int,
+    settled: float,
+    threads: int,
+    out: tuple[Floats | None, Floats | None, Floats | None] = (None, None, None),
+) -> None:
+    width = wide.shape[1]
+    padded = np.zeros(width) if prior is None else _padded(prior, width, 0.0)
+    _check(padded, np.float64, (width,), "prior")
+    model = [_pointer(wide), ctypes.c_int64(lists.n_words), _pointer(padded), ctypes.c_double(float(padded.sum()))]
+    how = [ctypes.c_int(width), ctypes.c_int(most), ctypes.c_double(settled), ctypes.c_int(max(threads, 1))]
+    _run("topic_documents", [*_head(lists), *model, *how, _pointer(shares), *map(_pointer, out)])

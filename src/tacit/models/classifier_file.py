@@ -53,7 +53,7 @@ def restore_classifier(model: LatentClassClassifier, arrays: Arrays, metadata: d
     if counts.min() < 1 or counts.max() > number:
         raise ValueError(f"a label has no latent class, or more than {number}")
     restore_story(model, metadata, [column.name for column in columns])
-    if "evidence" in metadata:  # where files of 0.1.0 kept what is now among every model's quantities
+    if "quantities" not in metadata:  # files of 0.1.0 kept them under another name
         evidence = typed(metadata, "evidence", dict)
         model.report_ = replace(model.report_, quantities={**model.report_.quantities, **evidence})
     model._columns, model._mixture, model.classes_ = columns, mixture, labels.categories

@@ -44,8 +44,9 @@ from tacit.refine.table_prior import shaped_prior, table_steps
 from tacit.refine.table_starts import race_starts, table_starts
 from tacit.refine.tables import maximise_tables
 
-SAMPLE_ROWS = 20_000
-"""Rows that row-based starts look at: the same ones on every engine, chosen by what they say."""
+SAMPLE_ROWS = 50_000
+"""Rows that starts look at: the same ones on every engine, chosen by what they say. More of them save passes over all
+rows, which is where a long fit spends its time (docs/scale.md)."""
 SETTLED = 0.1
 """Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many."""
 EXAMINED_ROWS = 1_000_000

@@ -191,15 +191,25 @@ def random_starts(n_states: int, frequencies: Floats, number: int, rng: np.rando
 
 
 def choose_smoothing(
-    steps: ChainSteps, start: Chain, held: Sequences, strengths: Sequence[float], passes: int = SHORT
+    steps: ChainSteps,
+    start: Chain,
+    held: Sequences,
+    strengths: Sequence[float],
+    passes: int = SHORT,
+    onward: bool = False,
 ) -> tuple[ChainPrior, Refined[Chain, ChainSums], float]:
-    """The prior under which sequences left out are most probable after a short climb, that climb, and how probable."""
+    """The prior under which sequences left out are most probable after a short climb, that climb, and how probable.
+
+    `onward`: after the first, climbs set out from where that one ended, near their own ends, for a third of the passes.
+    """
     best: tuple[ChainPrior, Refined[Chain, ChainSums], float] | None = None
     worse = 0
     for strength in strengths:
         prior = replace(steps.prior, emissions=float(strength), moves=MOVES)
         tried = em(replace(steps, prior=prior), start, max_iter=passes, tol=RACE_TOL, accelerate=True)
         found = log_likelihood(tried.params, held, steps.threads)
+        if onward and best is None:
+            start, passes = tried.params, passes // 3
         if best is None or found > best[2]:
             best, worse = (prior, tried, found), 0
             continue
@@ -310,7 +320,8 @@ def _near_moments(
     flat = unigram(learn, held, prior)[1]
     if total > flat and not scarce(data):  # the climb on all of the data is long: what was gained must outlast it
         around = [best.emissions * factor for factor in (1.0, 0.3, 3.0)]
-        best, _, total = choose_smoothing(ChainSteps(learn, best, threads), chain, held, around, passes=LONG)
+        steps = ChainSteps(learn, best, threads)
+        best, _, total = choose_smoothing(steps, chain, held, around, passes=LONG, onward=True)
     if total < flat + WORTH * (4 if scarce(data) else 1) * held.n_observed:
         chosen = no_states(prior)
     else:

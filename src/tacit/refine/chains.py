@@ -79,8 +79,7 @@ class ChainSteps:
         value = float(sums.log_likelihood.sum())
         prior, K = self.prior, params.n_states
         if prior.emissions:
-            shown = np.log(np.maximum(params.emissions, TINY))
-            value += prior.emissions * float((shown * prior.shape).sum())
+            value += prior.emissions * _expected_logarithms(params.emissions, prior.shape)
         if prior.moves:
             for rows in (params.start, params.transitions):
                 value += prior.moves / K * float(np.log(np.maximum(rows, TINY)).sum())
@@ -94,6 +93,15 @@ class ChainSteps:
 
     def extrapolate(self, start: Chain, once: Chain, twice: Chain) -> Chain:
         return leap(start, once, twice)
+
+
+def _expected_logarithms(emissions: Floats, shape: Floats) -> float:
+    """Σ shape · log emissions; where states share a shape, one logarithm serves them all unless it would underflow."""
+    if shape.ndim == 1:
+        products = np.multiply.reduce(emissions, axis=0)
+        if products.min() > TINY:
+            return float(np.log(products) @ shape)
+    return float((np.log(np.maximum(emissions, TINY)) * shape).sum())
 
 
 def maximise_chain(sums: ChainSums, prior: ChainPrior) -> Chain:

@@ -17,7 +17,7 @@ from tacit.data.documents import Documents
 from tacit.kernels.topics import topic_sums
 from tacit.refine.em import em
 from tacit.refine.topic_starts import begin
-from tacit.refine.topics import TopicPrior, TopicSteps, shares_of
+from tacit.refine.topics import TopicParams, TopicPrior, TopicSteps, shares_of
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +55,14 @@ def completion(
     documents: Documents, topics: Floats, a: Floats, seed: int, n_jobs: int | None = None
 ) -> tuple[Floats, float]:
     """Log-likelihood (D,) of half of every document's tokens given the other half, and how many were predicted."""
-    given, hidden = documents.split(0.5, seed, apart=False)
+    return completed(documents.split(0.5, seed, apart=False), topics, a, n_jobs)
+
+
+def completed(
+    halves: tuple[Documents, Documents], topics: Floats, a: Floats, n_jobs: int | None = None
+) -> tuple[Floats, float]:
+    """The same for documents that are halved already: the second half given the first."""
+    given, hidden = halves
     shares, _ = shares_of(given, topics, a, n_jobs)
     return topic_sums(hidden.lists, topics, shares, words=False).log_likelihood, hidden.total
 
@@ -66,19 +73,22 @@ def choose_prior(documents: Documents, topics: Floats, seed: int, n_jobs: int | 
     if documents.n_documents < FEWEST:
         return PriorChoice(*DEFAULT, {})
     fitted, other = left_out(documents, seed)
+    halves = other.split(0.5, seed, apart=False)
     scores: dict[str, float] = {}
-    fits: dict[float, Floats] = {}
+    fits: dict[float, TopicParams] = {}
+    # where a climb begins does not depend on how many pseudo-counts a word gets
+    first = begin(TopicSteps.of(fitted, TopicPrior.of(fitted, n_topics, *DEFAULT), n_jobs), topics)
 
     def with_words(words: float) -> float:
         steps = TopicSteps.of(fitted, TopicPrior.of(fitted, n_topics, DEFAULT[0], words), n_jobs)
-        fits[words] = em(steps, begin(steps, topics), max_iter=PASSES, tol=1e-4, accelerate=True).params.topics
-        scores[f"words {words:g}"] = _mean(other, fits[words], DEFAULT[0], seed, n_jobs)
+        fits[words] = em(steps, first, max_iter=PASSES, tol=1e-4, accelerate=True).params
+        scores[f"words {words:g}"] = _mean(halves, fits[words].topics, DEFAULT[0], n_jobs)
         return scores[f"words {words:g}"]
 
     words = best_near(OF_WORDS, DEFAULT[1], with_words)
 
     def with_shares(shares: float) -> float:
-        scores[f"shares {shares:g}"] = _mean(other, fits[words], shares, seed, n_jobs)
+        scores[f"shares {shares:g}"] = _mean(halves, fits[words].topics, shares, n_jobs)
         return scores[f"shares {shares:g}"]
 
     return PriorChoice(best_near(OF_SHARES, DEFAULT[0], with_shares), words, scores)
@@ -101,6 +111,6 @@ def best_near(grid: Sequence[float], start: float, score: Callable[[float], floa
     return chosen
 
 
-def _mean(other: Documents, topics: Floats, a: float, seed: int, n_jobs: int | None) -> float:
-    values, tokens = completion(other, topics, np.full(topics.shape[1], a), seed, n_jobs)
+def _mean(halves: tuple[Documents, Documents], topics: Floats, a: float, n_jobs: int | None) -> float:
+    values, tokens = completed(halves, topics, np.full(topics.shape[1], a), n_jobs)
     return float(values.sum() / max(tokens, 1.0))

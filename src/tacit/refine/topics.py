@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
 from tacit.engine.memory import resolve_jobs
-from tacit.kernels.topics import WordLists, topic_shares, topic_sums
+from tacit.kernels.topics import WordLists, topic_pass, topic_shares, topic_sums
 from tacit.refine.em import Step
 
 Floats = NDArray[np.float64]
@@ -41,6 +41,8 @@ SETTLED, MOST_STEPS = 1e-7, 1000
 """The shares of a document are found when no share moves by more in a step, or after so many steps."""
 FLOOR = 1e-12
 """Extrapolation leaves no probability below this: EM could never lift a zero again."""
+TOGETHER = 8
+"""Probabilities multiplied before a logarithm is taken: eight of 1e-35 are still above the smallest double."""
 
 Callback = Callable[[Step], None]
 
@@ -101,17 +103,14 @@ class TopicSteps:
         return max(int(self.lengths.sum()), 1)
 
     def expect(self, params: TopicParams) -> TopicStatistics:
-        shares = params.shares
-        if self.inner:
-            shares = topic_shares(
-                self.lists, params.topics, self.prior.a, shares, most=self.inner, settled=0.0, threads=self.threads
-            )
-        sums = topic_sums(self.lists, params.topics, shares, threads=self.threads)
+        shares, sums = topic_pass(
+            self.lists, params.topics, self.prior.a, params.shares, most=self.inner, threads=self.threads
+        )
         return TopicStatistics(shares, float(sums.log_likelihood.sum()), sums.documents, sums.words)
 
     def objective(self, params: TopicParams, sums: TopicStatistics) -> float:
-        of_shares = float(np.log(sums.shares).sum(axis=0) @ self.prior.a)  # pseudo-counts keep both above zero
-        of_words = float(self.prior.b @ np.log(params.topics).sum(axis=1))
+        of_shares = float(log_products(sums.shares) @ self.prior.a)  # pseudo-counts keep both above zero
+        of_words = float(self.prior.b @ log_products(params.topics.T))
         return sums.log_likelihood + of_shares + of_words
 
     def log_likelihood(self, sums: TopicStatistics) -> float:
@@ -132,6 +131,16 @@ class TopicSteps:
         topics = start.topics + 2 * length * first + length**2 * (second - first)
         topics = np.maximum(topics, FLOOR * twice.topics)
         return replace(twice, topics=np.ascontiguousarray(topics / topics.sum(axis=0)))
+
+
+def log_products(values: Floats) -> Floats:
+    """Sums of the logarithms of every column: up to `TOGETHER` rows share one."""
+    step = -(-len(values) // TOGETHER)
+    products = values[:step].copy()
+    for begin in range(step, len(values), step):
+        part = values[begin : begin + step]
+        products[: len(part)] *= part
+    return np.asarray(np.log(products).sum(axis=0))
 
 
 def shares_of(documents: Documents, topics: Floats, a: Floats, n_jobs: int | None = None) -> tuple[Floats, Floats]:
