@@ -24,7 +24,8 @@ KILLS = int(os.environ.get("TACIT_KILLS", "3"))
 """Moments at which the fit is killed; the full run has 20."""
 RUN = """
 import tacit.models.checkpoint as checkpoint, tacit.models.latent_class as latent_class
-checkpoint.EVERY, latent_class.SAMPLE_ROWS = 0.0, 2_000  # the climb over all rows is most of the fit, and always kept
+checkpoint.EVERY = checkpoint.SPARING = 0.0
+latent_class.SAMPLE_ROWS = 2_000  # the climb over all rows is most of the fit, and always kept
 from tacit.cli.main import run
 run()
 """

@@ -207,9 +207,12 @@ def _columns(path: Path) -> Any:
 
 
 def _csv_rows(data: bytes) -> list[list[str]]:
-    csv.field_size_limit(10 * HUGE)
     text = io.StringIO(data.decode("utf-8-sig"), newline="")
-    return [row for row in csv.reader(text, strict=False) if row]
+    limit = csv.field_size_limit(10 * HUGE)
+    try:
+        return [row for row in csv.reader(text, strict=False) if row]
+    finally:
+        csv.field_size_limit(limit)  # of the whole process, which has other tests
 
 
 def _csv_twin(files: dict[str, bytes]) -> Any:

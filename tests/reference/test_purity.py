@@ -227,5 +227,5 @@ def test_errors_say_what_to_do():
         purity.purity_certificates(world.table, world.mixture, smoothing=1.0, n_permutations=2)
     with pytest.raises(DataError, match="level=2 is no probability"):
         intervals.frequency_intervals(world.table, world.mixture, level=2)
-    with pytest.raises(DataError, match="two categories and its own table"):
+    with pytest.raises(DataError, match="none of this table's with two categories a column"):
         intervals.frequency_intervals(three, flat)
