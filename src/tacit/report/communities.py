@@ -152,7 +152,7 @@ def _matrix(fitted: BlockModel, graph: Graph) -> Chart:
             ),
         ],
     }  # fmt: skip
-    binned = "" if cells == n else f" Nodes are drawn in {cells} groups of about {n / cells:,.0f}."
+    binned = "" if cells == n else f" The {n:,} nodes are drawn in {cells} groups."
     caption = (
         "The matrix of links, nodes of a block side by side, the surest first; darker is denser. “Degrees alone” is "
         f"what the same degrees would make without blocks.{binned}"
