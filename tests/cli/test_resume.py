@@ -23,9 +23,15 @@ from tacit.models import checkpoint as module
 KILLS = int(os.environ.get("TACIT_KILLS", "3"))
 """Moments at which the fit is killed; the full run has 20."""
 RUN = """
+import time
 import tacit.models.checkpoint as checkpoint, tacit.models.latent_class as latent_class
 checkpoint.EVERY = checkpoint.SPARING = 0.0
-latent_class.SAMPLE_ROWS = 2_000  # the climb over all rows is most of the fit, and always kept
+latent_class.SAMPLE_ROWS = 2_000  # so that the climb over all rows is left to do
+write = checkpoint.KeptFile.write
+def writing(self, *what):
+    write(self, *what)
+    time.sleep(0.2)  # a pass over a long table takes its time
+checkpoint.KeptFile.write = writing
 from tacit.cli.main import run
 run()
 """

@@ -27,6 +27,8 @@ FADE = ("rgba(63,127,208,0.03)", "rgba(63,127,208,1)")
 """Heat maps: from the page's own background to the hue."""
 BOTH_WAYS = ("#d2603a", "rgba(140,150,165,0.06)", "#3f7fd0")
 """Values around zero: below, near, above."""
+NUMBER_WIDTH = 34
+"""Pixels a number in a tile needs; narrower tiles show theirs when pointed at."""
 
 
 def bars(
@@ -157,6 +159,10 @@ def heat_map(
                     "color": {
                         "condition": {"test": f"abs(datum.v) > {0.55 * top!r}", "value": "#fff"},
                         "value": "currentColor",
+                    },
+                    "opacity": {  # on a phone numbers would lie on one another
+                        "condition": {"test": f"width < {NUMBER_WIDTH * matrix.shape[1]}", "value": 0},
+                        "value": 1,
                     },
                 },
             }
