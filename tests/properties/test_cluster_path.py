@@ -15,7 +15,7 @@ from tacit.errors import DataError
 from tacit.refine.class_splits import LEAST_SHARE, entropy_of, plain_steps, split_classes, with_split, with_twin
 from tacit.refine.cluster_path import ClusterPath, cluster_path, most_clusters
 from tacit.refine.merge_down import merge_down, single_merges
-from tacit.refine.near_copies import Screened, find_near_copies, pair_moments, screened_path, without_columns
+from tacit.refine.near_copies import Screened, find_near_copies, pair_moments, screened_path
 from tacit.simulate import bernoulli_mixture
 
 
@@ -209,7 +209,7 @@ def test_pair_moments_with_gaps_and_weights_by_hand() -> None:
 def test_two_columns_alone_are_never_a_copy() -> None:
     table = bernoulli_mixture(300, 2, 1, copies=1, copy_chance=0.95, random_state=0).coded()
     assert not find_near_copies(pair_moments(table), cluster_path(table, most=1).at(1).mixture, ["a", "b"])
-    assert without_columns(table, np.array([True, False])).n_columns == 1
+    assert table.without(np.array([True, False])).n_columns == 1
 
 
 def test_bounds_of_the_path() -> None:

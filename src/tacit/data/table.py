@@ -173,6 +173,13 @@ class Table:
         codes = np.ascontiguousarray(self.codes[rows])
         return replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=None)
 
+    def without(self, gone: NDArray[np.bool_]) -> Table:
+        """The table without some of its columns; rows stay as they are grouped."""
+        if not gone.any():
+            return self
+        columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
+        return replace(self, codes=np.ascontiguousarray(self.codes[:, ~gone]), columns=columns)
+
     def expand(self, per_pattern: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values of patterns → values of the user's rows."""
         return per_pattern if self.pattern_of is None else per_pattern[self.pattern_of]

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ class Sample:
         """Pair counts (C, C) of the user's table, in the order of the cells here."""
         return counts.dense()[np.ix_(self.cells, self.cells)]
 
-    def as_given(self, cells_first: Floats) -> Floats:
+    def as_given(self, cells_first: NDArray[Any]) -> NDArray[Any]:
         """An array over cells here, in the order of the user's table."""
         out = np.empty_like(cells_first)
         out[self.cells] = cells_first

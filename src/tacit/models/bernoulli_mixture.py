@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.binary_input import LearnYesNo, read_binary
 from tacit.data.copies import sample_rows
 from tacit.data.frames import backend_of, build_frame
-from tacit.data.stored_table import AnyTable, StoredTable, batches_with_weights
+from tacit.data.stored_table import AnyTable, batches_with_weights
 from tacit.data.table import Table
 from tacit.data.table_input import LearnColumn
 from tacit.diagnose.bootstrap import ratio_test, wilson
@@ -38,7 +38,8 @@ from tacit.models.table_model import TableModel
 from tacit.refine.choose_clusters import FAR_APART, PathNumbers, choose_by_test
 from tacit.refine.cluster_path import ClusterPath, cluster_path
 from tacit.refine.em import em
-from tacit.refine.near_copies import NearCopy, Screened, screened_path, without_columns
+from tacit.refine.near_copies import NearCopy, Screened, screened_path
+from tacit.refine.silent_columns import silent_columns
 from tacit.refine.table_prior import table_steps
 
 Select = Literal["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
@@ -82,6 +83,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
     purity_ : frame, one row per cluster: tests of purity, stated and certified impurity, suspect columns
     path_ : frame, one row per number of clusters with all criteria
     copies_ : frame of columns that nearly copy another and were set aside (column, copies, correlation)
+    silent_ : list of columns that are as frequent in every cluster and say nothing about a row's
     report_ : `tacit.diagnose.report.FitReport`
 
     Examples
@@ -204,9 +206,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
         """Which columns are kept, how many clusters there are, and where the last climb starts."""
         found = self._walk(table)
         number = self._choose(table, found)
-        start = found.path.at(number)
-        numbers, kept = found.path.numbers, found.kept
-        return Decided(number, numbers, kept, found.copies, found.screened, start.start, start.mixture)
+        path, kept = found.path, found.kept
+        ours = self.n_components is not None or self.select in ("auto", "statistical")
+        start = path.best(number) if ours else path.at(number).mixture  # other rules know no silent columns
+        return Decided(number, path.numbers, kept, found.copies, found.screened, path.at(number).start, start)
 
     def _walk(self, table: Table) -> Screened:
         """The path of fits, near-copies set aside; with a given number of clusters it ends there."""
@@ -220,12 +223,12 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
         found = screened_path(table, fit, seed=self._seed())
         short = number is not None and len(found.path.fits) < number
-        return replace(found, path=fit(without_columns(table, ~found.kept), None)) if short else found
+        return replace(found, path=fit(table.without(~found.kept), None)) if short else found
 
     def _choose(self, table: Table, found: Screened) -> int:
         if self.n_components is not None:
             return min(self.n_components, len(found.path.fits))
-        rows, seed = without_columns(table, ~found.kept), self._seed()
+        rows, seed = table.without(~found.kept), self._seed()
         if self.select == "purity":
             return choose_by_test(
                 found.path.fits,
@@ -240,18 +243,19 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _settle(self, table: AnyTable, shown: Table, found: Decided, kept: Checkpoint | None) -> None:
         """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
-        rows = table.without(~found.kept) if isinstance(table, StoredTable) else without_columns(table, ~found.kept)
+        rows = table if found.kept.all() else table.without(~found.kept)
         number = found.number
-        steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine)
         begun = None if kept is None or kept.saved is None else kept.saved.begun
         start = found.start if begun is None else begun.params
         assert start is not None
+        tied = np.repeat(silent_columns(start), 2)
+        steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine, tied)
         refined = em(
             steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True, callback=self._progress("EM"),
             begun=begun, keep=None if kept is None else kept.keeping(found.state()),
         )  # fmt: skip
         self._keep(rows, refined)
-        self._table = without_columns(shown, ~found.kept)
+        self._table = shown.without(~found.kept)
         self._aside, self._copies, self._purity = ~found.kept, found.copies, None
         self._names = tuple(column.name for column in table.columns)
         self._put_rows(table, rows)
@@ -294,6 +298,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
             notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
         if found.copies:
             notes.append(f"{len(found.copies)} columns nearly copy another and were set aside (copies_)")
+        if self.silent_:
+            told = len(self._names) - len(self.silent_) - len(found.copies)
+            notes.append(f"{told} columns tell the clusters apart, {len(self.silent_)} do not (silent_)")
         if not found.screened:
             notes.append("too many columns to look for near-copies")
         return notes
@@ -330,6 +337,13 @@ class BernoulliMixture(ClusterMixin, TableModel):
             "correlation": np.array([copy.correlation for copy in self._copies], np.float64),
         }
         return build_frame(columns, self._backend)
+
+    @property
+    def silent_(self) -> list[str | int]:
+        """Columns that do not tell these clusters apart: each has one frequency in all of them."""
+        check_is_fitted(self)
+        silent = (self.frequencies_ == self.frequencies_[:1]).all(axis=0) & ~self._aside & (self.n_components_ > 1)
+        return [self._names[n] for n in np.flatnonzero(silent)]
 
     @cached_property
     def report_(self) -> FitReport:

@@ -14,6 +14,8 @@ of the rows' memberships and d = columns + 1, what one more cluster adds to q:
 spread are those of Tracy & Widom: about d nats, give or take d^⅓. AIC charges d for a cluster and so splits
 pure clusters; AIC3 and BIC charge 3d/2 and d ln(n)/2, which wide tables cannot pay (docs/models/clusters_choice.md).
 
+Where columns are silent the criterion is that of `silent_columns` when it is the better one.
+
 *Practical.* The likelihood of real tables keeps rising in small steps, because no cluster of theirs is quite pure. The
 practical number stops before the first step that gains less than a tenth of the largest, at the statistical
 number at the latest. A step may fall short of the tenth by 3 d^⅓ nats, the margin that a cluster pays above d: steps
@@ -74,13 +76,20 @@ def chance_margin(n_columns: int) -> float:
     return float(TW_SHARE * np.cbrt(n_columns + 1))
 
 
-def path_criteria(log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float) -> dict[str, Floats]:
-    """Each of `CRITERIA` at K = 1, 2, …, from the fits' log-likelihoods and entropies (K,)."""
+def path_criteria(
+    log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float, quiet: Floats | None = None
+) -> dict[str, Floats]:
+    """Each of `CRITERIA` at K = 1, 2, …, from the fits' log-likelihoods and entropies (K,).
+
+    `quiet` (K,) are log-likelihoods less charges of fits in which some columns are silent, −∞ where there is none: the
+    statistical criterion takes the better of both.
+    """
     number = np.arange(1, len(log_likelihood) + 1)
     q, deviance, n = number * (n_columns + 1) - 1, -2 * log_likelihood, max(n_rows, 1.0)
     bic = deviance + q * np.log(n)
+    statistical = deviance + 2 * (number - 1) * statistical_charge(n_columns)
     return {
-        "statistical": deviance + 2 * (number - 1) * statistical_charge(n_columns),
+        "statistical": statistical if quiet is None else np.minimum(statistical, -2 * quiet),
         "aic": deviance + 2 * q,
         "aic3": deviance + 3 * q,
         "bic": bic,
@@ -96,9 +105,11 @@ def practical_number(log_likelihood: Floats, statistical: int, margin: float = 0
     return int(small[0]) + 1 if len(small) else statistical
 
 
-def number_clusters(log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float) -> PathNumbers:
+def number_clusters(
+    log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float, quiet: Floats | None = None
+) -> PathNumbers:
     """All criteria of a path, and what they choose; of equals the smaller K."""
-    values = path_criteria(log_likelihood, entropy, n_columns, n_rows)
+    values = path_criteria(log_likelihood, entropy, n_columns, n_rows, quiet)
     chosen = {name: int(np.argmin(value)) + 1 for name, value in values.items()}
     chosen["practical"] = practical_number(log_likelihood, chosen["statistical"], chance_margin(n_columns))
     columns: dict[str, list[int] | list[float]] = {

@@ -5,7 +5,8 @@ started from the most gainful splits of the fit before it (`class_splits`), from
 of merges serves all K) and from spectral clusters; short runs, the best goes on. When the path has ended it is walked
 back and forth until it rests: merging two classes of K + 1 sometimes beats what K found, and splitting what K then has
 sometimes beats K + 1. Log-likelihoods never fall along the path: where a fit is below the one before, that one goes on
-with a class twice.
+with a class twice. At last every K gets a quiet fit, where some columns are silent (`silent_columns`): it stands beside
+the fit to all columns, and where its criterion is better the path goes on for it.
 
 Fits are plain maximum likelihood: their log-likelihoods are compared with one another, and a prior's pull on each
 would be compared too. A long table is walked on a sample of its rows, and every fit then sees all rows a few times.
@@ -13,11 +14,12 @@ would be compared too. A long table is walked on a sample of its rows, and every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
@@ -30,6 +32,7 @@ from tacit.refine.choose_clusters import PathNumbers, number_clusters, statistic
 from tacit.refine.class_splits import entropy_of, plain_steps, split_classes, with_split, with_twin
 from tacit.refine.em import Refined, em
 from tacit.refine.merge_down import MERGE_ROWS, merge_down, single_merges
+from tacit.refine.silent_columns import QuietFit, QuietWalk, fit_speaking
 from tacit.refine.starts import Entrant, go_on, halve
 
 MOST_CLUSTERS = 24
@@ -90,17 +93,29 @@ class ClusterFit:
 class ClusterPath:
     """Fits with K = 1, 2, … clusters and what the criteria say of them."""
 
-    fits: tuple[ClusterFit, ...]
+    fits: tuple[ClusterFit, ...]  # to all columns
+    quiet: tuple[QuietFit | None, ...]  # with silent columns, where there are any
     n_columns: int  # columns that vary: what one more cluster is charged for
     n_rows: float  # with weights
 
     def at(self, n_clusters: int) -> ClusterFit:
         return self.fits[n_clusters - 1]
 
+    @property
+    def whole_number(self) -> int:
+        """The statistical number of the fits to all columns alone."""
+        return _numbers([fit.refined for fit in self.fits], self.n_columns, self.n_rows).chosen["statistical"]
+
+    def best(self, n_clusters: int) -> Mixture:
+        """The quiet fit where the statistical criterion prefers it, else the fit to all columns."""
+        fit, quiet = self.at(n_clusters), self.quiet[n_clusters - 1]
+        whole = fit.log_likelihood - (n_clusters - 1) * statistical_charge(self.n_columns)
+        return fit.mixture if quiet is None or quiet.value <= whole else quiet.mixture
+
     @cached_property
     def numbers(self) -> PathNumbers:
         """All criteria as columns, and the number each chooses."""
-        return _numbers([fit.refined for fit in self.fits], self.n_columns, self.n_rows)
+        return _numbers([fit.refined for fit in self.fits], self.n_columns, self.n_rows, self.quiet)
 
 
 def cluster_path(
@@ -121,7 +136,7 @@ def cluster_path(
     """
     check_binary(table)
     sample = draw_sample(table, PATH_ROWS, seed)
-    varying = varying_columns(table)
+    varying = int(varying_columns(table).sum())
     last = most_clusters(table, most)
     walk = _Walk(sample, last, max_iter, tol, seed, n_jobs)
     found: list[Found] = []  # on the sample
@@ -142,9 +157,19 @@ def cluster_path(
     reach = max(_numbers(whole, varying, table.total_weight).chosen[name] for name in STOPPERS) + 1
     for at in () if ended else walk.sweep(found, names, reach):  # fits beyond are no criterion's choice
         whole[at] = _on_all_rows(found[at], sample, table, tol, n_jobs)
+    quiet: list[QuietFit | None] = [None] * len(found) if ended else [None]
+    while len(quiet) < last:
+        if len(quiet) == len(found):  # silent columns may ask for more clusters than the path has
+            if _numbers(whole, varying, table.total_weight, quiet).chosen["statistical"] + BEYOND <= len(quiet):
+                break
+            name, refined = walk.step(found[-1], len(found) + 1)
+            found.append(refined)
+            whole.append(_on_all_rows(refined, sample, table, tol, n_jobs))
+            names.append(name)
+        quiet.append(_quiet_on_all_rows(walk.quiet.step(found[len(quiet)]), sample, table, tol, n_jobs))
     fits = _rising(whole, table, tol, n_jobs)
     kept = (ClusterFit(fit, name, entropy_of(fit.params, fit.sums)) for fit, name in zip(fits, names, strict=True))
-    return ClusterPath(tuple(kept), varying, table.total_weight)
+    return ClusterPath(tuple(kept), tuple(quiet), varying, table.total_weight)
 
 
 def check_binary(table: Table) -> None:
@@ -156,9 +181,9 @@ def check_binary(table: Table) -> None:
         )
 
 
-def varying_columns(table: Table) -> int:
-    """Columns in which both categories occur: only these can tell clusters apart."""
-    return int((table.singles().reshape(-1, 2) > 0).all(axis=1).sum())
+def varying_columns(table: Table) -> NDArray[np.bool_]:
+    """Columns (L,) in which both categories occur: only these can tell clusters apart."""
+    return np.asarray((table.singles().reshape(-1, 2) > 0).all(axis=1))
 
 
 def most_clusters(table: Table, most: int | None) -> int:
@@ -175,6 +200,9 @@ class _Walk:
         self.max_iter, self.tol, self.n_jobs = max_iter, tol, n_jobs
         self.near = NEAR_SHARE * statistical_charge(sample.table.n_columns)
         self.rng = np.random.default_rng(seed)
+        self.quiet = QuietWalk(
+            self.rows, varying_columns(self.rows), max_iter=max_iter, tol=tol, n_jobs=n_jobs, rng=self.rng
+        )
 
     def step(self, before: Found | None, number: int) -> tuple[str, Found]:
         """The best fit with `number` clusters, given the one with a cluster less."""
@@ -255,10 +283,13 @@ def _from_counts(counts: Floats, weights: Floats, rows: Table) -> Mixture:
     return Mixture(weights / weights.sum(), normalise_tables(counts, rows.first), rows.first)
 
 
-def _numbers(found: list[Found], n_columns: int, n_rows: float) -> PathNumbers:
+def _numbers(
+    found: Sequence[Found], n_columns: int, n_rows: float, quiet: Sequence[QuietFit | None] = ()
+) -> PathNumbers:
     log_likelihood = np.array([one.log_likelihood for one in found])
     entropy = np.array([entropy_of(one.params, one.sums) for one in found])
-    return number_clusters(log_likelihood, entropy, n_columns, n_rows)
+    value = np.array([-np.inf if one is None else one.value for one in quiet]) if quiet else None
+    return number_clusters(log_likelihood, entropy, n_columns, n_rows, value)
 
 
 def _best_so_far(found: list[Found], n_columns: int, n_rows: float) -> bool:
@@ -282,6 +313,19 @@ def _on_all_rows(refined: Found, sample: Sample, table: Table, tol: float, n_job
     steps = plain_steps(table, given.n_classes, n_jobs)
     more = em(steps, given, max_iter=FULL_PASSES, tol=tol, accelerate=True)
     return replace(more, n_iter=refined.n_iter + more.n_iter)
+
+
+def _quiet_on_all_rows(
+    fit: QuietFit | None, sample: Sample, table: Table, tol: float, n_jobs: int | None
+) -> QuietFit | None:
+    """The same of a quiet fit; the columns that speak stay."""
+    if fit is None:
+        return None
+    given = sample.mixture_as_given(fit.mixture, table.first)
+    speaking = sample.as_given(np.repeat(fit.speaking, 2))[::2]
+    if sample.whole:
+        return replace(fit, mixture=given, speaking=speaking)
+    return fit_speaking(table, given, speaking, fit.choices, max_iter=FULL_PASSES, tol=tol, n_jobs=n_jobs)
 
 
 def _rising(fits: list[Found], table: Table, tol: float, n_jobs: int | None) -> list[Found]:

@@ -122,15 +122,15 @@ def screened_path(table: Table, fit: FitPath, *, seed: int = 0, most_columns: in
             found += find_near_copies(some, mixture, names)
             return len(found) > 0
 
-        path = fit(without_columns(table, ~kept), shows_copies)
+        path = fit(table.without(~kept), shows_copies)
         if not found:
-            found = find_pair_splits(some, path.at(path.numbers.chosen["statistical"]).mixture, names)
+            found = find_pair_splits(some, path.at(path.whole_number).mixture, names)
         if not found:
             return Screened(path, kept, tuple(copies), True)
         found = [replace(one, column=int(at[one.column]), copies=int(at[one.copies])) for one in found]
         copies += found
         kept[[one.column for one in found]] = False
-    return Screened(fit(without_columns(table, ~kept), None), kept, tuple(copies), True)
+    return Screened(fit(table.without(~kept), None), kept, tuple(copies), True)
 
 
 def find_near_copies(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearCopy]:
@@ -235,14 +235,6 @@ def partial_correlation(r: Floats, n_rows: Floats) -> Floats:
     out = -inverse / np.outer(scale, scale)
     np.fill_diagonal(out, 0.0)
     return np.asarray(out)
-
-
-def without_columns(table: Table, gone: NDArray[np.bool_]) -> Table:
-    """The table without some of its columns; rows stay as they are grouped."""
-    if not gone.any():
-        return table
-    columns = tuple(column for column, away in zip(table.columns, gone, strict=True) if not away)
-    return replace(table, codes=np.ascontiguousarray(table.codes[:, ~gone]), columns=columns)
 
 
 def _standing_out(r: Floats, n_rows: Floats) -> NDArray[np.bool_]:

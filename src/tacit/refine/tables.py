@@ -37,10 +37,17 @@ class Prior:
     weights: Floats
 
 
-def maximise_tables(sums: Sums, prior: Prior, first: NDArray[np.int32]) -> Mixture:
-    """The mixture that maximises the expected objective: (22a)–(22b), with pseudo-counts."""
-    totals = sums.totals + prior.weights
-    return Mixture(totals / totals.sum(), normalise_tables(sums.table + prior.table, first), first)
+def maximise_tables(
+    sums: Sums, prior: Prior, first: NDArray[np.int32], tied: NDArray[np.bool_] | None = None
+) -> Mixture:
+    """The mixture that maximises the expected objective: (22a)–(22b), with pseudo-counts.
+
+    Cells that are `tied` (C,) have one probability for all classes: their counts are pooled.
+    """
+    totals, counts = sums.totals + prior.weights, sums.table + prior.table
+    if tied is not None:
+        counts[tied] = counts[tied].sum(axis=1, keepdims=True)
+    return Mixture(totals / totals.sum(), normalise_tables(counts, first), first)
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,7 @@ class TableSteps:
     prior: Prior
     first: NDArray[np.int32]
     n_cells: int
+    tied: NDArray[np.bool_] | None = None  # (C,) cells with one probability for all classes
 
     @cached_property
     def _no_prior(self) -> bool:
@@ -69,7 +77,7 @@ class TableSteps:
         return sums.log_likelihood
 
     def maximise(self, sums: Sums) -> Mixture:
-        return maximise_tables(sums, self.prior, self.first)
+        return maximise_tables(sums, self.prior, self.first, self.tied)
 
     def extrapolate(self, start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
         return leap(start, once, twice)

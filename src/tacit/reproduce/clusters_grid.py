@@ -24,7 +24,7 @@ from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.refine.choose_clusters import choose_by_test
 from tacit.refine.cluster_path import ClusterPath, cluster_path
-from tacit.refine.near_copies import Screened, screened_path, without_columns
+from tacit.refine.near_copies import Screened, screened_path
 from tacit.reproduce.table import Outcome, Row, Run, mean_row
 from tacit.simulate import BinaryRows, bernoulli_mixture
 
@@ -193,11 +193,12 @@ def judge(data: BinaryRows, n_clusters: int, rules: Iterable[str] = RULES) -> tu
         screened = screened_path(table, lambda some, until: cluster_path(some, least=n_clusters, until=until))
         took = time.perf_counter() - begin
         path = screened.path
-        shown = without_columns(table, ~screened.kept)
+        shown = table.without(~screened.kept)
         chosen = {rule: _pure_number(shown, path) if rule == "purity" else path.numbers.chosen[rule] for rule in rules}
         out = {}
         for rule, number in (*chosen.items(), (TRUE_K, min(n_clusters, len(path.fits)))):
-            labels = likeliest(shown, path.at(number).mixture)
+            own = rule in ("statistical", "practical", TRUE_K)  # the others are defined on fits to all columns
+            labels = likeliest(shown, path.best(number) if own else path.at(number).mixture)
             out[rule] = judged_labels(data.clusters, labels, number, n_clusters, took)
     return screened, out
 
