@@ -198,7 +198,7 @@ def _kept_race(kept: KeptFile | None, entrants: list[Entrant[Mixture, Sums]]) ->
     """What lets a race be stopped and go on."""
     if kept is None:
         return {}
-    from tacit.models.crowd_race import race_keeper, race_stood
+    from tacit.models.crowd_checkpoint import race_keeper, race_stood
 
     return {"stood": race_stood(kept, entrants), "keep": race_keeper(kept)}
 
