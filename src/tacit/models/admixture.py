@@ -133,8 +133,7 @@ class Admixture(TransformerMixin, LatentModel):
                 genotypes = self._read(X)
                 kept = None
                 if checkpoint is not None:
-                    key = genotypes_key(genotypes)
-                    kept = AncestryCheckpoint(checkpoint, key, self._settings(), resume=resume)
+                    kept = AncestryCheckpoint(checkpoint, genotypes_key(genotypes), self._settings(), resume=resume)
                 panel, order = self._panel(genotypes)
                 snps = snp_passes_for(panel, self.engine, self.n_jobs)
                 self._likelihood = (
@@ -236,6 +235,19 @@ class Admixture(TransformerMixin, LatentModel):
 
     # ------------------------------------------------------------ results
 
+    @property
+    def cv_(self) -> Any:
+        """Cross-validation: error per masked call for every number of populations tried, and the gain of each step."""
+        check_is_fitted(self)
+        path = self._path
+        columns = {
+            "n_populations": np.array([] if path is None else path.n_populations, np.int64),
+            "error": np.array([] if path is None else path.error, np.float64),
+            "gain": np.array([] if path is None else path.gain, np.float64),
+            "gain_error": np.array([] if path is None else path.gain_error, np.float64),
+        }
+        return build_frame(columns, self._backend)
+
     def _examine(self, notes: list[str]) -> Examination:
         information = self._panel_.curvature(self.ancestry_[self._people], self._fitted)[2]
         return examine_ancestry(
@@ -251,19 +263,6 @@ class Admixture(TransformerMixin, LatentModel):
             rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False,
         )  # fmt: skip
         return other.params.shares, other.objective
-
-    @property
-    def cv_(self) -> Any:
-        """Cross-validation: error per masked call for every number of populations tried, and the gain of each step."""
-        check_is_fitted(self)
-        path = self._path
-        columns = {
-            "n_populations": np.array([] if path is None else path.n_populations, np.int64),
-            "error": np.array([] if path is None else path.error, np.float64),
-            "gain": np.array([] if path is None else path.gain, np.float64),
-            "gain_error": np.array([] if path is None else path.gain_error, np.float64),
-        }
-        return build_frame(columns, self._backend)
 
     # ---------------------------------------------------------------- use
 

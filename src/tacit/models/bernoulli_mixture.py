@@ -31,9 +31,9 @@ from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
 from tacit.io.scan import Scan
-from tacit.models.checkpoint import Checkpoint
 from tacit.models.clock import StageClock
 from tacit.models.cluster_file import Decided, cluster_state, restore_clusters
+from tacit.models.table_checkpoint import TableCheckpoint, table_key
 from tacit.models.table_model import CELLS, TableModel
 from tacit.refine.choose_clusters import FAR_APART, PathNumbers, choose_by_test
 from tacit.refine.cluster_path import ClusterPath, cluster_path
@@ -149,7 +149,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 table = self._read_rows(X, sample_weight)
                 self._check_number(table)
                 shown = self._shown(table)
-                kept = None if checkpoint is None else Checkpoint(checkpoint, table, self._settings(), resume=resume)
+                kept = None
+                if checkpoint is not None:
+                    kept = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
             with clock.stage("number"):
                 saved = None if kept is None else kept.saved
                 decided = self._choose(shown) if saved is None else Decided.read(saved.decided)
@@ -214,7 +216,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
             )
         return found.path.numbers.chosen["practical" if self.select == "auto" else self.select]
 
-    def _refine(self, table: AnyTable, shown: Table, found: Decided, kept: Checkpoint | None) -> None:
+    def _refine(self, table: AnyTable, shown: Table, found: Decided, kept: TableCheckpoint | None) -> None:
         """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
         rows = table.without(~found.kept) if isinstance(table, StoredTable) else without_columns(table, ~found.kept)
         number = found.number

@@ -32,9 +32,9 @@ from tacit.factor.table_pool import (
     random_start,
     searched_spa,
 )
-from tacit.models.checkpoint import Checkpoint
 from tacit.models.clock import StageClock
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
+from tacit.models.table_checkpoint import TableCheckpoint, table_key
 from tacit.models.table_evidence import TableEvidence
 from tacit.models.table_model import CELLS
 from tacit.moments.pairs import count_table_pairs
@@ -148,7 +148,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             with clock.stage("data"):
                 table = self._read_rows(X, sample_weight)
                 self._check_number(table)
-                kept = None if checkpoint is None else Checkpoint(checkpoint, table, self._settings(), resume=resume)
+                kept = None
+                if checkpoint is not None:
+                    kept = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
             with clock.stage("number"):
                 decided = self._choose(table) if kept is None or kept.saved is None else kept.saved.decided
             with clock.stage("refine"):
@@ -161,6 +163,31 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         self._warn_limit()
         return self
 
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows: their statistics join those of all rows before, whose own are not recomputed.
+
+        Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
+        that the model does not know are gaps. `report_` then speaks of the new rows.
+        """
+        if not hasattr(self, "_sums"):
+            return self.fit(X, y, sample_weight)
+        clock = StageClock(self.verbose)
+        with one_blas_thread(), clock.stage("refine"):
+            table = group_rows(self._read_new(X, sample_weight))
+            prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
+            engine, before, mixture = MemoryEngine(table, self.n_jobs), self._sums, self._mixture
+            for _ in range(PARTIAL_PASSES):
+                new = engine.sums(mixture)
+                both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
+                mixture = maximise_tables(both, prior, mixture.first)
+        self._forget()
+        self._table, self._clock = table, clock
+        self._notes = [f"{table.total_weight:g} rows joined an earlier fit; the verdict is about them"]
+        self._sums = replace(both, log_likelihood=before.log_likelihood + new.log_likelihood)
+        self._publish(mixture, self._columns)
+        self.log_likelihood_ = self._sums.log_likelihood
+        return self
+
     def _choose(self, table: AnyTable) -> dict[str, Any]:
         """The number of classes, how it was found, and what is said of it: what a checkpoint keeps."""
         number = self._number_of(self.init) if isinstance(self.init, LatentClass) else self.n_components
@@ -169,12 +196,48 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         chosen = choose_components(table, self._fit_at, self.select, self._seed())
         return {"number": int(chosen.n_components), "selection": chosen.curve, "notes": [chosen.note]}
 
+    def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
+        rng = np.random.default_rng(self._seed())
+        if n_components == 1 or self.init == "random":
+            return [("random", random_start(sample.table, n_components, rng))]
+        if self.init == "auto":
+            return table_starts(sample, n_components, rng, self.n_jobs)
+        if self.init in ("spa", "spa-naive"):
+            pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
+            spa = searched_spa if self.init == "spa" else naive_spa
+            return [(self.init, spa(sample, sample.counted(pairs), n_components, rng))]
+        if self.init == "ctd":
+            if table.n_columns < 3:
+                raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
+            if isinstance(table, StoredTable):
+                raise DataError("init='ctd' needs the rows in memory; give init='auto', or engine='memory'")
+            return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
+        raise DataError(
+            f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
+        )
+
+    def _under(self, table: AnyTable) -> Mixture:
+        """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
+        marginals, known = marginal_table(table), {column.name: n for n, column in enumerate(self._columns)}
+        rows = np.repeat(marginals[:, None], self.n_components_, axis=1)
+        for n, column in enumerate(table.columns):
+            if column.name in known:
+                mine = known[column.name]
+                codes = [self._columns[mine].code_of(word) for word in column.categories.tolist()]
+                seen = np.flatnonzero(np.array(codes) >= 0)
+                rows[table.first[n] + seen] = self.profiles_[mine].T[np.array(codes)[seen]]
+        if not set(known) & {column.name for column in table.columns}:
+            raise DataError(
+                f"the model given as init knows none of the table's columns ({list(known)[:8]}); give one that does"
+            )
+        return Mixture(self.weights_, normalise_tables(rows + PROBABILITY_FLOOR, table.first), table.first)
+
     def _fit_at(
         self,
         table: AnyTable,
         n_components: int,
         looseness: float = 1.0,
-        kept: Checkpoint | None = None,
+        kept: TableCheckpoint | None = None,
         decided: dict[str, Any] | None = None,
     ) -> tuple[str, Refined[Mixture, Sums]]:
         """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
@@ -202,26 +265,6 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
         keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
         return name, em(steps, start, accelerate=True, begun=begun, keep=keep, **climb)
-
-    def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
-        rng = np.random.default_rng(self._seed())
-        if n_components == 1 or self.init == "random":
-            return [("random", random_start(sample.table, n_components, rng))]
-        if self.init == "auto":
-            return table_starts(sample, n_components, rng, self.n_jobs)
-        if self.init in ("spa", "spa-naive"):
-            pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
-            spa = searched_spa if self.init == "spa" else naive_spa
-            return [(self.init, spa(sample, sample.counted(pairs), n_components, rng))]
-        if self.init == "ctd":
-            if table.n_columns < 3:
-                raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
-            if isinstance(table, StoredTable):
-                raise DataError("init='ctd' needs the rows in memory; give init='auto', or engine='memory'")
-            return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
-        raise DataError(
-            f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
-        )
 
     # ------------------------------------------------------------ results
 
@@ -269,47 +312,6 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         codes[:, n] = np.iinfo(codes.dtype).max
         posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)
         return column_beliefs(self._mixture, posterior, n)
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows: their statistics join those of all rows before, whose own are not recomputed.
-
-        Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
-        that the model does not know are gaps. `report_` then speaks of the new rows.
-        """
-        if not hasattr(self, "_sums"):
-            return self.fit(X, y, sample_weight)
-        clock = StageClock(self.verbose)
-        with one_blas_thread(), clock.stage("refine"):
-            table = group_rows(self._read_new(X, sample_weight))
-            prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
-            engine, before, mixture = MemoryEngine(table, self.n_jobs), self._sums, self._mixture
-            for _ in range(PARTIAL_PASSES):
-                new = engine.sums(mixture)
-                both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
-                mixture = maximise_tables(both, prior, mixture.first)
-        self._forget()
-        self._table, self._clock = table, clock
-        self._notes = [f"{table.total_weight:g} rows joined an earlier fit; the verdict is about them"]
-        self._sums = replace(both, log_likelihood=before.log_likelihood + new.log_likelihood)
-        self._publish(mixture, self._columns)
-        self.log_likelihood_ = self._sums.log_likelihood
-        return self
-
-    def _under(self, table: AnyTable) -> Mixture:
-        """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
-        marginals, known = marginal_table(table), {column.name: n for n, column in enumerate(self._columns)}
-        rows = np.repeat(marginals[:, None], self.n_components_, axis=1)
-        for n, column in enumerate(table.columns):
-            if column.name in known:
-                mine = known[column.name]
-                codes = [self._columns[mine].code_of(word) for word in column.categories.tolist()]
-                seen = np.flatnonzero(np.array(codes) >= 0)
-                rows[table.first[n] + seen] = self.profiles_[mine].T[np.array(codes)[seen]]
-        if not set(known) & {column.name for column in table.columns}:
-            raise DataError(
-                f"the model given as init knows none of the table's columns ({list(known)[:8]}); give one that does"
-            )
-        return Mixture(self.weights_, normalise_tables(rows + PROBABILITY_FLOOR, table.first), table.first)
 
     # -------------------------------------------------------------- input
 
