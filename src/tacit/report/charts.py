@@ -27,6 +27,8 @@ FADE = ("rgba(63,127,208,0.03)", "rgba(63,127,208,1)")
 """Heat maps: from the page's own background to the hue."""
 BOTH_WAYS = ("#d2603a", "rgba(140,150,165,0.06)", "#3f7fd0")
 """Values around zero: below, near, above."""
+TALLEST = 560
+"""Pixels of a square map of many rows."""
 NUMBER_WIDTH = 34
 """Pixels a number in a tile needs; narrower tiles show theirs when pointed at."""
 
@@ -181,6 +183,11 @@ def heat_map(
         },
         "layer": layers,
     }  # fmt: skip
+
+
+def tile(rows: int) -> int:
+    """Height of a map's row: less where there are many."""
+    return max(min(TALLEST // max(rows, 1), 26), 12)
 
 
 def _angle(names: Sequence[Any]) -> int:
