@@ -142,10 +142,6 @@ class BlockModel(ClusterMixin, LatentModel):
         self._warn_limit()
         return self
 
-    def fit_predict(self, X: Any, y: Any = None) -> Codes:
-        """Blocks of the nodes, as `fit(X).labels_`."""
-        return self.fit(X).labels_
-
     def _choose(self, graph: Graph) -> tuple[int, NumberOfBlocks | None]:
         """The number of blocks: as given, or counted, and then how."""
         if self.n_blocks is None:

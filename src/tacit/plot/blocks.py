@@ -106,14 +106,6 @@ def densities(matrix: Any, order: NDArray[np.intp], most: int = CELLS) -> Floats
     return np.asarray(group_links(matrix, cell, len(size)) / np.outer(size, size))
 
 
-def expected_densities(matrix: Any, order: NDArray[np.intp], most: int = CELLS) -> Floats:
-    """What `densities` would be if only degrees mattered: d_i d_j over all link ends."""
-    cell = cells_of(order, most)
-    size, ends = np.bincount(cell), np.bincount(cell, _degrees(matrix))
-    mean = ends / size
-    return np.asarray(np.outer(mean, mean) / max(float(ends.sum()), 1e-300))
-
-
 def block_links(matrix: Any, labels: NDArray[Any], n_blocks: int) -> tuple[Floats, Floats]:
     """Weights of the links between blocks (K, K), both ways counted, and what degrees alone would make of them."""
     ends = np.bincount(labels, _degrees(matrix), n_blocks)

@@ -87,7 +87,7 @@ def _figures(crowd: FittedCrowd, context: Context, tasks: Tasks | None) -> list[
 
 def _confidence(tasks: Tasks) -> Chart:
     edges = np.linspace(0, 1, BINS + 1)
-    spec = counted(tasks.confidence, edges, value="probability of the consensus label", count="tasks", percent=True)
+    spec = counted(tasks.confidence, edges, value="probability of the consensus label", count="tasks")
     return Chart(spec, "How sure the consensus is: tasks by the probability of their label. Doubtful ones are left.")
 
 

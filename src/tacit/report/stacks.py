@@ -37,7 +37,7 @@ def drawn_bars(shares: Floats) -> NDArray[np.intp]:
 
 
 def stacked(
-    shares: Floats, names: Sequence[str], parts: Sequence[str], *, bar: str, part: str, value: str, height: int = 280
+    shares: Floats, names: Sequence[str], parts: Sequence[str], *, bar: str, part: str, value: str
 ) -> Spec:
     """Shares (n, K) of bars as `names` call them; `drawn_bars` says which of more to give.
 
@@ -80,7 +80,7 @@ def stacked(
             {"stack": "q", "groupby": ["c"], "sort": [{"field": "k"}], "as": ["from", "to"]},
         ],
         "width": "container",
-        "height": height,
+        "height": 280,
         "mark": {"type": "bar"} if named else {"type": "rect", "strokeWidth": 0.5, "aria": False},
         "encoding": {
             "x": x,
