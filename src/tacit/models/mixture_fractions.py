@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Self, get_args
 
@@ -24,14 +25,15 @@ from tacit.models.fraction_file import fraction_state, restore_fractions
 from tacit.refine.choose_parts import MOST_PARTS, PartsPath, choose_parts
 from tacit.refine.em import Refined
 from tacit.refine.fractions import (
+    Explained,
     FractionSteps,
     Init,
+    Parts,
     fit_parts,
     gaussian_log_likelihood,
     residual_squares,
     starting_profiles,
 )
-from tacit.refine.starts import Raced
 
 
 class MixtureFractions(TransformerMixin, LatentModel):
@@ -134,8 +136,8 @@ class MixtureFractions(TransformerMixin, LatentModel):
                 with clock.stage("number"):
                     number = self._choose(ordered)
                 with clock.stage("refine"):
-                    raced = self._refine(ordered, number)
-                self._keep_blind(raced.refined, columns)
+                    refined = self._refine(ordered, number)
+                self._keep_blind(refined, columns)
             self._keep(matrix, data)
         self._clock = clock
         self._warn_limit()
@@ -163,15 +165,15 @@ class MixtureFractions(TransformerMixin, LatentModel):
         )
         return self._path.chosen
 
-    def _refine(self, data: Shares, number: int) -> Raced[Any, Any]:
+    def _refine(self, data: Shares, number: int) -> Refined[Parts, Explained]:
         """The best of the blind starts."""
         steps, rng = FractionSteps.of(data), np.random.default_rng([self._seed(), 2])
         starts = list(starting_profiles(steps, number, self.n_init, rng, self.init))
         raced = fit_parts(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("ALS"))
         self._notes.append(f"the best of {len(starts)} starts was {raced.name}")
-        return raced
+        return raced.refined
 
-    def _keep_blind(self, refined: Refined[Any, Any], columns: NDArray[np.intp]) -> None:
+    def _keep_blind(self, refined: Refined[Parts, Explained], columns: NDArray[np.intp]) -> None:
         """Hold the parts that were found, heaviest first, their features in the order of the data."""
         profiles = np.empty_like(refined.sums.profiles)
         profiles[:, columns] = refined.sums.profiles
@@ -182,7 +184,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
     def _take_reference(self, data: Shares, reference: NamedMatrix) -> None:
         """Hold parts that are known: no climb."""
-        self._publish(reference.values, np.array(list(reference.row_names or ()), object))
+        self._publish(reference.values, _listed(reference.row_names or ()))
         residual = residual_squares(data, fractions_of(data, self.profiles_), self.profiles_)
         self.log_likelihood_ = self.objective_ = gaussian_log_likelihood(residual, data.n_cells)
         self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
@@ -197,7 +199,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         fractions[empty], self._empty = self.weights_, int(empty.sum())
         self.fractions_ = fractions
         names = matrix.row_names
-        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else np.array(list(names), object)
+        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else _listed(names)
         self.noise_ = float(np.sqrt(residual_squares(data, fractions, self.profiles_) / data.n_cells))
         self.selection_ = None if self._path is None else {"chosen": self._path.chosen, "errors": self._path.errors}
 
@@ -331,6 +333,11 @@ def read_shares(data: Any, what: str) -> NamedMatrix:
             "lie between 0 and 1; divide percents by 100, turn M-values into beta values"
         )
     return matrix
+
+
+def _listed(names: Iterable[Any]) -> NDArray[Any]:
+    """Names as one axis, also when pandas names rows by tuples."""
+    return np.array([*names, None], object)[:-1]
 
 
 def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:
