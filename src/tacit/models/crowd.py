@@ -151,7 +151,7 @@ def fit_crowd(
 
 
 def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dict[str, Start]:
-    ask = Settings(np.random.default_rng(settings.seed), settings.n_jobs, settings.memory)
+    ask = Settings(np.random.default_rng(settings.seed), settings.memory)
     if settings.method != "auto":
         method: Callable[[Any, Settings], Start] = METHODS[settings.method]
         return {settings.method: method(data, ask)}

@@ -158,8 +158,7 @@ def _refit(shown: Labels, before: Mixture | None, n_jobs: int | None) -> tuple[M
     """MAP-EM from the last parameters (the votes at first); class k stands for label k, as in `DawidSkene`."""
     engine = MemoryEngine(shown, n_jobs)
     sums = sums_of(shown, vote_shares(shown)) if before is None else engine.sums(before)
-    fitted = fit_from(shown, sums, engine)
-    mixture = align_to_labels(fitted, np.bincount(shown.workers, minlength=shown.n_workers))
+    mixture = align_to_labels(fit_from(shown, sums, engine), shown.per_worker)
     return mixture, engine.sums(mixture)
 
 
