@@ -136,9 +136,7 @@ class Admixture(TransformerMixin, LatentModel):
                     kept = AncestryCheckpoint(checkpoint, genotypes_key(genotypes), self._settings(), resume=resume)
                 panel, order = self._panel(genotypes)
                 snps = snp_passes_for(panel, self.engine, self.n_jobs)
-                self._likelihood = (
-                    genotypes.n_samples >= LEAST_PEOPLE if self.refine == "auto" else bool(self.refine)
-                )
+                self._likelihood = genotypes.n_samples >= LEAST_PEOPLE if self.refine == "auto" else bool(self.refine)
             with clock.stage("number"):
                 saved = None if kept is None else kept.saved
                 self._path, number = self._choose(panel) if saved is None else (saved.path, saved.number)

@@ -199,9 +199,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             )
         return d, None
 
-    def _start(
-        self, X: RowPasses, d: int, seen: Spectrum
-    ) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
+    def _start(self, X: RowPasses, d: int, seen: Spectrum) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
         """Candidates, the choice among them, and parameters to start from."""
         rng = np.random.default_rng(self._seed())
         if self.search == "independent":

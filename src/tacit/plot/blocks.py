@@ -47,7 +47,7 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
     order, edges = sorted_nodes(beliefs)
     axes = new_axes(5.5, 5.5) if axes is None else axes
     dense = densities(read.matrix, order)
-    axes.imshow(dense ** 0.5, cmap="Greys", extent=(0, len(order), len(order), 0), interpolation="nearest")
+    axes.imshow(dense**0.5, cmap="Greys", extent=(0, len(order), len(order), 0), interpolation="nearest")
     for edge in edges[1:-1]:
         axes.axhline(edge, color=DOUBT, linewidth=0.6)
         axes.axvline(edge, color=DOUBT, linewidth=0.6)

@@ -53,9 +53,7 @@ def state_graph(transitions: Floats, least: float = LEAST) -> StateGraph:
         _loop(int(i), places, float(transitions[i, j])) if i == j else _arc(int(i), int(j), places, transitions[i, j])
         for i, j in np.argwhere(kept)
     ]
-    return StateGraph(
-        places, sorted(arcs, key=lambda arc: arc.probability), int((transitions > 0).sum() - len(arcs))
-    )
+    return StateGraph(places, sorted(arcs, key=lambda arc: arc.probability), int((transitions > 0).sum() - len(arcs)))
 
 
 def plot_state_graph(model: Any, *, ax: Any = None) -> Any:

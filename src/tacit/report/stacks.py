@@ -36,9 +36,7 @@ def drawn_bars(shares: Floats) -> NDArray[np.intp]:
     return np.sort(order[np.arange(most) * len(order) // most])
 
 
-def stacked(
-    shares: Floats, names: Sequence[str], parts: Sequence[str], *, bar: str, part: str, value: str
-) -> Spec:
+def stacked(shares: Floats, names: Sequence[str], parts: Sequence[str], *, bar: str, part: str, value: str) -> Spec:
     """Shares (n, K) of bars as `names` call them; `drawn_bars` says which of more to give.
 
     Orders are made here and the page only chooses: by the largest part, by name, as they came.
