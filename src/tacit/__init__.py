@@ -11,24 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_MODELS = (
-    "Admixture",
-    "BernoulliMixture",
-    "BinaryFactors",
-    "BlockModel",
-    "CategoricalHMM",
-    "DawidSkene",
-    "LatentClass",
-    "LatentClassClassifier",
-    "LatentClassImputer",
-    "MixtureFractions",
-    "PairMatrix",
-    "TopicModel",
-    "load",
-)
-_WHERE = {**dict.fromkeys(_MODELS, "tacit.models"), "scan": "tacit.io.scan"}
-"""Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
-
 __all__ = [
     "Admixture",
     "BernoulliMixture",
@@ -46,6 +28,8 @@ __all__ = [
     "load",
     "scan",
 ]
+_WHERE = {**dict.fromkeys(__all__, "tacit.models"), "scan": "tacit.io.scan"}
+"""Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
 
 if TYPE_CHECKING:
     from tacit.io.scan import scan

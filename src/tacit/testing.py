@@ -12,6 +12,7 @@ import copy
 import inspect
 import pickle
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,8 +110,6 @@ def check_start_alone(model: LatentModel, data: Any) -> None:
 
 def check_all_iterations(model: LatentModel, data: Any) -> None:
     fitted = model.set_params(max_iter=3, tol=0.0)
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _fit(fitted, data)

@@ -118,7 +118,7 @@ def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
     rng = np.random.default_rng(3)
     X = rng.integers(0, 3, (2_000, 8))
     path = tmp_path / "kept.tacit"
-    monkeypatch.setattr(module.Checkpoint, "done", lambda self: None)
+    monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
     LatentClass(3, max_iter=20, tol=0).fit(X, checkpoint=path)
     assert path.exists()
     with pytest.raises(DataError, match="a fit of other settings"):
@@ -188,7 +188,7 @@ def test_clusters_go_on_too(monkeypatch, tmp_path):
 
 def test_a_fitted_model_as_the_start_is_kept_too(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "EVERY", 0.0)
-    monkeypatch.setattr(module.Checkpoint, "done", lambda self: None)
+    monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
     rng = np.random.default_rng(6)
     X = rng.integers(0, 3, (2_000, 8))
     path, old = tmp_path / "kept.tacit", LatentClass(2, max_iter=2, tol=0).fit(X[:500])

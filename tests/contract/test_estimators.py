@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tacit
@@ -171,6 +172,14 @@ def test_settings_that_cannot_be_get_one_sentence(name, setting, value, sentence
     bad, given = clone(model).set_params(**{settings[0]: value}), data()
     with pytest.raises(ValueError, match=sentence):
         bad.fit(given.rows, given.labels) if isinstance(given, Labelled) else bad.fit(given)
+
+
+@pytest.mark.parametrize("name", ["BernoulliMixture", "DawidSkene", "LatentClass", "TopicModel"])
+def test_warnings_point_at_the_line_that_fits(name):
+    model, data = CASES[name]
+    with pytest.warns(ConvergenceWarning) as told:
+        clone(model).set_params(max_iter=1, tol=1e-12).fit(data())
+    assert {one.filename for one in told if one.category is ConvergenceWarning} == {__file__}
 
 
 def test_public_names_are_exported_and_documented():

@@ -36,5 +36,5 @@ def test_large_graphs_become_densities():
 
 def test_other_models_have_no_blocks():
     mixture = BernoulliMixture(2).fit(np.eye(4)[np.arange(40) % 4])
-    with pytest.raises(DataError, match="no blocks"):
+    with pytest.raises(DataError, match="give a fitted BlockModel"):
         plot_blocks(mixture, np.eye(2))

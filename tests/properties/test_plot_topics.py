@@ -39,5 +39,5 @@ def test_map_keeps_distances(model):
 
 
 def test_other_models_are_refused():
-    with pytest.raises(DataError, match="a LatentClass has no topics to draw"):
+    with pytest.raises(DataError, match="got LatentClass; give a fitted TopicModel"):
         plot_topics(LatentClass())

@@ -71,7 +71,7 @@ def test_topics_and_replays_tell_their_stages():
     with watched_by(heard):
         TopicModel(2).fit(YES)
         simulate_plan(done.labels, done.truth, seeds=1, shares=(0.5, 0.7))
-    assert {"read", "start", "fit", "replaying"} <= set(heard.what)
+    assert {"data", "number", "factor", "refine", "replaying"} <= set(heard.what)
     assert "plan, replay 1" in heard.details
 
 

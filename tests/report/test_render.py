@@ -15,7 +15,7 @@ from tacit.data.labels import from_long
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality
 from tacit.models.crowd import CrowdSettings, fit_crowd
-from tacit.report.charts import bars, heat_map, histogram, lines
+from tacit.report.charts import bars, heat_map, lines
 from tacit.report.doors import context_of, page_of
 from tacit.report.page import Chart, Column, DataTable, Figure, Note, Page, Section
 from tacit.report.render import PRINTED_ROWS, render, to_json
@@ -111,12 +111,7 @@ def test_a_million_tasks_make_a_small_page():
     assert "The first 1,000 of 1,000,000 rows are shown, worst first." in content
 
 
-def test_histograms_count_every_value():
-    values = np.linspace(0, 1, 1001)
-    spec = histogram(values, value="p", count="n", bins=10, extent=(0.0, 1.0))
-    assert sum(row["n"] for row in spec["data"]["values"]) == 1001
-    assert len(histogram([], value="p", count="n")["data"]["values"]) == 20
-    assert sum(row["n"] for row in histogram([3.0], value="p", count="n")["data"]["values"]) == 1
+def test_a_map_of_nothing_has_a_scale():
     empty = heat_map(np.zeros((1, 1)), ["a"], ["b"], row="r", column="c", value="v")
     assert empty["layer"][0]["encoding"]["color"]["scale"]["domain"] == [0, 1.0]
 

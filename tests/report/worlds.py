@@ -34,7 +34,6 @@ def name(number: int) -> str:
     return HOSTILE[number % len(HOSTILE)] + ("" if number < len(HOSTILE) else f" {number}")
 
 
-
 def run(command: str, folder: Path, *more: str) -> Path:
     """The folder of results of a command on its small input."""
     out = folder / command

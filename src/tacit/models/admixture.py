@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import as_frame, backend_of, build_frame
 from tacit.data.genotypes import Genotypes, read_genotypes
 from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
 from tacit.diagnose.ancestry import examine_ancestry
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.mixture import Floats
 from tacit.engine.snp_passes import SnpPasses, snp_passes_for
@@ -26,10 +24,10 @@ from tacit.factor.admixture_als import Subspace
 from tacit.factor.admixture_tensor import factor_admixture_tensor
 from tacit.io.scan import Scan
 from tacit.kernels.admixture import MOST_POPULATIONS
-from tacit.models.admixture_file import ancestry_state, restore_ancestry
 from tacit.models.ancestry_checkpoint import AncestryCheckpoint, genotypes_key
+from tacit.models.ancestry_file import ancestry_state, restore_ancestry
 from tacit.models.base import LatentModel
-from tacit.models.clock import StageClock, make_report
+from tacit.models.clock import StageClock
 from tacit.refine.admixture import Ancestry, frequencies_given, proportions
 from tacit.refine.admixture_fit import LEAST_PEOPLE, AncestryFit, fit_ancestry
 from tacit.refine.choose_populations import NumberPath, choose_populations
@@ -90,6 +88,7 @@ class Admixture(TransformerMixin, LatentModel):
 
     _model_name = "Admixture"
     _engines = ("auto", "memory", "stream", "dask")
+    _takes = ("allow_nan",)
     _for_report = ("_panel_", "_fit_", "_clock")
 
     def __init__(
@@ -128,63 +127,29 @@ class Admixture(TransformerMixin, LatentModel):
         there and ends with the same bits as without the stop. The file is removed when the fit has ended.
         """
         self._check_settings()
-        self._check_options()
         clock = StageClock(self.verbose)
-        known = isinstance(X, Genotypes | StoredGenotypes | Scan)
-        self._backend = "pyarrow" if known else backend_of(X)
         with one_blas_thread():
             with clock.stage("data"):
                 genotypes = self._read(X)
                 kept = None
                 if checkpoint is not None:
-                    key = genotypes_key(genotypes)
-                    kept = AncestryCheckpoint(checkpoint, key, self._settings(), resume=resume)
+                    kept = AncestryCheckpoint(checkpoint, genotypes_key(genotypes), self._settings(), resume=resume)
                 panel, order = self._panel(genotypes)
                 snps = snp_passes_for(panel, self.engine, self.n_jobs)
-                likelihood = genotypes.n_samples >= LEAST_PEOPLE if self.refine == "auto" else bool(self.refine)
+                self._likelihood = genotypes.n_samples >= LEAST_PEOPLE if self.refine == "auto" else bool(self.refine)
             with clock.stage("number"):
                 saved = None if kept is None else kept.saved
-                if saved is None:
-                    self._path, number = self._choose(panel, likelihood)
-                else:
-                    self._path, number = saved.path, saved.number
-            with clock.stage("fit"):
-                fit = self._fit(snps, number, likelihood, kept)
-            with clock.stage("results"):
+                self._path, number = self._choose(panel) if saved is None else (saved.path, saved.number)
+            with clock.stage("refine"):
+                fit = self._refine(snps, number, kept)
                 self._keep(genotypes, snps, order, fit)
+        self._clock, self._notes = clock, self._tell(genotypes, fit, number)
         if kept is not None:
             kept.done()
-        self._keep_names(X, genotypes)
-        self._clock, self._notes = clock, self._tell(genotypes, fit, number, likelihood)
-        self._likelihood = likelihood
-        self._warn_limit(self.max_iter)
+        self._warn_limit()
         return self
 
-    def _panel(self, genotypes: AnyGenotypes) -> tuple[AnyGenotypes, NDArray[np.intp]]:
-        """The SNPs that say something about ancestry, in an order that only their calls decide, and their places."""
-        empty = genotypes.counts[:, :3].sum(axis=1) == 0
-        if empty.any():
-            name = genotypes.snps.tolist()[int(empty.argmax())]
-            warnings.warn(
-                f"{int(empty.sum())} SNPs have no call at all, for example {name!r}; their frequencies are NaN",
-                DataWarning,
-                stacklevel=4,
-            )
-        kept = np.flatnonzero(genotypes.informative(self.min_maf))
-        if not len(kept):
-            raise DataError(
-                f"none of the {genotypes.n_snps} SNPs has both alleles"
-                + (f" with the rarer at {self.min_maf:g} or more" if self.min_maf else "")
-                + "; give SNPs that vary, or lower min_maf"
-            )
-        part = genotypes if len(kept) == genotypes.n_snps else genotypes.take(kept)
-        if (person := part.silent_person) is not None:
-            raise DataError(f"person {person!r} has no call at any SNP that shapes the fit; leave the person out")
-        snps, people = part.order_by_content()
-        self._people = people
-        return part.take(snps, people), kept[snps]
-
-    def _choose(self, panel: AnyGenotypes, likelihood: bool) -> tuple[NumberPath | None, int]:
+    def _choose(self, panel: AnyGenotypes) -> tuple[NumberPath | None, int]:
         if self.n_populations is not None:
             most = min(panel.n_samples, panel.n_snps, MOST_POPULATIONS)
             if not 1 <= self.n_populations <= most:
@@ -196,14 +161,14 @@ class Admixture(TransformerMixin, LatentModel):
         path = choose_populations(
             panel,
             most=max(min(MOST_TRIED, panel.n_samples // 3, panel.n_snps // 3), 1),
-            likelihood=likelihood,
+            likelihood=self._likelihood,
             tol=self.tol,
             seed=self._seed(),
             over=lambda genotypes: snp_passes_for(genotypes, self.engine, self.n_jobs),
         )
         return path, path.chosen
 
-    def _fit(self, snps: SnpPasses, number: int, likelihood: bool, kept: AncestryCheckpoint | None) -> AncestryFit:
+    def _refine(self, snps: SnpPasses, number: int, kept: AncestryCheckpoint | None) -> AncestryFit:
         rng, means = np.random.default_rng(self._seed()), snps.genotypes.means
 
         def tensor_start(space: Subspace) -> Ancestry:
@@ -213,7 +178,7 @@ class Admixture(TransformerMixin, LatentModel):
         saved = None if kept is None else kept.saved
         return fit_ancestry(
             snps, means, number,
-            likelihood=likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng,
+            likelihood=self._likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng,
             first=("tensor eigenpairs", tensor_start) if self.init == "tensor" and number > 1 else None,
             callback=self._progress("likelihood"), begun=None if saved is None else saved.place,
             keep=None if kept is None else kept.keeping(number, self._path),
@@ -221,22 +186,24 @@ class Admixture(TransformerMixin, LatentModel):
 
     def _keep(self, genotypes: AnyGenotypes, snps: SnpPasses, order: NDArray[np.intp], fit: AncestryFit) -> None:
         """Hold the fit in the user's order."""
-        self.__dict__.pop("report_", None)
+        self._forget()
         shares = np.empty_like(fit.params.shares)
         shares[self._people] = fit.params.shares
-        self._order, self._fitted = order, fit.params.frequencies
+        self._publish(Ancestry(shares, fit.params.frequencies), order, genotypes.n_snps)
         self._panel_, self._fit_ = snps, fit
-        self.ancestry_ = shares
-        self.n_populations_ = self._n_features_out = shares.shape[1]
-        self.used_ = np.zeros(genotypes.n_snps, bool)
-        self.used_[order] = True
         self.frequencies_ = self._all_frequencies(genotypes)
         self.samples_, self.snps_ = genotypes.samples, genotypes.snps
         self._alleles = genotypes.alleles
-        self.n_iter_, self.converged_ = fit.n_iter, fit.converged
-        self.log_likelihood_, self.objective_ = fit.log_likelihood, fit.objective
-        self.objective_path_ = np.array(fit.path)
+        self._keep_climb(fit)
         self.selection_ = None if self._path is None else {"n_populations": self._path.chosen}
+
+    def _publish(self, fitted: Ancestry, order: NDArray[np.intp], n_snps: int) -> None:
+        """Parameters under their public names; `order` are the places of the SNPs that shaped them."""
+        self._order, self._fitted = order, fitted.frequencies
+        self.ancestry_ = fitted.shares
+        self.n_populations_ = self._n_features_out = fitted.shares.shape[1]
+        self.used_ = np.zeros(n_snps, bool)
+        self.used_[order] = True
 
     def _all_frequencies(self, genotypes: AnyGenotypes) -> Floats:
         """Frequencies of every SNP: those of the fit, and for SNPs left out of it the best given the proportions."""
@@ -249,15 +216,9 @@ class Admixture(TransformerMixin, LatentModel):
             out[aside] = frequencies_given(part, self.ancestry_[self._people], start)
         return out
 
-    def _keep_names(self, X: Any, genotypes: AnyGenotypes) -> None:
-        self.n_features_in_ = genotypes.n_snps
-        self.__dict__.pop("feature_names_in_", None)
-        if all(isinstance(name, str) for name in genotypes.snps.tolist()):
-            self.feature_names_in_ = genotypes.snps
-
-    def _tell(self, genotypes: AnyGenotypes, fit: AncestryFit, number: int, likelihood: bool) -> list[str]:
+    def _tell(self, genotypes: AnyGenotypes, fit: AncestryFit, number: int) -> list[str]:
         people = genotypes.n_samples
-        how = "likelihood" if likelihood else "least squares"
+        how = "likelihood" if self._likelihood else "least squares"
         why = "as asked" if self.refine != "auto" else f"{people} people, likelihood from {LEAST_PEOPLE} on"
         notes = [f"{number} populations by {how} ({why}), started from {fit.start}"]
         if self._path is not None:
@@ -272,27 +233,6 @@ class Admixture(TransformerMixin, LatentModel):
 
     # ------------------------------------------------------------ results
 
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
-        check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            information = self._panel_.curvature(self.ancestry_[self._people], self._fitted)[2]
-            examination = examine_ancestry(
-                self.ancestry_[self._people], self._fitted, information, self._fit_.spectrum,
-                converged=self.converged_, refit=self._refit, log_likelihood=self.objective_,
-            )  # fmt: skip
-        return make_report(examination, self._notes, self._clock)
-
-    def _refit(self) -> tuple[Floats, float]:
-        """Proportions and objective of a fit from other people than those of the fit."""
-        other = fit_ancestry(
-            self._panel_, self._panel_.genotypes.means, self.n_populations_,
-            likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_PASSES), tol=self.tol,
-            rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False,
-        )  # fmt: skip
-        return other.params.shares, other.objective
-
     @property
     def cv_(self) -> Any:
         """Cross-validation: error per masked call for every number of populations tried, and the gain of each step."""
@@ -306,6 +246,22 @@ class Admixture(TransformerMixin, LatentModel):
         }
         return build_frame(columns, self._backend)
 
+    def _examine(self, notes: list[str]) -> Examination:
+        information = self._panel_.curvature(self.ancestry_[self._people], self._fitted)[2]
+        return examine_ancestry(
+            self.ancestry_[self._people], self._fitted, information, self._fit_.spectrum,
+            converged=self.converged_, refit=self._refit, log_likelihood=self.objective_,
+        )  # fmt: skip
+
+    def _refit(self) -> tuple[Floats, float]:
+        """Proportions and objective of a fit from other people than those of the fit."""
+        other = fit_ancestry(
+            self._panel_, self._panel_.genotypes.means, self.n_populations_,
+            likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_PASSES), tol=self.tol,
+            rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False,
+        )  # fmt: skip
+        return other.params.shares, other.objective
+
     # ---------------------------------------------------------------- use
 
     def transform(self, X: Any) -> Floats:
@@ -316,6 +272,51 @@ class Admixture(TransformerMixin, LatentModel):
             raise DataError(f"person {person!r} has no call at any SNP of the fit; leave the person out")
         with one_blas_thread():
             return proportions(genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs)[0]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the populations."""
+        check_is_fitted(self)
+        return np.array([f"population{k}" for k in range(self.n_populations_)], object)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any) -> AnyGenotypes:
+        """Calls in memory, or in a file (`tacit.scan`, `StoredGenotypes`, or engine="stream")."""
+        genotypes: AnyGenotypes
+        if isinstance(X, Scan | StoredGenotypes):
+            stored = store_scan(X) if isinstance(X, Scan) else X
+            genotypes = stored.loaded() if self.engine == "memory" else stored
+        else:
+            read = read_genotypes(X)
+            genotypes = read if self.engine in ("auto", "memory") else store_genotypes(read)
+        known = isinstance(X, Genotypes | StoredGenotypes | Scan)
+        self._backend = "pyarrow" if known else backend_of(X)
+        self._name_features(genotypes.snps.tolist())
+        return genotypes
+
+    def _panel(self, genotypes: AnyGenotypes) -> tuple[AnyGenotypes, NDArray[np.intp]]:
+        """The SNPs that say something about ancestry, in an order that only their calls decide, and their places."""
+        empty = genotypes.counts[:, :3].sum(axis=1) == 0
+        if empty.any():
+            name = genotypes.snps.tolist()[int(empty.argmax())]
+            warnings.warn(
+                f"{int(empty.sum())} SNPs have no call at all, for example {name!r}; their frequencies are NaN",
+                DataWarning,
+                stacklevel=3,
+            )
+        kept = np.flatnonzero(genotypes.informative(self.min_maf))
+        if not len(kept):
+            raise DataError(
+                f"none of the {genotypes.n_snps} SNPs has both alleles"
+                + (f" with the rarer at {self.min_maf:g} or more" if self.min_maf else "")
+                + "; give SNPs that vary, or lower min_maf"
+            )
+        part = genotypes if len(kept) == genotypes.n_snps else genotypes.take(kept)
+        if (person := part.silent_person) is not None:
+            raise DataError(f"person {person!r} has no call at any SNP that shapes the fit; leave the person out")
+        snps, people = part.order_by_content()
+        self._people = people
+        return part.take(snps, people), kept[snps]
 
     def _read_known(self, X: Any) -> Genotypes:
         """The SNPs of the fit, in its order, its alleles counted; new people are read whole."""
@@ -341,21 +342,6 @@ class Admixture(TransformerMixin, LatentModel):
             )
         return genotypes.take(self._order).counting(alleles)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the populations."""
-        check_is_fitted(self)
-        return np.array([f"population{k}" for k in range(self.n_populations_)], object)
-
-    # -------------------------------------------------------------- input
-
-    def _read(self, X: Any) -> AnyGenotypes:
-        """Calls in memory, or in a file (`tacit.scan`, `StoredGenotypes`, or engine="stream")."""
-        if isinstance(X, Scan | StoredGenotypes):
-            stored = store_scan(X) if isinstance(X, Scan) else X
-            return stored.loaded() if self.engine == "memory" else stored
-        genotypes = read_genotypes(X)
-        return genotypes if self.engine in ("auto", "memory") else store_genotypes(genotypes)
-
     def _check_options(self) -> None:
         if self.init not in ("als", "tensor"):
             raise DataError(f"init={self.init!r} is not there; give 'als' or 'tensor'")
@@ -364,23 +350,12 @@ class Admixture(TransformerMixin, LatentModel):
         if not 0 <= self.min_maf < 0.5:
             raise DataError(f"min_maf={self.min_maf} is no share of the rarer allele; give 0 or more, below 0.5")
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return ancestry_state(self)
+    _state = ancestry_state
+    _restore = restore_ancestry
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_ancestry(self, arrays, metadata)
-
-    ancestry_: Floats
     frequencies_: Floats
     _path: NumberPath | None
     _likelihood: bool
     _alleles: NDArray[Any] | None
-    _notes: list[str]
-    _clock: StageClock

@@ -1,33 +1,183 @@
-"""What every estimator does alike: progress, warnings, its seed, saving and loading."""
+"""What every estimator does alike: settings, names of features, how a climb is kept, the report, saving and loading.
+
+An estimator's file reads top to bottom like the pipe, under the same headings: parameters; `fit` (read the data, choose
+the number, make the starts, refine, keep: `_read`, `_choose`, `_starts`, `_refine`, `_keep`, stages of one clock under
+the names of the folders); results, with the diagnosis (`_examine`); use; input, with what cannot be (`_check_options`);
+the model file, whose two functions stand in a module of their own.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Collection
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit.diagnose.report import Examination
-from tacit.errors import DataError, IdentifiabilityWarning, ModelFileError
+from tacit.data.frames import as_frame
+from tacit.diagnose.report import Examination, FitReport
+from tacit.engine.blas import one_blas_thread
+from tacit.engine.mixture import Floats
+from tacit.errors import DataError, ModelFileError
 from tacit.io.model_file import ModelFile, write_model
+from tacit.models.clock import StageClock, make_report
 from tacit.refine.em import Step
 
 
+class Climb(Protocol):
+    """How a fit ended, whatever it climbed: what every estimator keeps of it."""
+
+    @property
+    def n_iter(self) -> int: ...
+    @property
+    def converged(self) -> bool: ...
+    @property
+    def log_likelihood(self) -> float: ...
+    @property
+    def objective(self) -> float: ...
+    @property
+    def path(self) -> Any: ...
+
+
 class LatentModel(BaseEstimator, ABC):
-    """Base of the estimators. A subclass names the arrays and metadata that make it up (`_state`, `_restore`)."""
+    """Base of the estimators. A subclass fits, examines its fit, and names what makes it up (`_state`, `_restore`)."""
 
     _model_name: ClassVar[str]
     _engines: ClassVar[tuple[str, ...]] = ("auto", "memory")
     """Where its passes can run."""
+    _takes: ClassVar[tuple[str, ...]] = ()
+    """What `fit` accepts beside full matrices of numbers, by the names of scikit-learn's input tags."""
     _for_report: ClassVar[tuple[str, ...]] = ()
     """What `fit` keeps to make the report with, the data first: the report travels in pickles, these do not."""
+
+    max_iter: int
+    tol: float
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+    engine: str
+    n_features_in_: int
+    feature_names_in_: np.ndarray[Any, Any]
+    selection_: dict[str, Any] | None  # how the number was found; None: it was given
+    _backend: str  # the caller's kind of frame
+    _clock: StageClock
+    _notes: list[str]
+
+    # ----------------------------------------------------------- settings
+
+    def _seed(self) -> int:
+        return seed_of(self.random_state)
+
+    def _progress(self, stage: str) -> Callable[[Step], None] | None:
+        if self.verbose < 2:  # 1: the clock's lines, one a stage; 2: one a pass
+            return None
+
+        def tell(step: Step) -> None:
+            print(
+                f"{stage} {step.n_iter}: objective {step.objective:.3f}, gain {step.gain_per_cell:.2e} a cell",
+                file=sys.stderr,
+            )
+
+        return tell
+
+    def _check_settings(self) -> None:
+        """Parameters that every estimator reads alike; each has one sentence for what it cannot be."""
+        if str(self.engine).partition("=")[0] not in self._engines:
+            known = ", ".join(repr(name) for name in self._engines)
+            raise DataError(f"engine={self.engine!r} is not there for {self._model_name}; give one of {known}")
+        if not isinstance(self.tol, int | float | np.number) or not 0 <= self.tol < np.inf:
+            raise DataError(f"tol={self.tol!r} is no gain to stop at; give nats per observed cell, 0 or more")
+        if not _is_whole(self.max_iter) or self.max_iter < 0:
+            raise DataError(f"max_iter={self.max_iter!r} is no number of passes; give 0 (the start alone) or more")
+        for name, value in self.get_params(deep=False).items():  # how large it may be is each estimator's own to say
+            if name.startswith("n_") and value is not None and not _is_whole(value):
+                raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
+        self._check_options()
+
+    def _check_options(self) -> None:
+        """Parameters of this estimator alone."""
+
+    def _settings(self) -> dict[str, str]:
+        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        free = ("n_jobs", "verbose", "engine")
+        return {name: _told_apart(value) for name, value in self.get_params(deep=False).items() if name not in free}
+
+    # ---------------------------------------------------------------- fit
+
+    def _validated(self, X: Any, *, reset: bool, **rules: Any) -> Any:
+        """X under scikit-learn's rules for features: of frames their names alone, for cells are read elsewhere."""
+        if as_frame(X) is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return validate_data(self, X, reset=reset, **rules)
+
+    def _name_features(self, names: Collection[Any]) -> None:
+        """The same account of the features, of input that scikit-learn does not know."""
+        self.n_features_in_ = len(names)
+        self.__dict__.pop("feature_names_in_", None)
+        if all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(list(names), object)
+
+    def _forget(self) -> None:
+        """What was made of an earlier fit when asked for has to be made again."""
+        for kind in type(self).__mro__:
+            for name, value in vars(kind).items():
+                if isinstance(value, cached_property):
+                    self.__dict__.pop(name, None)
+
+    def _keep_climb(self, climb: Climb) -> None:
+        self.n_iter_, self.converged_ = climb.n_iter, climb.converged
+        self.log_likelihood_, self.objective_ = climb.log_likelihood, climb.objective
+        self.objective_path_: Floats = np.array(climb.path)
+
+    def _warn_limit(self) -> None:
+        if not self.converged_ and self.max_iter > 0 and self.tol != 0:
+            warnings.warn(
+                f"EM stopped at max_iter={self.max_iter} before its gain fell below tol={self.tol}; "
+                "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons and numbers; made when asked for."""
+        check_is_fitted(self)
+        notes = list(self._notes)
+        with one_blas_thread(), self._clock.stage("diagnose"):
+            examination = self._examine(notes)
+        return make_report(examination, notes, self._clock)
+
+    def _examine(self, notes: list[str]) -> Examination:
+        """The diagnosis of the fit; what else it noticed goes into `notes`."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._for_report and hasattr(self, self._for_report[0]):
+            self.report_  # noqa: B018 - made now, since the data stays behind
+        state = dict(super().__getstate__())
+        for name in self._for_report:
+            state.pop(name, None)
+        return state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        for name in self._takes:
+            setattr(tags.input_tags, name, True)
+        return tags
+
+    # --------------------------------------------------------- model file
 
     @abstractmethod
     def _state(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
@@ -52,70 +202,6 @@ class LatentModel(BaseEstimator, ABC):
             raise ModelFileError(f"{source} holds an inconsistent {file.name} model ({error}); fit it again") from error
         return model
 
-    def __getstate__(self) -> dict[str, Any]:
-        if self._for_report and hasattr(self, self._for_report[0]):
-            getattr(self, "report_")  # noqa: B009 - made now, since the data stays behind
-        state = dict(super().__getstate__())
-        for name in self._for_report:
-            state.pop(name, None)
-        return state
-
-    def _seed(self) -> int:
-        return seed_of(getattr(self, "random_state", None))
-
-    def _progress(self, stage: str) -> Callable[[Step], None] | None:
-        if getattr(self, "verbose", 0) < 2:  # 1: the clock's lines, one a stage; 2: one a pass
-            return None
-
-        def tell(step: Step) -> None:
-            print(
-                f"{stage} {step.n_iter}: objective {step.objective:.3f}, gain {step.gain_per_cell:.2e} a cell",
-                file=sys.stderr,
-            )
-
-        return tell
-
-    def _check_settings(self) -> None:
-        """Parameters that every estimator reads alike; each has one sentence for what it cannot be."""
-        settings = self.get_params(deep=False)
-        engine = settings.get("engine", "auto")
-        if str(engine).partition("=")[0] not in self._engines:
-            known = ", ".join(repr(name) for name in self._engines)
-            raise DataError(f"engine={engine!r} is not there for {self._model_name}; give one of {known}")
-        tol = settings.get("tol", 0.0)
-        if not isinstance(tol, int | float | np.number) or not 0 <= tol < np.inf:
-            raise DataError(f"tol={tol!r} is no gain to stop at; give nats per observed cell, 0 or more")
-        passes = settings.get("max_iter", 0)
-        if not _is_whole(passes) or passes < 0:
-            raise DataError(f"max_iter={passes!r} is no number of passes; give 0 (the start alone) or more")
-        for name, value in settings.items():  # how large it may be is each estimator's own to say
-            if name.startswith("n_") and value is not None and not _is_whole(value):
-                raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
-
-    def _settings(self) -> dict[str, Any]:
-        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
-        free = ("n_jobs", "verbose", "engine")
-        return {name: str(value) for name, value in self.get_params(deep=False).items() if name not in free}
-
-    def _warn_limit(self, limit: int) -> None:
-        if not self.converged_ and limit > 0 and getattr(self, "tol", None) != 0:
-            warnings.warn(
-                f"EM stopped at max_iter={limit} before its gain fell below tol={getattr(self, 'tol', None)}; "
-                "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-    def _warn_structure(self, examination: Examination) -> None:
-        if examination.verdict == "not identifiable":
-            warnings.warn(
-                f"{examination.reasons[0]} (report_ has the whole verdict)",
-                IdentifiabilityWarning,
-                stacklevel=4,
-            )
-
-    converged_: bool
-
 
 def model_state(model: LatentModel) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
     """Arrays and metadata of a fitted model, its parameters among them, as its file holds them."""
@@ -134,6 +220,13 @@ def seed_of(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     return int(np.random.default_rng(random_state).integers(2**31))
+
+
+def _told_apart(value: Any) -> str:
+    """A setting as text; fitted models with the same settings differ by what they learned."""
+    if isinstance(value, LatentModel) and hasattr(value, "_mixture"):
+        return hashlib.sha256(value._mixture.weights.tobytes() + value._mixture.table.tobytes()).hexdigest()
+    return str(value)
 
 
 def _is_whole(value: Any) -> bool:

@@ -25,16 +25,16 @@ from tacit.diagnose.bootstrap import ratio_test, wilson
 from tacit.diagnose.clusters import examine_clusters
 from tacit.diagnose.frequency_intervals import frequency_intervals
 from tacit.diagnose.purity import PurityTable, purity_certificates
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
 from tacit.io.scan import Scan
-from tacit.models.checkpoint import Checkpoint
-from tacit.models.clock import StageClock, make_report
+from tacit.models.clock import StageClock
 from tacit.models.cluster_file import Decided, cluster_state, restore_clusters
-from tacit.models.table_model import TableModel
+from tacit.models.table_checkpoint import TableCheckpoint, table_key
+from tacit.models.table_model import CELLS, TableModel
 from tacit.refine.choose_clusters import FAR_APART, PathNumbers, choose_by_test
 from tacit.refine.cluster_path import ClusterPath, cluster_path
 from tacit.refine.em import em
@@ -145,53 +145,31 @@ class BernoulliMixture(ClusterMixin, TableModel):
         goes on from there and ends with the same bits as without the stop.
         """
         self._check_settings()
-        if self.select not in get_args(Select):
-            raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
         clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
                 table = self._read_rows(X, sample_weight)
                 self._check_number(table)
                 shown = self._shown(table)
-            kept = None if checkpoint is None else Checkpoint(checkpoint, table, self._settings(), resume=resume)
-            with clock.stage("path"):
+                kept = None
+                if checkpoint is not None:
+                    kept = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
+            with clock.stage("number"):
                 saved = None if kept is None else kept.saved
-                decided = self._decide(shown) if saved is None else Decided.read(saved.decided)
-                self._numbers, number = decided.numbers, decided.number
+                decided = self._choose(shown) if saved is None else Decided.read(saved.decided)
             with clock.stage("refine"):
-                self._settle(table, shown, decided, kept)
+                self._refine(table, shown, decided, kept)
                 if sample_weight is not None:
                     self._label_all(X, sample_weight)
-        if kept is not None:
-            kept.done()
         self._clock, self._notes = clock, self._tell(decided)
         if shown is not table:
             self._notes.append(f"number of clusters and tests looked at {PATH_ROWS:,} of {table.n_rows:,} rows")
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
-        self._warn_limit(self.max_iter)
-        if self.n_components is not None and number < self.n_components:
-            warnings.warn(
-                f"{self.n_components} clusters were asked of {number} different rows, which make {number} at the most",
-                DataWarning,
-                stacklevel=2,
-            )
-        if self.n_components is None and self._numbers.differ:
-            warnings.warn(
-                f"the evidence asks for {self._numbers.chosen['statistical']} clusters, the practical number is "
-                f"{self._numbers.chosen['practical']}: more than {FAR_APART} apart; path_ has the whole walk",
-                IdentifiabilityWarning,
-                stacklevel=2,
-            )
+        if kept is not None:
+            kept.done()
+        self._warn_limit()
+        self._warn_number(decided)
         return self
-
-    def _label_all(self, X: Any, sample_weight: Any) -> None:
-        """Rows without weight shape nothing, but they too have a cluster."""
-        if not isinstance(X, Scan):
-            if len(self.labels_) < np.asarray(sample_weight).size:
-                self.labels_ = self.predict(X)
-        elif self._stored is not None and self._stored.absent:
-            tables = (table for table, _ in batches_with_weights(X, sample_weight))
-            self.labels_ = np.concatenate([self.predict(table) for table in tables])
 
     def _shown(self, table: AnyTable) -> Table:
         """The rows that the path and the tests look at: all, or of a long table some by their hashes, each for many."""
@@ -202,10 +180,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
         each = np.ones(some.n_rows) if some.row_weight is None else some.row_weight
         return replace(some, row_weight=each * (table.total_weight / some.total_weight))
 
-    def _decide(self, table: Table) -> Decided:
+    def _choose(self, table: Table) -> Decided:
         """Which columns are kept, how many clusters there are, and where the last climb starts."""
         found = self._walk(table)
-        number = self._choose(table, found)
+        number = self._number(table, found)
         path, kept = found.path, found.kept
         ours = self.n_components is not None or self.select in ("auto", "statistical")
         start = path.best(number) if ours else path.at(number).mixture  # other rules know no silent columns
@@ -225,7 +203,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         short = number is not None and len(found.path.fits) < number
         return replace(found, path=fit(table.without(~found.kept), None)) if short else found
 
-    def _choose(self, table: Table, found: Screened) -> int:
+    def _number(self, table: Table, found: Screened) -> int:
         if self.n_components is not None:
             return min(self.n_components, len(found.path.fits))
         rows, seed = table.without(~found.kept), self._seed()
@@ -241,7 +219,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
             )
         return found.path.numbers.chosen["practical" if self.select == "auto" else self.select]
 
-    def _settle(self, table: AnyTable, shown: Table, found: Decided, kept: Checkpoint | None) -> None:
+    def _refine(self, table: AnyTable, shown: Table, found: Decided, kept: TableCheckpoint | None) -> None:
         """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
         rows = table if found.kept.all() else table.without(~found.kept)
         number = found.number
@@ -255,15 +233,13 @@ class BernoulliMixture(ClusterMixin, TableModel):
             begun=begun, keep=None if kept is None else kept.keeping(found.state()),
         )  # fmt: skip
         self._keep(rows, refined)
-        self._table = shown.without(~found.kept)
+        self._table, self._numbers = shown.without(~found.kept), found.numbers
         self._aside, self._copies, self._purity = ~found.kept, found.copies, None
         self._names = tuple(column.name for column in table.columns)
         self._put_rows(table, rows)
         self.frequencies_ = np.empty((number, table.n_columns))
         self.frequencies_[:, found.kept] = self._mixture.table[1::2].T
         self.frequencies_[:, self._aside] = (self._aside_ones + 0.5) / (self._aside_rows + 1)
-        for name in ("purity_", "path_", "copies_", "_certificates"):
-            self.__dict__.pop(name, None)
 
     def _put_rows(self, table: AnyTable, rows: AnyTable) -> None:
         """Every row into its likeliest cluster, and what clusters show of the columns that were set aside."""
@@ -290,6 +266,32 @@ class BernoulliMixture(ClusterMixin, TableModel):
             aside = aside[:0]
             MemoryEngine(stored, self.n_jobs).rows(self._mixture, put)
         self.labels_ = (labels if table.pattern_of is None else labels[table.pattern_of]).astype(np.intp, copy=False)
+
+    def _label_all(self, X: Any, sample_weight: Any) -> None:
+        """Rows without weight shape nothing, but they too have a cluster."""
+        if not isinstance(X, Scan):
+            if len(self.labels_) < np.asarray(sample_weight).size:
+                self.labels_ = self.predict(X)
+        elif self._stored is not None and self._stored.absent:
+            tables = (table for table, _ in batches_with_weights(X, sample_weight))
+            self.labels_ = np.concatenate([self.predict(table) for table in tables])
+
+    def _warn_number(self, found: Decided) -> None:
+        chosen = found.numbers.chosen
+        if self.n_components is not None and found.number < self.n_components:
+            warnings.warn(
+                f"{self.n_components} clusters were asked of {found.number} different rows, which make {found.number} "
+                "at the most",
+                DataWarning,
+                stacklevel=3,
+            )
+        if self.n_components is None and found.numbers.differ:
+            warnings.warn(
+                f"the evidence asks for {chosen['statistical']} clusters, the practical number is "
+                f"{chosen['practical']}: more than {FAR_APART} apart; path_ has the whole walk",
+                IdentifiabilityWarning,
+                stacklevel=3,
+            )
 
     def _tell(self, found: Decided) -> list[str]:
         chosen = found.numbers.chosen
@@ -345,17 +347,12 @@ class BernoulliMixture(ClusterMixin, TableModel):
         silent = (self.frequencies_ == self.frequencies_[:1]).all(axis=0) & ~self._aside & (self.n_components_ > 1)
         return [self._names[n] for n in np.flatnonzero(silent)]
 
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
-        check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            varying = ((self.frequencies_ > 1e-6) & (self.frequencies_ < 1 - 1e-6)).any(axis=0) & ~self._aside
-            examination = examine_clusters(
-                self._table, self._mixture, self._numbers, self._certificates,
-                n_varying=int(varying.sum()), converged=self.converged_,
-            )  # fmt: skip
-        return make_report(examination, self._notes, self._clock)
+    def _examine(self, notes: list[str]) -> Examination:
+        varying = ((self.frequencies_ > 1e-6) & (self.frequencies_ < 1 - 1e-6)).any(axis=0) & ~self._aside
+        return examine_clusters(
+            self._table, self._mixture, self._numbers, self._certificates,
+            n_varying=int(varying.sum()), converged=self.converged_,
+        )  # fmt: skip
 
     def intervals(self, level: float = 0.95) -> Any:
         """Frequencies with intervals, one row per cluster and column (cluster, column, probability, low, high)."""
@@ -383,11 +380,15 @@ class BernoulliMixture(ClusterMixin, TableModel):
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
         if reset:
             self._backend = backend_of(X)
-        X = self._validated(X, reset=reset)
+        X = self._validated(X, reset=reset, **CELLS)
         if reset:
             return read_binary(X, binarize=self.binarize, sample_weight=sample_weight)
         known = self._columns
         return read_binary(X, binarize=self.binarize, sample_weight=sample_weight, columns=known, group=False)
+
+    def _check_options(self) -> None:
+        if self.select not in get_args(Select):
+            raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
 
     def _check_number(self, table: AnyTable) -> None:
         rows = max(table.n_samples, int(table.total_weight))
@@ -398,11 +399,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return cluster_state(self)
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_clusters(self, arrays, metadata)
+    _state = cluster_state
+    _restore = restore_clusters
 
     labels_: NDArray[np.intp]
     frequencies_: Floats

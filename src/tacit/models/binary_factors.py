@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.frames import backend_of, build_frame
 from tacit.data.matrix import Matrix, read_matrix, varying_features
 from tacit.data.stored_matrix import AnyMatrix, store_matrix, store_scan
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.report import Examination
 from tacit.diagnose.switches import examine_switches, switch_shares
 from tacit.engine.blas import one_blas_thread
+from tacit.engine.mixture import Floats
 from tacit.engine.passes import RowPasses, passes_for
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.n_switches import SwitchCount
 from tacit.io.scan import Scan
 from tacit.models.base import LatentModel, seed_of
-from tacit.models.clock import StageClock, make_report
+from tacit.models.clock import StageClock
 from tacit.models.switch_checkpoint import Climbed, SwitchCheckpoint, matrix_key
 from tacit.models.switch_file import restore_switches, switch_state
 from tacit.moments.whitened import Spectrum, spectrum
@@ -44,7 +44,6 @@ from tacit.refine.switches import (
     squares_of,
 )
 
-Floats = NDArray[np.float64]
 Search = Literal["auto", "newton", "power", "independent"]
 Refine = Literal["em", "wls", "als"]
 Filter = Literal["auto", "ks", "rounding", "exact"]
@@ -151,7 +150,6 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         and ends with the same bits as without the stop. The file is removed when the fit has ended.
         """
         self._check_settings()
-        self._check_options()
         clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
@@ -162,26 +160,29 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 rows = passes_for(matrix, self.engine, self._seed())
             with clock.stage("moments"):
                 seen = spectrum(rows)
-                d, count = self._number(seen)
-            kept = None
-            if checkpoint is not None:
-                key = matrix_key(seen, matrix.names)
-                kept = SwitchCheckpoint(checkpoint, key, self._settings(), resume=resume)
-            with clock.stage("search"):
+                kept = None
+                if checkpoint is not None:
+                    key = matrix_key(seen, matrix.names)
+                    kept = SwitchCheckpoint(checkpoint, key, self._settings(), resume=resume)
+            with clock.stage("number"):
+                d, count = self._choose(seen)
+            with clock.stage("factor"):
                 start, params, notes = self._start(rows, d, seen)
             with clock.stage("refine"):
-                refined = self._polish(rows, params, kept)
+                refined = self._refine(rows, params, kept)
                 if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
                     refined, told = self._settle(rows, refined, kept)
                     notes += [told] if told else []
+        self._names = matrix.names
+        self._keep(rows, start, refined, count, notes)
+        self._clock, self._seen = clock, seen
         if kept is not None:
             kept.done()
-        self._clock, self._seen = clock, seen
-        self._keep(rows, matrix.names, start, refined, count, notes)
-        self._warn_limit(self.max_iter if self.refine == "em" else 0)
+        if self.refine == "em":
+            self._warn_limit()
         return self
 
-    def _number(self, seen: Spectrum) -> tuple[int, SwitchCount | None]:
+    def _choose(self, seen: Spectrum) -> tuple[int, SwitchCount | None]:
         """d as asked for or estimated; too many raise."""
         rank = int((seen.values > 1e-12 * seen.values[0]).sum())
         d = self.n_components
@@ -198,9 +199,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             )
         return d, None
 
-    def _start(
-        self, X: RowPasses, d: int, seen: Spectrum
-    ) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
+    def _start(self, X: RowPasses, d: int, seen: Spectrum) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
         """Candidates, the choice among them, and parameters to start from."""
         rng = np.random.default_rng(self._seed())
         if self.search == "independent":
@@ -220,7 +219,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             params = start_params(start)
         return start, params, notes
 
-    def _polish(self, X: RowPasses, params: SwitchParams, kept: SwitchCheckpoint | None) -> Climbed:
+    def _refine(self, X: RowPasses, params: SwitchParams, kept: SwitchCheckpoint | None) -> Climbed:
         """The chosen refinement; all but EM change the weights alone."""
         if self.refine == "em":
             saved = None if kept is None else kept.saved
@@ -251,20 +250,17 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     def _keep(
         self,
         rows: RowPasses,
-        names: tuple[str | int, ...],
         start: SpectralStart | None,
         refined: Climbed,
         count: SwitchCount | None,
         notes: list[str],
     ) -> None:
-        """Hold the fit, most frequent switch first; what was made from an earlier one is forgotten."""
-        self.__dict__.pop("report_", None)
+        """Hold the fit, most frequent switch first."""
+        self._forget()
         order = np.argsort(-switch_shares(refined.params), kind="stable")
-        self._hold(refined.params.permuted(order), names)
-        self._passes, self._start_kept, self._order = rows, start, order
-        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
-        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
-        self.objective_path_ = np.array(refined.path)
+        self._publish(refined.params.permuted(order))
+        self._passes, self._start_kept = rows, start
+        self._keep_climb(refined)
         square = squares_of(rows) / (rows.n_rows * rows.n_features)
         self.noise_ = 0.0 if self._params.sigma2 <= 2 * NOISE_FLOOR * square else float(np.sqrt(self._params.sigma2))
         self.selection_ = None
@@ -277,14 +273,21 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             notes = [*notes, f"EM summed the states within Hamming distance {how[-1]} of the best one of each row"]
         self._notes = notes
 
-    def _hold(self, params: SwitchParams, names: tuple[str | int, ...]) -> None:
+    def _publish(self, params: SwitchParams) -> None:
         """Parameters under their public names; features set aside weigh nothing."""
-        self._params, self._names = params, names
+        self._params = params
         self.components_ = np.zeros((params.d, len(self._kept)))
         self.components_[:, self._kept] = params.W
         self.switch_probabilities_ = switch_shares(params)
         self.joint_probabilities_ = np.exp(params.log_prior)
         self.n_components_ = self._n_features_out = params.d
+
+    # ------------------------------------------------------------ results
+
+    def _examine(self, notes: list[str]) -> Examination:
+        return examine_switches(
+            self._passes, self._params, self._start_kept, self._seen, converged=self.converged_, seed=self._seed()
+        )
 
     # ---------------------------------------------------------------- use
 
@@ -333,27 +336,13 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         check_is_fitted(self)
         return np.ascontiguousarray(self._read(X, reset=False).values[:, self._kept])
 
-    # ------------------------------------------------------------- report
-
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
-        check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = examine_switches(
-                self._passes, self._params, self._start_kept, self._seen,
-                converged=self.converged_, seed=self._seed(),
-            )  # fmt: skip
-        return make_report(examination, self._notes, self._clock)
-
     # -------------------------------------------------------------- input
 
     def _read_rows(self, X: Any) -> AnyMatrix:
         """Rows in memory, or in a file (`tacit.scan`, or engine="stream"); wide ones are read whole."""
         if isinstance(X, Scan):
             self._backend, matrix = "pyarrow", store_scan(X)
-            self.feature_names_in_ = np.array(matrix.names, object)
-            self.n_features_in_ = len(matrix.names)
+            self._name_features(matrix.names)
             self._check_rows(matrix.n_rows)
         elif self.engine in ("auto", "memory"):
             return self._read(X)
@@ -370,11 +359,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         if reset:
             self._backend = backend_of(X)
         least = 2 if reset else 1
-        if as_frame(X) is not None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=least)
-        matrix = read_matrix(X)
+        rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
+        matrix = read_matrix(self._validated(X, reset=reset, **rules))
         self._check_rows(matrix.n_rows, least)
         return matrix
 
@@ -396,14 +382,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return switch_state(self)
+    _state = switch_state
+    _restore = restore_switches
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_switches(self, arrays, metadata)
-
-    selection_: dict[str, Any] | None
-    _kept: NDArray[np.bool_]
+    _names: tuple[str | int, ...]  # of the features that vary
+    _kept: NDArray[np.bool_]  # which those are
     _constant: Floats  # what features that were set aside always are
-    _notes: list[str]
-    _backend: str

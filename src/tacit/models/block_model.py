@@ -15,14 +15,14 @@ from tacit.data.frames import backend_of, build_frame
 from tacit.data.graph_input import Graph, content_order, read_graph
 from tacit.data.names import Names, match
 from tacit.diagnose.blocks import FittedBlocks, examine_blocks
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.block_starts import Codes, Floats, spectral_labels
 from tacit.models.base import LatentModel
 from tacit.models.block_file import block_state, restore_blocks
-from tacit.models.clock import StageClock, make_report
+from tacit.models.clock import StageClock
 from tacit.refine.block_degrees import AGREE, DegreeTest, examine_degrees
 from tacit.refine.blocks import (
     AT_ONCE,
@@ -122,49 +122,39 @@ class BlockModel(ClusterMixin, LatentModel):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the blocks of a graph: scipy.sparse, networkx, or edges `source, target[, weight]`; `y` is not used."""
         self._check_settings()
-        if self.degree_corrected not in ("auto", True, False):
-            raise DataError(f"degree_corrected={self.degree_corrected!r}; give 'auto', True or False")
         clock = StageClock(self.verbose)
-        with clock.stage("read"):
-            given = read_graph(X)
-            self._backend = _backend(X)
-            graph, self._unit = given.evened()
-            order = content_order(graph)
-            graph = graph.reordered(order)
-        self._check_number(given)
-        for name in ("report_", "communities_"):
-            self.__dict__.pop(name, None)
-        self._notes = list(given.notes)
         with one_blas_thread():
-            number = None
-            if self.n_blocks is None:
-                with clock.stage("choose"):
-                    number = choose_blocks(graph.matrix)
-                self._notes.append(number.tell())
-            n_blocks = self.n_blocks if number is None else number.chosen
-            assert n_blocks is not None
-            with clock.stage("start"):
+            with clock.stage("data"):
+                given = self._read(X)
+                graph, self._unit = given.evened()
+                order = content_order(graph)
+                graph = graph.reordered(order)
+            with clock.stage("number"):
+                n_blocks, number = self._choose(graph)
+            with clock.stage("factor"):
                 starts = self._starts(graph, n_blocks)
-            with clock.stage("fit"):
-                raced, steps, degrees = self._fit(graph, starts, n_blocks)
+            with clock.stage("refine"):
+                raced, steps, degrees = self._refine(graph, starts, n_blocks)
             self._keep(graph, order, given, raced, steps)
         self._examined = (number, degrees)
         self.selection_ = None if number is None else {"chosen": n_blocks, "informative": number.informative}
         self._clock = clock
-        self._warn_limit(self.max_iter)
+        self._warn_limit()
         return self
 
-    def fit_predict(self, X: Any, y: Any = None) -> Codes:
-        """Blocks of the nodes, as `fit(X).labels_`."""
-        return self.fit(X).labels_
-
-    def _check_number(self, graph: Graph) -> None:
+    def _choose(self, graph: Graph) -> tuple[int, NumberOfBlocks | None]:
+        """The number of blocks: as given, or counted, and then how."""
+        if self.n_blocks is None:
+            number = choose_blocks(graph.matrix)
+            self._notes.append(number.tell())
+            return number.chosen, number
         linked = int((graph.degrees > 0).sum())
-        if self.n_blocks is not None and not 1 <= self.n_blocks <= linked:
+        if not 1 <= self.n_blocks <= linked:
             raise NotIdentifiableError(
                 f"n_blocks={self.n_blocks} blocks of a graph in which {linked} nodes have edges; give a number from 1 "
                 f"to {linked}"
             )
+        return self.n_blocks, None
 
     def _starts(self, graph: Graph, n_blocks: int) -> list[tuple[str, Codes]]:
         if n_blocks == 1:
@@ -173,7 +163,7 @@ class BlockModel(ClusterMixin, LatentModel):
         number = 8 if work <= SHORT_WORK else 3 if work <= LONG_WORK else 2
         return list(spectral_labels(graph.matrix, n_blocks, number, rng))
 
-    def _fit(
+    def _refine(
         self, graph: Graph, starts: list[tuple[str, Codes]], n_blocks: int
     ) -> tuple[Raced[Blocks, Propagated], BlockSteps, DegreeTest | None]:
         corrected, threads = self.degree_corrected is not False, resolve_jobs(self.n_jobs)
@@ -202,22 +192,24 @@ class BlockModel(ClusterMixin, LatentModel):
     def _keep(
         self, graph: Graph, order: NDArray[np.intp], given: Graph, raced: Raced[Blocks, Propagated], steps: BlockSteps
     ) -> None:
+        self._forget()
         params, sums = heaviest_first(raced)
         refined = raced.refined
-        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
-        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
-        self.objective_path_ = np.array(refined.path)
+        self._keep_climb(refined)
         one_block = steps.log_likelihood(steps.expect(steps.begin(np.zeros(graph.n_nodes, np.int64), 1)))
         self._fitted = FittedBlocks(graph, params, sums, refined.log_likelihood, one_block, refined.converged)
         beliefs = np.empty_like(sums.beliefs)
         beliefs[order] = sums.beliefs
-        self.probabilities_, self.nodes_ = beliefs, given.names
-        self.labels_ = beliefs.argmax(axis=1)
-        self.weights_, self._affinity = params.prior, params.affinity
-        self._held = steps.edges.mass @ sums.beliefs
-        self.n_blocks_ = self.n_components_ = len(params.prior)
-        self.n_features_in_, self.n_edges_ = given.n_nodes, given.n_edges
-        self.connectivity_ = connectivity(params.affinity, self._held, beliefs) * self._unit
+        self.nodes_, self.n_features_in_, self.n_edges_ = given.names, given.n_nodes, given.n_edges
+        self._publish(beliefs, params.prior, params.affinity, steps.edges.mass @ sums.beliefs)
+
+    def _publish(self, beliefs: Floats, weights: Floats, affinity: Floats, held: Floats) -> None:
+        """Parameters under their public names; `held` is the mass that every block holds."""
+        self.probabilities_, self.labels_ = beliefs, beliefs.argmax(axis=1)
+        self.weights_, self._affinity, self._held = weights, affinity, held
+        self.n_blocks_ = self.n_components_ = len(weights)
+        mean = held / np.maximum(beliefs.sum(axis=0), 1e-300)
+        self.connectivity_ = np.asarray(affinity * np.outer(mean, mean)) * self._unit
 
     # ------------------------------------------------------------ results
 
@@ -227,19 +219,13 @@ class BlockModel(ClusterMixin, LatentModel):
         check_is_fitted(self)
         return build_frame(community_columns(self.nodes_, self.probabilities_), self._backend)
 
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
-        check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            number, degrees = self._examined
-            notes = list(self._notes)
-            if number is None:
-                number = choose_blocks(self._fitted.graph.matrix)
-                if number.informative > self.n_blocks_:
-                    notes.append(f"{number.informative} signals are informative: the graph has a finer division too")
-            examination = examine_blocks(self._fitted, number, degrees)
-        return make_report(examination, notes, self._clock)
+    def _examine(self, notes: list[str]) -> Examination:
+        number, degrees = self._examined
+        if number is None:
+            number = choose_blocks(self._fitted.graph.matrix)
+            if number.informative > self.n_blocks_:
+                notes.append(f"{number.informative} signals are informative: the graph has a finer division too")
+        return examine_blocks(self._fitted, number, degrees)
 
     # ---------------------------------------------------------------- use
 
@@ -276,36 +262,28 @@ class BlockModel(ClusterMixin, LatentModel):
             return np.arange(len(names))
         return match(names, self.nodes_, "node").astype(np.int64)
 
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any) -> Graph:
+        given = read_graph(X)
+        self._backend, self._notes = _backend(X), list(given.notes)
+        return given
+
+    def _check_options(self) -> None:
+        if self.degree_corrected not in ("auto", True, False):
+            raise DataError(f"degree_corrected={self.degree_corrected!r}; give 'auto', True or False")
+
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return block_state(self)
+    _state = block_state
+    _restore = restore_blocks
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_blocks(self, arrays, metadata)
-
-    labels_: Codes
-    probabilities_: Floats
     nodes_: Names
-    weights_: Floats
-    connectivity_: Floats
+    labels_: Codes
     degree_corrected_: bool
-    log_likelihood_: float
-    objective_: float
-    objective_path_: Floats
-    n_features_in_: int
     n_edges_: int
-    selection_: dict[str, Any] | None
-    _examined: tuple[NumberOfBlocks | None, DegreeTest | None]
-    _held: Floats
     _unit: float
-    _backend: str
-
-
-def connectivity(affinity: Floats, held: Floats, beliefs: Floats) -> Floats:
-    """Mean weight of the edge between a node of block r and one of block s: ω_rs times the mean masses of both."""
-    mean = held / np.maximum(beliefs.sum(axis=0), 1e-300)
-    return np.asarray(affinity * np.outer(mean, mean))
+    _examined: tuple[NumberOfBlocks | None, DegreeTest | None]
 
 
 def community_columns(nodes: Names, beliefs: Floats) -> dict[str, NDArray[Any]]:

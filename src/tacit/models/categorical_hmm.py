@@ -16,7 +16,7 @@ from tacit.data.frames import backend_of, build_frame
 from tacit.data.names import Names
 from tacit.data.sequences import Columns, Sequences, read_sequences
 from tacit.diagnose.hmm import examine_chain
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.chain import Chain, Entropy, Floats, draw_path, draw_symbols, entropy_rate
 from tacit.engine.memory import resolve_jobs
@@ -24,7 +24,7 @@ from tacit.errors import DataError, IdentifiabilityWarning, NotIdentifiableError
 from tacit.kernels import BLOCK_ROWS
 from tacit.kernels.hmm import MOST_STATES, best_paths, chain_log_likelihood, chain_posteriors
 from tacit.models.base import LatentModel, seed_of
-from tacit.models.clock import StageClock, make_report
+from tacit.models.clock import StageClock
 from tacit.models.hmm_file import hmm_state, restore_hmm
 from tacit.refine.chain_fit import NO_STATES, FittedChain, Init, fit_chain
 from tacit.refine.chains import ChainPrior, permuted
@@ -122,67 +122,46 @@ class CategoricalHMM(LatentModel):
 
     def fit(self, X: Any, y: Any = None, *, lengths: Any = None, groups: Any = None) -> Self:
         """Learn from sequences of symbols: one, a list, or one array with `lengths` or `groups`; `y` is not used."""
-        self._check_parameters()
-        clock, seed, threads = StageClock(self.verbose), self._seed(), resolve_jobs(self.n_jobs)
-        with clock.stage("read"):
-            data = read_sequences(X, lengths=lengths, groups=groups, columns=self.columns)
-            self._backend, self.n_features_in_ = backend_of(X), 1
-            self._check_data(data)
-        self.__dict__.pop("report_", None)
-        self.__dict__.pop("parameter_table_", None)
-        self._notes: list[str] = []
+        self._check_settings()
+        clock = StageClock(self.verbose)
         with one_blas_thread():
-            number, self._path = self.n_states, None
-            if number is None:
-                with clock.stage("choose"):
-                    self._path = choose_states(data, seed=seed, threads=threads)
-                number = self._path.chosen
-                self._notes.append(self._path.told())
-            with clock.stage("fit"):
+            with clock.stage("data"):
+                data = read_sequences(X, lengths=lengths, groups=groups, columns=self.columns)
+                self._backend, self.n_features_in_ = backend_of(X), 1
+                self._check_data(data)
+            with clock.stage("number"):
+                number = self._choose(data)
+            with clock.stage("refine"):
                 found = fit_chain(
                     data, number, init=self.init, n_init=self.n_init, smoothing=self.smoothing,
-                    max_iter=self.max_iter, tol=self.tol, seed=seed, threads=threads,
+                    max_iter=self.max_iter, tol=self.tol, seed=self._seed(), threads=resolve_jobs(self.n_jobs),
                     callback=self._progress("Baum–Welch"),
                 )  # fmt: skip
         self._keep(data, found)
         self._clock = clock
-        self._warn_limit(self.max_iter)
+        self._warn_limit()
         return self
 
-    def _check_parameters(self) -> None:
-        self._check_settings()
-        if self.init not in get_args(Init) or (self.n_init is not None and self.n_init < 1):
-            raise DataError(
-                f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'spectral' or 'random', and at least one start"
-            )
-        if self.smoothing != "auto" and not (isinstance(self.smoothing, int | float) and self.smoothing >= 0):
-            raise DataError(f"smoothing={self.smoothing!r}; give 'auto' or a number from 0")
-        if self.n_states is not None and not 1 <= self.n_states <= MOST_STATES:
-            raise DataError(f"n_states={self.n_states}; give 1 to {MOST_STATES}, or None to have it found")
-
-    def _check_data(self, data: Sequences) -> None:
-        if not data.n_observed:
-            raise DataError("every observation of X is missing; give at least one symbol")
-        if (self.n_states or 1) > 1 and not len(data.within(1)):
-            raise NotIdentifiableError(
-                f"all {data.n_sequences} sequences of X have one observation, and states show in how symbols follow "
-                "one another; give longer sequences"
-            )
+    def _choose(self, data: Sequences) -> int:
+        """The number of states: as given, or the smallest that no larger one beats on sequences left out."""
+        self._notes, self._path = [], None
+        if self.n_states is not None:
+            return self.n_states
+        self._path = choose_states(data, seed=self._seed(), threads=resolve_jobs(self.n_jobs))
+        self._notes.append(self._path.told())
+        return self._path.chosen
 
     def _keep(self, data: Sequences, found: FittedChain) -> None:
+        """Hold the states, heaviest first."""
+        self._forget()
         order = np.argsort(-found.refined.sums.emissions.sum(axis=1), kind="stable")
         refined = permuted(found.refined, order)
-        chain = refined.params
         self._data, self.symbols_ = data, data.symbols
-        self.start_, self.transitions_, self.emissions_ = chain.start, chain.transitions, chain.emissions
+        self._publish(refined.params)
         shown = refined.sums.emissions.sum(axis=1)
         self.weights_ = shown / shown.sum()
-        self.n_states_ = self.n_components_ = chain.n_states
-        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
-        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
-        self.objective_path_ = np.array(refined.path)
-        self.smoothing_ = found.prior.emissions
-        self._prior: ChainPrior | None = found.prior
+        self._keep_climb(refined)
+        self._prior, self.smoothing_ = found.prior, found.prior.emissions
         self.n_observed_ = data.n_observed
         self.selection_ = None if self._path is None else self._path.as_dict()
         if len(found.scores) > 1:
@@ -194,6 +173,11 @@ class CategoricalHMM(LatentModel):
                 f"{self.smoothing_:g} pseudo-observations a state make the sequences left out most probable "
                 f"({found.held_out:.4f} nats an observation)"
             )
+
+    def _publish(self, chain: Chain) -> None:
+        """Parameters under their public names."""
+        self.start_, self.transitions_, self.emissions_ = chain.start, chain.transitions, chain.emissions
+        self.n_states_ = self.n_components_ = chain.n_states
 
     # ------------------------------------------------------------ results
 
@@ -214,18 +198,6 @@ class CategoricalHMM(LatentModel):
         data = self._read(X, lengths, groups)
         return build_frame(state_columns(self, data), backend_of(X))
 
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
-        check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            assert self._prior is not None
-            examination = examine_chain(
-                self._data, self.chain_, self._prior, self.weights_, converged=self.converged_, path=self._path,
-                seed=self._seed(), threads=resolve_jobs(self.n_jobs),
-            )  # fmt: skip
-        return make_report(examination, self._notes, self._clock)
-
     def entropy_rate(self, *, random_state: int | None = None) -> Entropy:
         """Nats of new information a symbol in the long run, under the fitted model, with the simulation's error."""
         found = entropy_rate(self.chain_, np.random.default_rng([seed_of(random_state), 7]))
@@ -237,6 +209,12 @@ class CategoricalHMM(LatentModel):
                 stacklevel=2,
             )
         return found
+
+    def _examine(self, notes: list[str]) -> Examination:
+        return examine_chain(
+            self._data, self.chain_, self._prior, self.weights_, converged=self.converged_, path=self._path,
+            seed=self._seed(), threads=resolve_jobs(self.n_jobs),
+        )  # fmt: skip
 
     # ---------------------------------------------------------------- use
 
@@ -275,30 +253,43 @@ class CategoricalHMM(LatentModel):
         found, _ = chain_posteriors(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
         return found
 
+    # -------------------------------------------------------------- input
+
     def _read(self, X: Any, lengths: Any, groups: Any) -> Sequences:
+        """Sequences under the symbols of the fit."""
         check_is_fitted(self)
         return read_sequences(X, lengths=lengths, groups=groups, columns=self.columns, symbols=self.symbols_)
 
+    def _check_data(self, data: Sequences) -> None:
+        if not data.n_observed:
+            raise DataError("every observation of X is missing; give at least one symbol")
+        if (self.n_states or 1) > 1 and not len(data.within(1)):
+            raise NotIdentifiableError(
+                f"all {data.n_sequences} sequences of X have one observation, and states show in how symbols follow "
+                "one another; give longer sequences"
+            )
+
+    def _check_options(self) -> None:
+        if self.init not in get_args(Init) or (self.n_init is not None and self.n_init < 1):
+            raise DataError(
+                f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'spectral' or 'random', and at least one start"
+            )
+        if self.smoothing != "auto" and not (isinstance(self.smoothing, int | float) and self.smoothing >= 0):
+            raise DataError(f"smoothing={self.smoothing!r}; give 'auto' or a number from 0")
+        if self.n_states is not None and not 1 <= self.n_states <= MOST_STATES:
+            raise DataError(f"n_states={self.n_states}; give 1 to {MOST_STATES}, or None to have it found")
+
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return hmm_state(self)
+    _state = hmm_state
+    _restore = restore_hmm
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_hmm(self, arrays, metadata)
-
-    start_: Floats
-    transitions_: Floats
-    emissions_: Floats
-    weights_: Floats
     symbols_: Names
-    n_states_: int
+    weights_: Floats
     smoothing_: float
     n_observed_: int
-    log_likelihood_: float
-    objective_: float
-    selection_: dict[str, Any] | None
     _path: StatesPath | None
+    _prior: ChainPrior
 
 
 def parameter_columns(chain: Chain, symbols: Names) -> dict[str, NDArray[Any]]:

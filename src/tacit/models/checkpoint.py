@@ -6,37 +6,21 @@ a fit that goes on from another's parameters would end with other bits, so it is
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tacit import __version__
-from tacit.data.stored_table import AnyTable
-from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
 from tacit.io.model_file import ModelFile, read_model, write_model
-from tacit.refine.em import Begun
 
 NAME = "Checkpoint"
 EVERY = 5.0
 """Seconds between two writes: a write costs milliseconds, a pass over a long table seconds."""
 SPARING = 10.0
 """Where parameters are large, writing them takes a tenth of the time at most."""
-
-
-@dataclass(frozen=True)
-class Saved:
-    """Where a stopped fit stood, and what it had decided before."""
-
-    begun: Begun[Mixture]
-    decided: dict[str, Any]
 
 
 class KeptFile:
@@ -75,37 +59,3 @@ class KeptFile:
                     "without resuming, or name another checkpoint"
                 )
         return file
-
-
-class Checkpoint(KeptFile):
-    """The file of a fit of one mixture; `decided` are the choices made before the climb that it keeps."""
-
-    def __init__(
-        self, path: str | os.PathLike[str], table: AnyTable, settings: dict[str, Any], *, resume: bool
-    ) -> None:
-        super().__init__(path, _key(table), settings, resume=resume)
-        self.saved = None if self.file is None else self._saved(self.file)
-
-    def keeping(self, decided: dict[str, Any]) -> Callable[[Begun[Mixture]], None]:
-        """What the climb calls after every iteration."""
-
-        def keep(at: Begun[Mixture]) -> None:
-            if self.due:
-                arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
-                arrays["first"] = at.params.first
-                self.write(arrays, {"n_iter": at.n_iter, "decided": decided})
-
-        return keep
-
-    def _saved(self, file: ModelFile) -> Saved:
-        params = Mixture(file.arrays["weights"], file.arrays["table"], file.arrays["first"])
-        begun = Begun(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
-        return Saved(begun, file.metadata["decided"])
-
-
-def _key(table: AnyTable) -> str:
-    """Tells tables apart by their columns' words and how often each occurs."""
-    known = hashlib.sha256(np.asarray([table.n_rows, table.total_weight, *table.singles()], np.float64).tobytes())
-    for column in table.columns:
-        known.update(f"\0{column.name}\0{column.categories.tolist()}".encode())
-    return known.hexdigest()

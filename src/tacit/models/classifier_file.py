@@ -11,13 +11,12 @@ from tacit.data.table import Column
 from tacit.models.file_parts import (
     Arrays,
     describe_column,
-    fit_story,
     read_column,
     read_columns,
     read_mixture,
-    read_path,
     restore_story,
     typed,
+    with_story,
 )
 
 if TYPE_CHECKING:
@@ -30,15 +29,13 @@ def classifier_state(model: LatentClassClassifier) -> tuple[Arrays, dict[str, An
         "weights": model._mixture.weights,
         "table": model._mixture.table,
         "owners": model.owners_.astype(np.int64),
-        "objective_path": model.objective_path_,
     }
     metadata = {
         "columns": [describe_column(column) for column in model._columns],
         "labels": describe_column(Column("label", model.classes_)),
         "classes_per_label": int(model.n_components_),
-        **fit_story(model),
     }
-    return arrays, metadata
+    return with_story(model, arrays, metadata)
 
 
 def restore_classifier(model: LatentClassClassifier, arrays: Arrays, metadata: dict[str, Any]) -> None:
@@ -52,10 +49,9 @@ def restore_classifier(model: LatentClassClassifier, arrays: Arrays, metadata: d
     counts = np.bincount(owners, minlength=labels.size)
     if counts.min() < 1 or counts.max() > number:
         raise ValueError(f"a label has no latent class, or more than {number}")
-    restore_story(model, metadata, [column.name for column in columns])
+    restore_story(model, arrays, metadata, [column.name for column in columns])
     if "quantities" not in metadata:  # files of 0.1.0 kept them under another name
         evidence = typed(metadata, "evidence", dict)
         model.report_ = replace(model.report_, quantities={**model.report_.quantities, **evidence})
-    model._columns, model._mixture, model.classes_ = columns, mixture, labels.categories
-    model.weights_, model.profiles_, model.owners_ = mixture.weights, mixture.profiles(), owners.astype(np.intp)
-    model.n_components_, model.objective_path_ = number, read_path(arrays)
+    model._columns, model.classes_, model.n_components_ = columns, labels.categories, number
+    model._publish(mixture, owners.astype(np.intp))

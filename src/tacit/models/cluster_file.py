@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tacit.data.frames import build_frame
 from tacit.engine.mixture import Mixture
-from tacit.models.file_parts import Arrays, check_numbers, plain, typed
+from tacit.models.file_parts import Arrays, check_numbers, plain, plain_names, read_names, typed
 from tacit.models.table_file import restore_table, table_state
 from tacit.refine.choose_clusters import CRITERIA, PathNumbers
 from tacit.refine.near_copies import NearCopy
@@ -64,7 +64,7 @@ def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
     arrays, metadata = table_state(model)
     purity = model._purity if model._purity is not None else model._certificates.columns()
     return arrays | {"frequencies": model.frequencies_}, metadata | {
-        "names": [name if isinstance(name, str) else int(name) for name in model._names],
+        "names": plain_names(model._names),
         "aside": np.flatnonzero(model._aside).tolist(),
         "copies": _listed(model._copies),
         "path": plain(model._numbers.columns),
@@ -78,9 +78,9 @@ def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str
     restore_table(model, arrays, metadata)
     if any(column.size != 2 for column in model._columns):
         raise ValueError("a column has other than two categories")
-    names, aside = typed(metadata, "names", list), typed(metadata, "aside", list)
-    if not all(type(name) in (str, int) for name in names) or len(names) > model.n_features_in_:
-        raise ValueError("names are neither texts nor numbers, or more than the features")
+    names, aside = read_names(metadata, "names"), typed(metadata, "aside", list)
+    if len(names) > model.n_features_in_:
+        raise ValueError("there are more names than features")
     _check_places(aside, len(names), "aside")
     gone = np.zeros(len(names), bool)
     gone[aside] = True

@@ -151,7 +151,7 @@ def fit_crowd(
 
 
 def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dict[str, Start]:
-    ask = Settings(np.random.default_rng(settings.seed), settings.n_jobs, settings.memory)
+    ask = Settings(np.random.default_rng(settings.seed), settings.memory)
     if settings.method != "auto":
         method: Callable[[Any, Settings], Start] = METHODS[settings.method]
         return {settings.method: method(data, ask)}
@@ -198,7 +198,7 @@ def _kept_race(kept: KeptFile | None, entrants: list[Entrant[Mixture, Sums]]) ->
     """What lets a race be stopped and go on."""
     if kept is None:
         return {}
-    from tacit.models.crowd_race import race_keeper, race_stood
+    from tacit.models.crowd_checkpoint import race_keeper, race_stood
 
     return {"stood": race_stood(kept, entrants), "keep": race_keeper(kept)}
 

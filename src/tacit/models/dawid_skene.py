@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import ClassifierTags, Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.label_input import is_long, read_gold, read_labels
@@ -18,9 +19,9 @@ from tacit.data.names import Names
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.structure import examine_structure
 from tacit.engine.mixture import Floats, unstack_confusions
-from tacit.errors import DataError
+from tacit.errors import DataError, IdentifiabilityWarning
 from tacit.io.scan import Scan
-from tacit.models.base import LatentModel, seed_of
+from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.crowd import CrowdSettings, Evidence, FittedCrowd, check_crowd, fit_crowd, restore_crowd
 
@@ -87,6 +88,7 @@ class DawidSkene(LatentModel):
 
     _model_name = "DawidSkene"
     _engines = ("auto", "memory", "stream", "dask")
+    _takes = ("allow_nan", "categorical", "string", "sparse")
 
     def __init__(
         self,
@@ -143,7 +145,7 @@ class DawidSkene(LatentModel):
             self.smoothing,
             self.max_iter,
             self.tol,
-            seed_of(self.random_state),
+            self._seed(),
             self.n_jobs,
             self.memory,
             self._progress("EM"),
@@ -155,21 +157,22 @@ class DawidSkene(LatentModel):
         self._keep(fit_crowd(data, settings, clock, checkpoint=checkpoint, resume=resume))
         if isinstance(data, Labels):
             self.probabilities_, self.labels_  # noqa: B018 - at hand; of a file they are made when asked for
-        self._warn_limit(self.max_iter)
-        self._warn_structure(examine_structure(data, self._fitted.evidence.graph))
+        self._warn_limit()
+        structure = examine_structure(data, self._fitted.evidence.graph)
+        if structure.verdict == "not identifiable":
+            warnings.warn(
+                f"{structure.reasons[0]} (report_ has the whole verdict)", IdentifiabilityWarning, stacklevel=2
+            )
         return self
 
     def _keep(self, fitted: FittedCrowd) -> None:
-        for name in ("labels_", "probabilities_", "tasks_", "workers_", "report_"):  # made again when asked for
-            self.__dict__.pop(name, None)
+        self._forget()
         self._fitted = fitted
         self.classes_, self.n_classes_ = fitted.class_names, len(fitted.class_names)
         self.worker_names_ = fitted.worker_names
         self.prior_, self.confusion_ = fitted.mixture.weights, unstack_confusions(fitted.mixture)
         self.confidence_ = fitted.beta
-        self.n_iter_, self.converged_ = fitted.n_iter, fitted.converged
-        self.log_likelihood_, self.objective_ = fitted.log_likelihood, fitted.objective
-        self.objective_path_ = fitted.path
+        self._keep_climb(fitted)
 
     # ------------------------------------------------------------ results
 
@@ -244,12 +247,9 @@ class DawidSkene(LatentModel):
         wide = not isinstance(labels, Labels) and not is_long(labels, self.columns)
         if reset:
             self._backend = "pyarrow" if isinstance(labels, Labels) else backend_of(labels)
-        if wide and (hasattr(labels, "columns") or hasattr(labels, "column_names")):
-            validate_data(self, labels, reset=reset, skip_check_array=True)
-        elif wide:
-            labels = validate_data(
-                self, labels, reset=reset, accept_sparse="coo", dtype=None, ensure_all_finite="allow-nan"
-            )
+        if wide:
+            rules = {"accept_sparse": "coo", "dtype": None, "ensure_all_finite": "allow-nan"}
+            labels = self._validated(labels, reset=reset, **rules)
         data = read_labels(labels, columns=self.columns, abstain=self.abstain, gold=gold)
         if reset:
             self._check_crowd(data, wide)
@@ -269,10 +269,6 @@ class DawidSkene(LatentModel):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.sparse = True
         tags.classifier_tags = ClassifierTags()  # it has class probabilities, though it is fitted without truth
         return tags
 

@@ -1,8 +1,8 @@
-"""Parts that the files of table models share: columns with typed categories, the mixture, the story of the fit."""
+"""Parts that model files share: names, columns with typed categories, the mixture, the story of the fit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -26,14 +26,37 @@ ROUNDING = 1e-6
 """How far from one the probabilities of a stored distribution may sum."""
 
 
-# ---------------------------------------------------------------- columns
+# ------------------------------------------------------ names and columns
+
+
+def plain_names(names: Iterable[Any]) -> list[str | int]:
+    """Names as JSON holds them: texts or whole numbers."""
+    return [name if isinstance(name, str) else int(name) for name in names]
+
+
+def read_names(metadata: dict[str, Any], what: str) -> list[str | int]:
+    """The names that stand under `what`, none twice."""
+    names: list[str | int] = typed(metadata, what, list)
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"{what} is empty, or holds a name twice")
+    if not all(type(name) in (str, int) for name in names):
+        raise ValueError(f"{what} holds a name that is neither text nor a number")
+    return names
+
+
+def name_array(names: list[Any], what: str) -> Names:
+    """Names of one kind as an array."""
+    kinds = {type(name) for name in names}
+    if kinds not in ({str}, {int}):
+        raise ValueError(f"{what} holds names that are neither all texts nor all whole numbers")
+    return np.array(names, object if kinds == {str} else np.int64)
 
 
 def describe_column(column: Column) -> dict[str, Any]:
     """A column as JSON holds it."""
     kind = {"i": "integer", "u": "integer", "f": "decimal", "b": "boolean"}.get(column.categories.dtype.kind, "text")
-    name = column.name if isinstance(column.name, str) else int(column.name)
-    described: dict[str, Any] = {"name": name, "kind": kind, "categories": column.categories.tolist()}
+    described: dict[str, Any] = {"name": plain_names([column.name])[0], "kind": kind}
+    described["categories"] = column.categories.tolist()
     if column.edges is not None:
         described |= {"edges": column.edges.tolist()}
     if column.centres is not None:
@@ -97,21 +120,13 @@ def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
     return Mixture(weights, table, first)
 
 
-def read_path(arrays: Arrays) -> NDArray[np.float64]:
-    """The objective after every iteration."""
-    path = arrays["objective_path"]
-    if path.ndim != 1 or not path.size or path.dtype != np.float64:
-        raise ValueError("objective_path is not a list of numbers")
-    return path
-
-
 # ------------------------------------------------------ the story of a fit
 
 
-def fit_story(model: Any) -> dict[str, Any]:
-    """What a fitted model tells about its fit: numbers, input, verdict."""
+def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+    """A model's own arrays and metadata with what every model tells about its fit: numbers, input, verdict."""
     report, features = model.report_, getattr(model, "feature_names_in_", None)
-    return {
+    return arrays | {"objective_path": model.objective_path_}, metadata | {
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
         "log_likelihood": float(model.log_likelihood_),
@@ -126,8 +141,12 @@ def fit_story(model: Any) -> dict[str, Any]:
     }
 
 
-def restore_story(model: Any, metadata: dict[str, Any], names: Sequence[str | int]) -> None:
-    """Give `model` what `fit_story` told; `names` are the columns it uses."""
+def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[str | int] = ()) -> None:
+    """Give `model` what `with_story` told; `names` are the columns it uses, where its features are columns."""
+    path = arrays["objective_path"]
+    if path.ndim != 1 or not path.size or path.dtype != np.float64:
+        raise ValueError("objective_path is not a list of numbers")
+    model.objective_path_, model._backend = path, "pyarrow"
     model.n_iter_, model.converged_ = typed(metadata, "n_iter", int), typed(metadata, "converged", bool)
     if model.n_iter_ < 0:
         raise ValueError(f"n_iter is {model.n_iter_}")

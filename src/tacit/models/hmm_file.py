@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.data.table import Column
+from tacit.engine.chain import Chain
 from tacit.models.file_parts import (
     ROUNDING,
     Arrays,
     check_numbers,
     describe_column,
-    fit_story,
     read_column,
-    read_path,
     restore_story,
     typed,
+    with_story,
 )
 
 if TYPE_CHECKING:
@@ -30,14 +30,13 @@ def hmm_state(model: CategoricalHMM) -> tuple[Arrays, dict[str, Any]]:
         "transitions": model.transitions_,
         "emissions": model.emissions_,
         "weights": model.weights_,
-        "objective_path": model.objective_path_,
     }
-    return arrays, {
+    metadata = {
         "symbols": describe_column(Column("symbol", model.symbols_)),
         "smoothing": float(model.smoothing_),
         "n_observed": int(model.n_observed_),
-        **fit_story(model),
     }
+    return with_story(model, arrays, metadata)
 
 
 def restore_hmm(model: CategoricalHMM, arrays: Arrays, metadata: dict[str, Any]) -> None:
@@ -50,12 +49,9 @@ def restore_hmm(model: CategoricalHMM, arrays: Arrays, metadata: dict[str, Any])
     for name in ("start", "transitions", "emissions", "weights"):
         if (np.abs(arrays[name].sum(axis=-1) - 1) > ROUNDING).any():
             raise ValueError(f"{name} holds probabilities that do not sum to one")
-    restore_story(model, metadata, [])
+    restore_story(model, arrays, metadata)
     model.smoothing_, model.n_observed_ = typed(metadata, "smoothing", float), typed(metadata, "n_observed", int)
     if model.smoothing_ < 0 or model.n_observed_ < 1:
         raise ValueError("smoothing or n_observed is too small")
-    model.symbols_, model.n_states_ = symbols, K
-    model.n_components_ = K
-    model.start_, model.transitions_, model.emissions_ = (arrays[n] for n in ("start", "transitions", "emissions"))
-    model.weights_, model.objective_path_ = arrays["weights"], read_path(arrays)
-    model._backend = "pyarrow"
+    model.symbols_, model.weights_ = symbols, arrays["weights"]
+    model._publish(Chain(arrays["start"], arrays["transitions"], arrays["emissions"]))

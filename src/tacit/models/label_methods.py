@@ -60,7 +60,6 @@ class Settings:
     """What a method may ask for beside the labels."""
 
     rng: np.random.Generator
-    n_jobs: int | None = None
     memory: int | None = None
 
 
@@ -125,14 +124,10 @@ def start_symnmf(labels: Labels, settings: Settings) -> Start:
     return Start(_rotated_freely(labels, root, settings.rng))
 
 
-def _counts(labels: Labels) -> Any:
-    return np.bincount(labels.workers, minlength=labels.n_workers)
-
-
 def _rotated(labels: Labels, root: Floats, votes: Mixture, graph: CoLabelGraph) -> Mixture:
     """Rotate each component of the co-label graph by itself; what pairs cannot determine keeps the votes."""
     table, say, roots = votes.table.copy(), np.zeros(len(graph.component)), np.zeros_like(root)
-    counts = _counts(labels)
+    counts = labels.per_worker
     for part in np.flatnonzero(graph.determined):
         members = graph.component == part
         rows = np.repeat(members, labels.n_classes)
@@ -148,7 +143,7 @@ def _rotated(labels: Labels, root: Floats, votes: Mixture, graph: CoLabelGraph) 
 
 def _rotated_freely(labels: Labels, root: Floats, rng: np.random.Generator) -> Mixture:
     rotation = rotate_from_several(root, 4, rng)
-    counts = _counts(labels)
+    counts = labels.per_worker
     return align_each_worker(mixture_from_factor(rotation.factor, labels.first, counts.astype(float)), counts)
 
 
@@ -171,11 +166,11 @@ def _from_triples(module: str) -> Method:
     return start
 
 
-def _soft_labels(module: str, **takes_rng: bool) -> Method:
+def _soft_labels(module: str, *, random: bool = False) -> Method:
     """A baseline whose answer is a soft labelling of the tasks."""
 
     def start(labels: Labels, settings: Settings) -> Start:
-        more = {"rng": settings.rng} if takes_rng.get("random") else {}
+        more = {"rng": settings.rng} if random else {}
         return Start(posterior=_imported(module)(labels, **more))
 
     return start

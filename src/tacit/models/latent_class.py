@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from tacit.data.frames import backend_of, build_frame
 from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table, group_rows
 from tacit.data.table_input import LearnColumn, LearnWords, read_table
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.report import Examination
 from tacit.diagnose.tables import examine_table
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
@@ -33,10 +32,11 @@ from tacit.factor.table_pool import (
     random_start,
     searched_spa,
 )
-from tacit.models.checkpoint import Checkpoint
-from tacit.models.clock import StageClock, make_report
+from tacit.models.clock import StageClock
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
+from tacit.models.table_checkpoint import TableCheckpoint, table_key
 from tacit.models.table_evidence import TableEvidence
+from tacit.models.table_model import CELLS
 from tacit.moments.pairs import count_table_pairs
 from tacit.refine.em import Refined, em
 from tacit.refine.select import choose_components
@@ -148,68 +148,53 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             with clock.stage("data"):
                 table = self._read_rows(X, sample_weight)
                 self._check_number(table)
-            notes: list[str] = []
-            n_components = self.n_components
-            self.selection_ = None
-            kept = None if checkpoint is None else Checkpoint(checkpoint, table, self._settings(), resume=resume)
-            if kept is not None and kept.saved is not None:
-                decided = kept.saved.decided
-                n_components, self.selection_, notes = decided["number"], decided["selection"], list(decided["notes"])
-            elif isinstance(self.init, LatentClass):
-                n_components = self._number_of(self.init)
-            if n_components is None:
-                with clock.stage("select"):
-                    chosen = choose_components(table, self._fit_at, self.select, self._seed())
-                    n_components, self.selection_ = chosen.n_components, chosen.curve
-                    notes.append(chosen.note)
+                kept = None
+                if checkpoint is not None:
+                    kept = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
+            with clock.stage("number"):
+                decided = self._choose(table) if kept is None or kept.saved is None else kept.saved.decided
             with clock.stage("refine"):
-                decided = {"number": int(n_components), "selection": self.selection_, "notes": notes}
-                name, refined = self._fit_at(table, int(n_components), kept=kept, decided=decided)
-                notes.append(f"started from {name}")
+                name, refined = self._fit_at(table, decided["number"], kept=kept, decided=decided)
+        self._keep(table, refined)
+        self.selection_, self._clock = decided["selection"], clock
+        self._notes = [*decided["notes"], f"started from {name}"]
         if kept is not None:
             kept.done()
-        self._keep(table, refined)
-        self._notes, self._clock = notes, clock
-        self._warn_limit(self.max_iter)
+        self._warn_limit()
         return self
 
-    def _fit_at(
-        self,
-        table: AnyTable,
-        n_components: int,
-        looseness: float = 1.0,
-        kept: Checkpoint | None = None,
-        decided: dict[str, Any] | None = None,
-    ) -> tuple[str, Refined[Mixture, Sums]]:
-        """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
-        smoothing = self._pseudo_rows()
-        enough = SETTLED / max(float(table.singles().sum()), 1.0)
-        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * min(self.tol, enough)}
-        climb["callback"] = self._progress("EM")
-        if kept is not None and kept.saved is not None:
-            steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
-            begun, name = kept.saved.begun, kept.saved.decided["start"]
-            go_on = kept.keeping(kept.saved.decided)
-            return name, em(steps, begun.params, accelerate=True, begun=begun, keep=go_on, **climb)
-        if isinstance(self.init, LatentClass):
-            steps, name = table_steps(table, n_components, smoothing, self.n_jobs, self.engine), "a fitted model"
-            keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
-            return name, em(steps, self.init._under(table), accelerate=True, keep=keep, **climb)
-        sample = draw_sample(table, SAMPLE_ROWS, self._seed())
-        starts = self._starts(table, sample, n_components)
-        if sample.whole or len(starts) > 1:
-            raced = race_starts(sample, starts, smoothing, self.n_jobs, **climb)
-            name, found = raced.name, raced.refined
-            given = sample.mixture_as_given(found.params, table.first)
-            if sample.whole:
-                sums = replace(found.sums, table=sample.as_given(found.sums.table))
-                return name, replace(found, params=given, sums=sums)
-        else:
-            name, given = starts[0][0], sample.mixture_as_given(starts[0][1], table.first)
-        name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
-        steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
-        keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
-        return name, em(steps, given, accelerate=True, keep=keep, **climb)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows: their statistics join those of all rows before, whose own are not recomputed.
+
+        Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
+        that the model does not know are gaps. `report_` then speaks of the new rows.
+        """
+        if not hasattr(self, "_sums"):
+            return self.fit(X, y, sample_weight)
+        clock = StageClock(self.verbose)
+        with one_blas_thread(), clock.stage("refine"):
+            table = group_rows(self._read_new(X, sample_weight))
+            prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
+            engine, before, mixture = MemoryEngine(table, self.n_jobs), self._sums, self._mixture
+            for _ in range(PARTIAL_PASSES):
+                new = engine.sums(mixture)
+                both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
+                mixture = maximise_tables(both, prior, mixture.first)
+        self._forget()
+        self._table, self._clock = table, clock
+        self._notes = [f"{table.total_weight:g} rows joined an earlier fit; the verdict is about them"]
+        self._sums = replace(both, log_likelihood=before.log_likelihood + new.log_likelihood)
+        self._publish(mixture, self._columns)
+        self.log_likelihood_ = self._sums.log_likelihood
+        return self
+
+    def _choose(self, table: AnyTable) -> dict[str, Any]:
+        """The number of classes, how it was found, and what is said of it: what a checkpoint keeps."""
+        number = self._number_of(self.init) if isinstance(self.init, LatentClass) else self.n_components
+        if number is not None:
+            return {"number": int(number), "selection": None, "notes": []}
+        chosen = choose_components(table, self._fit_at, self.select, self._seed())
+        return {"number": int(chosen.n_components), "selection": chosen.curve, "notes": [chosen.note]}
 
     def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
@@ -231,22 +216,68 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
         )
 
+    def _under(self, table: AnyTable) -> Mixture:
+        """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
+        marginals, known = marginal_table(table), {column.name: n for n, column in enumerate(self._columns)}
+        rows = np.repeat(marginals[:, None], self.n_components_, axis=1)
+        for n, column in enumerate(table.columns):
+            if column.name in known:
+                mine = known[column.name]
+                codes = [self._columns[mine].code_of(word) for word in column.categories.tolist()]
+                seen = np.flatnonzero(np.array(codes) >= 0)
+                rows[table.first[n] + seen] = self.profiles_[mine].T[np.array(codes)[seen]]
+        if not set(known) & {column.name for column in table.columns}:
+            raise DataError(
+                f"the model given as init knows none of the table's columns ({list(known)[:8]}); give one that does"
+            )
+        return Mixture(self.weights_, normalise_tables(rows + PROBABILITY_FLOOR, table.first), table.first)
+
+    def _fit_at(
+        self,
+        table: AnyTable,
+        n_components: int,
+        looseness: float = 1.0,
+        kept: TableCheckpoint | None = None,
+        decided: dict[str, Any] | None = None,
+    ) -> tuple[str, Refined[Mixture, Sums]]:
+        """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
+        smoothing, begun = self._pseudo_rows(), None
+        enough = SETTLED / max(float(table.singles().sum()), 1.0)
+        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * min(self.tol, enough)}
+        climb["callback"] = self._progress("EM")
+        if kept is not None and kept.saved is not None:
+            name, begun = kept.saved.decided["start"], kept.saved.begun
+            start = begun.params
+        elif isinstance(self.init, LatentClass):
+            name, start = "a fitted model", self.init._under(table)
+        else:
+            sample = draw_sample(table, SAMPLE_ROWS, self._seed())
+            starts = self._starts(table, sample, n_components)
+            name, first = starts[0]
+            if sample.whole or len(starts) > 1:
+                raced = race_starts(sample, starts, smoothing, self.n_jobs, **climb)
+                name, first = raced.name, raced.refined.params
+            start = sample.mixture_as_given(first, table.first)
+            if sample.whole:
+                sums = replace(raced.refined.sums, table=sample.as_given(raced.refined.sums.table))
+                return name, replace(raced.refined, params=start, sums=sums)
+            name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
+        steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
+        keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
+        return name, em(steps, start, accelerate=True, begun=begun, keep=keep, **climb)
+
     # ------------------------------------------------------------ results
 
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
-        check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            rows, notes = self._table, list(self._notes)
-            if rows.n_rows > EXAMINED_ROWS:
-                notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
-            if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
-                rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
-            examination = examine_table(rows, self._mixture, converged=self.converged_)
+    def _examine(self, notes: list[str]) -> Examination:
+        rows = self._table
+        if rows.n_rows > EXAMINED_ROWS:
+            notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
+        if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
+            rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
+        examination = examine_table(rows, self._mixture, converged=self.converged_)
         if self.selection_ is not None:
             examination.quantities["selection"] = self.selection_
-        return make_report(examination, notes, self._clock)
+        return examination
 
     # ---------------------------------------------------------------- use
 
@@ -282,47 +313,6 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)
         return column_beliefs(self._mixture, posterior, n)
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows: their statistics join those of all rows before, whose own are not recomputed.
-
-        Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
-        that the model does not know are gaps. `report_` then speaks of the new rows.
-        """
-        if not hasattr(self, "_sums"):
-            return self.fit(X, y, sample_weight)
-        clock = StageClock(self.verbose)
-        with one_blas_thread(), clock.stage("refine"):
-            table = group_rows(self._read_new(X, sample_weight))
-            prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
-            engine, before, mixture = MemoryEngine(table, self.n_jobs), self._sums, self._mixture
-            for _ in range(PARTIAL_PASSES):
-                new = engine.sums(mixture)
-                both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
-                mixture = maximise_tables(both, prior, mixture.first)
-        self.__dict__.pop("report_", None)
-        self._table, self._clock = table, clock
-        self._notes = [f"{table.total_weight:g} rows joined an earlier fit; the verdict is about them"]
-        self._sums = replace(both, log_likelihood=before.log_likelihood + new.log_likelihood)
-        self._mixture, self.weights_, self.profiles_ = mixture, mixture.weights, mixture.profiles()
-        self.log_likelihood_ = self._sums.log_likelihood
-        return self
-
-    def _under(self, table: AnyTable) -> Mixture:
-        """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
-        marginals, known = marginal_table(table), {column.name: n for n, column in enumerate(self._columns)}
-        rows = np.repeat(marginals[:, None], self.n_components_, axis=1)
-        for n, column in enumerate(table.columns):
-            if column.name in known:
-                mine = known[column.name]
-                codes = [self._columns[mine].code_of(word) for word in column.categories.tolist()]
-                seen = np.flatnonzero(np.array(codes) >= 0)
-                rows[table.first[n] + seen] = self.profiles_[mine].T[np.array(codes)[seen]]
-        if not set(known) & {column.name for column in table.columns}:
-            raise DataError(
-                f"the model given as init knows none of the table's columns ({list(known)[:8]}); give one that does"
-            )
-        return Mixture(self.weights_, normalise_tables(rows + PROBABILITY_FLOOR, table.first), table.first)
-
     # -------------------------------------------------------------- input
 
     def _learner(self) -> LearnColumn:
@@ -331,7 +321,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
         if reset:
             self._backend = backend_of(X)
-        X = self._validated(X, reset=reset)
+        X = self._validated(X, reset=reset, **CELLS)
         if reset:
             return read_table(X, bins=self.bins, sample_weight=sample_weight)
         return read_table(X, columns=self._columns, sample_weight=sample_weight, group=False)
@@ -356,4 +346,3 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 f"n_components={self.n_components} classes were asked of {rows} rows; ask for {rows} at most, "
                 "far fewer to learn anything"
             )
-

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tacit.data.copies import sample_rows
 from tacit.data.frames import as_frame
+from tacit.data.labelled_table import Owners, label_counts, labels_of, with_label, without_label
 from tacit.data.table import Column, Table
 from tacit.data.table_input import read_table
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.classifier import Believes, LeftOut, examine_classifier, leave_out
+from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
-from tacit.models.base import LatentModel, seed_of
+from tacit.models.base import LatentModel
 from tacit.models.classifier_file import classifier_state, restore_classifier
-from tacit.models.clock import StageClock, make_report
-from tacit.models.label_classes import (
-    Fit,
-    Owners,
-    joint_log_likelihood,
-    label_beliefs,
-    label_counts,
-    labels_of,
-    stack,
-    with_label,
-    without_label,
-)
-from tacit.models.label_evidence import LeftOut, examine_classifier, leave_out
+from tacit.models.clock import StageClock
+from tacit.models.label_classes import Fit, joint_log_likelihood, label_beliefs, stack
 from tacit.models.latent_class import LatentClass
+from tacit.models.table_model import CELLS, pseudo_rows
 from tacit.progress import tried as numbers_tried
-from tacit.refine.table_prior import SMOOTHING
 
 CANDIDATES = (1, 2, 4, 8, 16, 32)
 """Latent classes per label that are tried."""
@@ -85,6 +74,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
     """
 
     _model_name = "LatentClassClassifier"
+    _takes = ("allow_nan", "categorical", "string")
     _for_report = ("_table", "_left_out", "_clock")
 
     def __init__(
@@ -115,70 +105,33 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the joint distribution of columns and label."""
         self._check_settings()
-        number = self.n_components
-        if number is not None and number < 1:
-            raise DataError(f"n_components={number} is no number of classes; give 1 or more, or None")
         clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
                 table = self._read_both(X, y, sample_weight)
-            self.selection_: dict[str, Any] | None = None
-            self._left_out: LeftOut | None = None
-            if number is None:
-                with clock.stage("select"):
-                    number = self._choose(table)
+            with clock.stage("number"):
+                number = self._choose(table)
             with clock.stage("refine"):
-                model = LatentClass(init="auto", verbose=self.verbose, **self._settings())
+                model = self._of_one_label(init="auto", verbose=self.verbose)
                 fits = _fit_labels(model, table, np.arange(len(self.classes_)), number)
-        self.n_components_ = int(number)
         self._keep(table, fits)
-        self._clock = clock
-        self._warn_limit(self.max_iter)
+        self.n_components_, self._clock = number, clock
+        self._notes = [f"{number} latent classes per label" + (", chosen" if self.selection_ else "")]
+        self._warn_limit()
         return self
 
-    def _read_both(self, X: Any, y: Any, sample_weight: Any) -> Table:
-        """Columns and label in one table, the label last; equal rows grouped."""
-        if y is None:
-            raise DataError("requires y to be passed, but the target y is None; give one label per row")
-        if as_frame(X) is not None:
-            validate_data(self, X, skip_check_array=True)
-            y = column_or_1d(y, warn=True)
-        else:
-            X, y = validate_data(self, X, y, dtype=None, ensure_all_finite="allow-nan")
-        y = _check_labels(np.asarray(y))
-        columns = read_table(X, bins=self.bins, sample_weight=sample_weight, group=False)
-        if sample_weight is not None:  # a row without weight is an absent row, its label too
-            weight = np.asarray(sample_weight, np.float64).reshape(-1)
-            y = y[weight > 0] if len(weight) == len(y) else y
-        if len(y) != columns.n_rows:
-            raise DataError(f"{columns.n_rows} rows but {len(y)} labels; give one label per row")
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        return with_label(columns, codes, Column("label", self.classes_))
-
-    def _settings(self) -> dict[str, Any]:
+    def _of_one_label(self, **how: Any) -> LatentClass:
+        """The model of the rows of one label, before it is fitted."""
         settings = {name: getattr(self, name) for name in ("smoothing", "max_iter", "tol", "n_jobs")}
-        return {**settings, "random_state": seed_of(self.random_state)}
-
-    def _smoothing(self) -> float:
-        return SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
-
-    def _leave_out(self, table: Table, number: int) -> LeftOut | None:
-        """Labels of rows left out, foretold with so many latent classes per label.
-
-        One random start each: on five tables the curve over the number peaks where that of the pool of starts does (but
-        on Car at 8 instead of 4, which are nearly equal), in a third to a fifth of the time.
-        """
-        model = LatentClass(init="random", **self._settings())
-
-        def fit(seen: Table) -> tuple[Mixture, Owners]:
-            labels = np.flatnonzero(label_counts(seen))
-            return stack(_fit_labels(model, seen, labels, number), labels, seen, self._smoothing())
-
-        return leave_out(table, fit, seed_of(self.random_state), self.n_jobs)
+        return LatentClass(random_state=self._seed(), **settings, **how)
 
     def _choose(self, table: Table) -> int:
-        """The number of latent classes per label whose labels of left-out rows are likeliest."""
-        sample = sample_rows(table, MOST_ROWS, seed_of(self.random_state))
+        """The number of latent classes per label: as given, or whose labels of left-out rows are likeliest."""
+        self.selection_: dict[str, Any] | None = None
+        self._left_out: LeftOut | None = None
+        if self.n_components is not None:
+            return int(self.n_components)
+        sample = sample_rows(table, MOST_ROWS, self._seed())
         tried: list[int] = []
         values: list[float] = []
         most = label_counts(sample).max() / 2  # with a class for every other row there is nothing left to learn
@@ -196,12 +149,26 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         self.selection_ = {"criterion": "log-likelihood of left-out labels", "n_components": tried, "value": values}
         return tried[int(np.argmax(values))]
 
+    def _leave_out(self, table: Table, number: int) -> LeftOut | None:
+        """Labels of rows left out, foretold with so many latent classes per label.
+
+        One random start each: on five tables the curve over the number peaks where that of the pool of starts does (but
+        on Car at 8 instead of 4, which are nearly equal), in a third to a fifth of the time.
+        """
+        model = self._of_one_label(init="random")
+
+        def fit(seen: Table) -> Believes:
+            labels = np.flatnonzero(label_counts(seen))
+            mixture, owners = stack(_fit_labels(model, seen, labels, number), labels, seen, pseudo_rows(self.smoothing))
+            return lambda rows: label_beliefs(mixture, owners, rows, len(self.classes_), self.n_jobs)
+
+        return leave_out(table, fit, self._seed())
+
     def _keep(self, table: Table, fits: list[Fit]) -> None:
-        self.__dict__.pop("report_", None)
+        self._forget()
         counts = label_counts(table)
         self._table, self._columns = table, table.columns[:-1]
-        self._mixture, self.owners_ = stack(fits, np.arange(len(fits)), table, self._smoothing())
-        self.weights_, self.profiles_ = self._mixture.weights, self._mixture.profiles()
+        self._publish(*stack(fits, np.arange(len(fits)), table, pseudo_rows(self.smoothing)))
         self.n_iter_, self.converged_ = max(fit.n_iter for fit in fits), all(fit.converged for fit in fits)
         self.log_likelihood_ = joint_log_likelihood(self._mixture, self.owners_, table, self.n_jobs)
         labels = float(counts @ np.log(counts / counts.sum()))  # what the labels' own shares say of them
@@ -210,21 +177,21 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         paths = [np.pad(fit.path, (0, length - len(fit.path)), mode="edge") for fit in fits]
         self.objective_path_ = np.sum(paths, axis=0) + labels
 
+    def _publish(self, mixture: Mixture, owners: Owners) -> None:
+        """Parameters under their public names."""
+        self._mixture, self.owners_ = mixture, owners
+        self.weights_, self.profiles_ = mixture.weights, mixture.profiles()
+
     # ------------------------------------------------------------ results
 
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and figures on rows left out; made when asked for."""
-        check_is_fitted(self)
+    def _examine(self, notes: list[str]) -> Examination:
         left_out = self._left_out
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            if left_out is None and len(self.classes_) > 1:
-                sample = sample_rows(self._table, MOST_ROWS, seed_of(self.random_state))
-                left_out = self._leave_out(sample, self.n_components_)
-            figures = None if left_out is None else left_out.figures()
-            counts = label_counts(self._table)
-            examination = examine_classifier(figures, self.classes_.tolist(), counts, converged=self.converged_)
-        notes = [f"{self.n_components_} latent classes per label" + (", chosen" if self.selection_ else "")]
+        if left_out is None and len(self.classes_) > 1:
+            sample = sample_rows(self._table, MOST_ROWS, self._seed())
+            left_out = self._leave_out(sample, self.n_components_)
+        figures = None if left_out is None else left_out.figures()
+        counts = label_counts(self._table)
+        examination = examine_classifier(figures, self.classes_.tolist(), counts, converged=self.converged_)
         if figures is not None:
             notes.append(
                 f"right in {figures['accuracy']:.1%} of rows left out; "
@@ -232,16 +199,14 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
             )
         if self.selection_ is not None:
             examination.quantities["selection"] = self.selection_
-        return make_report(examination, notes, self._clock)
+        return examination
+
+    # ---------------------------------------------------------------- use
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities (n, labels) of every label; a row's answer does not depend on its company."""
         check_is_fitted(self)
-        if as_frame(X) is not None:
-            validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite="allow-nan")
-        table = read_table(X, columns=self._columns, group=False)
+        table = read_table(self._validated(X, reset=False, **CELLS), columns=self._columns, group=False)
         return label_beliefs(self._mixture, self.owners_, table, len(self.classes_), self.n_jobs)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -249,20 +214,35 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
+    # -------------------------------------------------------------- input
+
+    def _read_both(self, X: Any, y: Any, sample_weight: Any) -> Table:
+        """Columns and label in one table, the label last; equal rows grouped."""
+        if y is None:
+            raise DataError("requires y to be passed, but the target y is None; give one label per row")
+        if as_frame(X) is not None:
+            validate_data(self, X, skip_check_array=True)
+            y = column_or_1d(y, warn=True)
+        else:
+            X, y = validate_data(self, X, y, **CELLS)
+        y = _check_labels(np.asarray(y))
+        columns = read_table(X, bins=self.bins, sample_weight=sample_weight, group=False)
+        if sample_weight is not None:  # a row without weight is an absent row, its label too
+            weight = np.asarray(sample_weight, np.float64).reshape(-1)
+            y = y[weight > 0] if len(weight) == len(y) else y
+        if len(y) != columns.n_rows:
+            raise DataError(f"{columns.n_rows} rows but {len(y)} labels; give one label per row")
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        return with_label(columns, codes, Column("label", self.classes_))
+
+    def _check_options(self) -> None:
+        if self.n_components is not None and self.n_components < 1:
+            raise DataError(f"n_components={self.n_components} is no number of classes; give 1 or more, or None")
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return classifier_state(self)
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_classifier(self, arrays, metadata)
+    _state = classifier_state
+    _restore = restore_classifier
 
 
 def _fit_labels(model: LatentClass, table: Table, labels: Owners, number: int) -> list[Fit]:

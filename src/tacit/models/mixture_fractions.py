@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_named_matrix
 from tacit.diagnose.fractions import examine_fractions
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
 from tacit.factor.fractions import Floats, Shares, fractions_of
 from tacit.models.base import LatentModel
-from tacit.models.clock import StageClock, make_report
+from tacit.models.clock import StageClock
 from tacit.models.fraction_file import fraction_state, restore_fractions
 from tacit.refine.choose_parts import MOST_PARTS, PartsPath, choose_parts
+from tacit.refine.em import Refined
 from tacit.refine.fractions import (
+    Explained,
     FractionSteps,
     Init,
+    Parts,
     fit_parts,
     gaussian_log_likelihood,
     residual_squares,
@@ -87,6 +90,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
     """
 
     _model_name = "MixtureFractions"
+    _takes = ("allow_nan",)
     _for_report = ("_data", "_clock")
 
     def __init__(
@@ -119,35 +123,143 @@ class MixtureFractions(TransformerMixin, LatentModel):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn fractions of the samples of X (samples, features), gaps allowed; `y` is not used."""
         self._check_settings()
-        if self.init not in get_args(Init) or self.n_init < 1:
-            raise DataError(
-                f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"
-            )
         clock = StageClock(self.verbose)
-        with clock.stage("read"):
-            given = read_shares(X, "X")
-            self._backend, self.n_features_in_ = backend_of(X), given.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
-            if all(isinstance(name, str) for name in given.column_names):
-                self.feature_names_in_ = np.array(given.column_names, object)
-            matrix, known = self._choose_features(given)
-        data = Shares.of(matrix.values)
         self._path: PartsPath | None = None
-        for name in ("report_", "fraction_table_", "profile_table_"):
-            self.__dict__.pop(name, None)
         with one_blas_thread():
-            if known is None:
-                self._fit_blind(data, clock)
+            with clock.stage("data"):
+                matrix, known = self._choose_features(self._read(X))
+                data = Shares.of(matrix.values)
+            if known is not None:
+                self._take_reference(data, known)
             else:
-                self._keep_known(data, known)
+                ordered, columns = _in_order(data)
+                with clock.stage("number"):
+                    number = self._choose(ordered)
+                with clock.stage("refine"):
+                    refined = self._refine(ordered, number)
+                self._keep_blind(refined, columns)
             self._keep(matrix, data)
         self._clock = clock
-        self._warn_limit(self.max_iter)
+        self._warn_limit()
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
         """Fractions of the samples of X, as `fit(X).fractions_`."""
         return self.fit(X).fractions_
+
+    def _choose(self, data: Shares) -> int:
+        """The number of parts: as given, or the one that predicts cells left out best."""
+        most = min(data.values.shape)
+        if self.n_components is not None:
+            if not 1 <= self.n_components <= most:
+                raise NotIdentifiableError(
+                    f"n_components={self.n_components} parts of {data.values.shape[0]} samples with "
+                    f"{data.values.shape[1]} features; give a number from 1 to {most}, or a reference"
+                )
+            return self.n_components
+        largest = max(min(most - 1, MOST_PARTS), 1)
+        self._path = choose_parts(data, largest, np.random.default_rng([self._seed(), 1]))
+        self._notes.append(
+            f"{self._path.chosen} parts predict left-out cells best: mean squared errors for 1, 2, … parts are "
+            + ", ".join(f"{error:.2e}" for error in self._path.errors)
+        )
+        return self._path.chosen
+
+    def _refine(self, data: Shares, number: int) -> Refined[Parts, Explained]:
+        """The best of the blind starts."""
+        steps, rng = FractionSteps.of(data), np.random.default_rng([self._seed(), 2])
+        starts = list(starting_profiles(steps, number, self.n_init, rng, self.init))
+        raced = fit_parts(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("ALS"))
+        self._notes.append(f"the best of {len(starts)} starts was {raced.name}")
+        return raced.refined
+
+    def _keep_blind(self, refined: Refined[Parts, Explained], columns: NDArray[np.intp]) -> None:
+        """Hold the parts that were found, heaviest first, their features in the order of the data."""
+        profiles = np.empty_like(refined.sums.profiles)
+        profiles[:, columns] = refined.sums.profiles
+        order = np.argsort(-refined.sums.fractions.mean(axis=0), kind="stable")
+        self._publish(profiles[order], np.arange(len(order)))
+        self._keep_climb(refined)
+        self._known = False
+
+    def _take_reference(self, data: Shares, reference: NamedMatrix) -> None:
+        """Hold parts that are known: no climb."""
+        self._publish(reference.values, _listed(reference.row_names or ()))
+        residual = residual_squares(data, fractions_of(data, self.profiles_), self.profiles_)
+        self.log_likelihood_ = self.objective_ = gaussian_log_likelihood(residual, data.n_cells)
+        self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
+        self._known = True
+
+    def _keep(self, matrix: NamedMatrix, data: Shares) -> None:
+        """Fractions under the parts that are held, and what they leave unexplained."""
+        self._forget()
+        self._data, self.features_ = data, matrix.column_names
+        fractions, empty = fractions_of(data, self.profiles_), np.isnan(matrix.values).all(axis=1)
+        self.weights_ = fractions[~empty].mean(axis=0)
+        fractions[empty], self._empty = self.weights_, int(empty.sum())
+        self.fractions_ = fractions
+        names = matrix.row_names
+        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else _listed(names)
+        self.noise_ = float(np.sqrt(residual_squares(data, fractions, self.profiles_) / data.n_cells))
+        self.selection_ = None if self._path is None else {"chosen": self._path.chosen, "errors": self._path.errors}
+
+    def _publish(self, profiles: Floats, parts: NDArray[Any]) -> None:
+        """Parameters under their public names."""
+        self.profiles_, self.parts_ = profiles, parts
+        self.n_components_ = self._n_features_out = len(profiles)
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def fraction_table_(self) -> Any:
+        """One row per sample and part: sample, part, fraction."""
+        check_is_fitted(self)
+        if not hasattr(self, "fractions_"):
+            raise DataError("a model from a file keeps no samples; transform them again")
+        return build_frame(fraction_columns(self.samples_, self.parts_, self.fractions_), self._backend)
+
+    @cached_property
+    def profile_table_(self) -> Any:
+        """One row per feature: feature, and its value in every part; what `reference` takes."""
+        check_is_fitted(self)
+        return build_frame(profile_columns(self.features_, self.parts_, self.profiles_), self._backend)
+
+    def _examine(self, notes: list[str]) -> Examination:
+        return examine_fractions(
+            self._data, self.fractions_, self.profiles_, self.parts_.tolist(), known=self._known,
+            converged=self.converged_, empty=self._empty, path=self._path,
+            rng=np.random.default_rng([self._seed(), 3]),
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- use
+
+    def transform(self, X: Any) -> Floats:
+        """Fractions (samples, parts) of samples, gaps allowed; a sample's answer does not depend on its company."""
+        check_is_fitted(self)
+        given = read_shares(X, "X")
+        if not isinstance(self.features_[0], str) and given.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
+        if isinstance(self.features_[0], str) and not isinstance(given.column_names[0], str):
+            if given.shape[1] != self.n_features_in_:
+                raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
+            given = NamedMatrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
+        matrix = match_columns(given, self.features_, "X")
+        fractions = fractions_of(Shares.of(matrix.values), self.profiles_)
+        fractions[np.isnan(matrix.values).all(axis=1)] = self.weights_
+        return fractions
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the parts."""
+        check_is_fitted(self)
+        return np.array([str(name) for name in self.parts_.tolist()], object)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any) -> NamedMatrix:
+        given = read_shares(X, "X")
+        self._backend = backend_of(X)
+        self._name_features(given.column_names)
+        return given
 
     def _choose_features(self, given: NamedMatrix) -> tuple[NamedMatrix, NamedMatrix | None]:
         """The columns that can be used, and the reference's parts over just those."""
@@ -193,138 +305,20 @@ class MixtureFractions(TransformerMixin, LatentModel):
             )
         return np.arange(given.shape[1])
 
-    def _fit_blind(self, data: Shares, clock: StageClock) -> None:
-        rows, columns = canonical_order(
-            np.where(data.shown, data.values, np.nan) if data.shown is not None else data.values
-        )
-        shown = None if data.shown is None else np.ascontiguousarray(data.shown[np.ix_(rows, columns)])
-        ordered = Shares(np.ascontiguousarray(data.values[np.ix_(rows, columns)]), shown)
-        seed, most = self._seed(), min(data.values.shape)
-        number = self.n_components
-        if number is None:
-            with clock.stage("choose"):
-                largest = max(min(most - 1, MOST_PARTS), 1)
-                self._path = choose_parts(ordered, largest, np.random.default_rng([seed, 1]))
-            number = self._path.chosen
-            self._notes.append(
-                f"{number} parts predict left-out cells best: mean squared errors for 1, 2, … parts are "
-                + ", ".join(f"{error:.2e}" for error in self._path.errors)
+    def _check_options(self) -> None:
+        if self.init not in get_args(Init) or self.n_init < 1:
+            raise DataError(
+                f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"
             )
-        elif not 1 <= number <= most:
-            raise NotIdentifiableError(
-                f"n_components={number} parts of {data.values.shape[0]} samples with {data.values.shape[1]} features; "
-                f"give a number from 1 to {most}, or a reference"
-            )
-        with clock.stage("fit"):
-            steps = FractionSteps.of(ordered)
-            starts = list(starting_profiles(steps, number, self.n_init, np.random.default_rng([seed, 2]), self.init))
-            raced = fit_parts(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("ALS"))
-        refined = raced.refined
-        self._notes.append(f"the best of {len(starts)} starts was {raced.name}")
-        profiles = np.empty_like(refined.sums.profiles)
-        profiles[:, columns] = refined.sums.profiles
-        order = np.argsort(-refined.sums.fractions.mean(axis=0), kind="stable")
-        self.profiles_, self.parts_ = profiles[order], np.arange(number)
-        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
-        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
-        self.objective_path_ = np.array(refined.path)
-        self._known = False
-
-    def _keep_known(self, data: Shares, reference: NamedMatrix) -> None:
-        self.profiles_ = reference.values
-        self.parts_ = np.array([*(reference.row_names or ()), None], object)[:-1]
-        residual = residual_squares(data, fractions_of(data, self.profiles_), self.profiles_)
-        self.log_likelihood_ = self.objective_ = gaussian_log_likelihood(residual, data.n_cells)
-        self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
-        self._known = True
-
-    def _keep(self, matrix: NamedMatrix, data: Shares) -> None:
-        self._data, self.features_ = data, matrix.column_names
-        self.n_components_ = self._n_features_out = len(self.profiles_)
-        fractions, empty = fractions_of(data, self.profiles_), np.isnan(matrix.values).all(axis=1)
-        self.weights_ = fractions[~empty].mean(axis=0)
-        fractions[empty], self._empty = self.weights_, int(empty.sum())
-        self.fractions_ = fractions
-        names = matrix.row_names
-        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else np.array([*names, None], object)[:-1]
-        self.noise_ = float(np.sqrt(residual_squares(data, fractions, self.profiles_) / data.n_cells))
-        self.selection_ = None if self._path is None else {"chosen": self._path.chosen, "errors": self._path.errors}
-
-    # ------------------------------------------------------------ results
-
-    @cached_property
-    def fraction_table_(self) -> Any:
-        """One row per sample and part: sample, part, fraction."""
-        check_is_fitted(self)
-        if not hasattr(self, "fractions_"):
-            raise DataError("a model from a file keeps no samples; transform them again")
-        return build_frame(fraction_columns(self.samples_, self.parts_, self.fractions_), self._backend)
-
-    @cached_property
-    def profile_table_(self) -> Any:
-        """One row per feature: feature, and its value in every part; what `reference` takes."""
-        check_is_fitted(self)
-        return build_frame(profile_columns(self.features_, self.parts_, self.profiles_), self._backend)
-
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
-        check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = examine_fractions(
-                self._data, self.fractions_, self.profiles_, self.parts_.tolist(), known=self._known,
-                converged=self.converged_, empty=self._empty, path=self._path,
-                rng=np.random.default_rng([self._seed(), 3]),
-            )  # fmt: skip
-        return make_report(examination, self._notes, self._clock)
-
-    # ---------------------------------------------------------------- use
-
-    def transform(self, X: Any) -> Floats:
-        """Fractions (samples, parts) of samples, gaps allowed; a sample's answer does not depend on its company."""
-        check_is_fitted(self)
-        given = read_shares(X, "X")
-        if not isinstance(self.features_[0], str) and given.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
-        if isinstance(self.features_[0], str) and not isinstance(given.column_names[0], str):
-            if given.shape[1] != self.n_features_in_:
-                raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
-            given = NamedMatrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
-        matrix = match_columns(given, self.features_, "X")
-        fractions = fractions_of(Shares.of(matrix.values), self.profiles_)
-        fractions[np.isnan(matrix.values).all(axis=1)] = self.weights_
-        return fractions
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the parts."""
-        check_is_fitted(self)
-        return np.array([*(str(name) for name in self.parts_.tolist()), None], object)[:-1]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return fraction_state(self)
+    _state = fraction_state
+    _restore = restore_fractions
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_fractions(self, arrays, metadata)
-
-    fractions_: Floats
-    profiles_: Floats
-    weights_: Floats
     parts_: NDArray[Any]
     samples_: NDArray[Any]
     features_: tuple[str | int, ...]
-    feature_names_in_: NDArray[Any]
-    n_features_in_: int
-    noise_: float
-    log_likelihood_: float
-    objective_: float
-    selection_: dict[str, Any] | None
     _known: bool
 
 
@@ -339,6 +333,20 @@ def read_shares(data: Any, what: str) -> NamedMatrix:
             "lie between 0 and 1; divide percents by 100, turn M-values into beta values"
         )
     return matrix
+
+
+def _listed(names: Iterable[Any]) -> NDArray[Any]:
+    """Names as one axis, also when pandas names rows by tuples."""
+    return np.array([*names, None], object)[:-1]
+
+
+def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:
+    """Samples and features in an order that their values decide, and the places of those features."""
+    rows, columns = canonical_order(
+        np.where(data.shown, data.values, np.nan) if data.shown is not None else data.values
+    )
+    shown = None if data.shown is None else np.ascontiguousarray(data.shown[np.ix_(rows, columns)])
+    return Shares(np.ascontiguousarray(data.values[np.ix_(rows, columns)]), shown), columns
 
 
 def fraction_columns(samples: NDArray[Any], parts: NDArray[Any], fractions: Floats) -> dict[str, NDArray[Any]]:

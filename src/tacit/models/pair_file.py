@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.factor.pair_matrix import Factored
-from tacit.models.file_parts import ROUNDING, Arrays, check_numbers, fit_story, read_path, restore_story, typed
+from tacit.models.file_parts import ROUNDING, Arrays, check_numbers, restore_story, typed, with_story
 
 if TYPE_CHECKING:
     from tacit.models.pair_matrix import PairMatrix
@@ -19,22 +19,18 @@ def pair_state(model: PairMatrix) -> tuple[Arrays, dict[str, Any]]:
     """Arrays and metadata of a fitted model; columns are left out where they are the rows."""
     factored = model._factored
     arrays: Arrays = {name: getattr(factored, name) for name in PARTS}
-    arrays |= {
-        "singular_values": model.singular_values_,
-        "item_counts": model.item_counts_,
-        "objective_path": model.objective_path_,
-    }
+    arrays |= {"singular_values": model.singular_values_, "item_counts": model.item_counts_}
     if model.symmetric_:
         arrays = {name: part for name, part in arrays.items() if not name.startswith("column_")}
     if hasattr(model, "dictionary_"):
         arrays |= {"dictionary": model.dictionary_, "mixing": model.mixing_}
     same = model.column_items_ is model.items_ or np.array_equal(model.items_, model.column_items_)
-    return {name: np.ascontiguousarray(part) for name, part in arrays.items()}, {
+    metadata = {
         "items": _plain_names(model.items_),
         "column_items": None if same else _plain_names(model.column_items_),
         "symmetric": bool(model.symmetric_),
-        **fit_story(model),
     }
+    return with_story(model, {name: np.ascontiguousarray(part) for name, part in arrays.items()}, metadata)
 
 
 def restore_pairs(model: PairMatrix, arrays: Arrays, metadata: dict[str, Any]) -> None:
@@ -53,17 +49,13 @@ def restore_pairs(model: PairMatrix, arrays: Arrays, metadata: dict[str, Any]) -
     check_numbers(arrays, {"item_counts": (len(items),), "singular_values": (rank,)})
     if any(abs(float(parts[name].sum()) - 1) > ROUNDING for name in sizes) or (np.abs(parts["signs"]) != 1).any():
         raise ValueError("marginals do not sum to one, or signs are not signs")
-    restore_story(model, metadata, list(range(len(column_items))))
-    model._factored = Factored(**parts)
+    restore_story(model, arrays, metadata, list(range(len(column_items))))
     model.items_, model.column_items_ = items, column_items
     model.singular_values_, model.item_counts_ = arrays["singular_values"], arrays["item_counts"]
     if "dictionary" in arrays:
         check_numbers(arrays, {"dictionary": (len(items), rank + 1), "mixing": (rank + 1, rank + 1)})
         model.dictionary_, model.mixing_ = arrays["dictionary"], arrays["mixing"]
-    model.n_components_ = rank + 1
-    model.objective_path_ = read_path(arrays)
-    model._backend = "pyarrow"
-    model._publish(model._factored)
+    model._publish(Factored(**parts))
 
 
 def _plain_names(names: Any) -> list[str | int | float]:

@@ -13,26 +13,24 @@ from tacit.data.counts import Counts, read_counts
 from tacit.data.frames import backend_of, build_frame
 from tacit.diagnose.pair_structure import MOST_COMPONENTS, StructureTest, structure_test
 from tacit.diagnose.pairs import PairEvidence, examine_pairs
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor.pair_matrix import Factored, decompose, independent, rank_two
+from tacit.factor.pair_matrix import Factored, Floats, decompose, independent, rank_two
 from tacit.factor.pair_phases import BIN_WIDTH, EPSILON, TAU, pair_phases
 from tacit.factor.scaled_svd import ScaledSVD, scaled_svd
 from tacit.factor.vertices import PairModel, pair_model
 from tacit.kernels.pair_rows import pair_ratios
-from tacit.models.base import LatentModel
-from tacit.models.clock import StageClock, make_report
+from tacit.models.base import Climb, LatentModel
+from tacit.models.clock import StageClock
 from tacit.models.pair_file import pair_state, restore_pairs
 from tacit.models.probability_matrix import ProbabilityMatrix
 from tacit.moments.pair_symmetry import Symmetry, examine_symmetry
-from tacit.refine.em import Refined
 from tacit.refine.pair_em import LEAST_PROBABILITY
 from tacit.refine.pair_fit import fit_pair_model
 from tacit.refine.pair_shrinkage import cut_lifts, shrink_pairs
 
-Floats = NDArray[np.float64]
 Method = Literal["auto", "paper", "svd", "scaled-svd"]
 
 
@@ -97,7 +95,7 @@ class PairMatrix(LatentModel):
     """
 
     _model_name = "PairMatrix"
-    _for_report = ("_counts", "_clock", "_phases", "_test")
+    _for_report = ("_counts", "_clock", "_test")
 
     def __init__(
         self,
@@ -140,43 +138,20 @@ class PairMatrix(LatentModel):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn B from counts: a sparse or dense matrix, a frame of pairs, ``(i, j)`` columns; `y` is not used."""
-        self._check()
-        clock = StageClock(self.verbose)
-        for name in ("report_", "item_table_", "dictionary_", "mixing_"):
-            self.__dict__.pop(name, None)
-        with clock.stage("read"):
-            square = True if self.symmetric is True else None if self.symmetric == "auto" else False
-            counts = read_counts(X, columns=self.columns, square=square, what="the counts")
-            self._backend = backend_of(X)
-        with one_blas_thread():
-            with clock.stage("symmetry"):
-                self.symmetric_, self._symmetry = self._settle_symmetry(counts)
-            self._notes: list[str] = []
-            self._test: StructureTest | None = None
-            number = self.n_components
-            if number is None:
-                with clock.stage("choose"):
-                    number = self._choose(counts)
-            self._check_number(number, counts)
-            factored = self._factor(counts, number, clock)
-            self._keep(counts, factored)
-        self._clock = clock
-        self._warn_limit(self.max_iter)
-        return self
-
-    def _check(self) -> None:
         self._check_settings()
-        if self.method not in get_args(Method):
-            raise DataError(f"method={self.method!r}; give one of {', '.join(map(repr, get_args(Method)))}")
-        if self.symmetric not in (True, False, "auto"):
-            raise DataError(f"symmetric={self.symmetric!r}; give True, False or 'auto'")
-        if not (0 < self.epsilon < 1 and self.bin_width > 1 and self.tau >= 0 and self.rounds >= 0):
-            raise DataError(
-                f"epsilon={self.epsilon}, bin_width={self.bin_width}, tau={self.tau}, rounds={self.rounds}; give "
-                "0 < epsilon < 1, bin_width > 1, tau and rounds at least 0"
-            )
-        if self.smoothing != "auto" and not (isinstance(self.smoothing, float | int) and self.smoothing >= 0):
-            raise DataError(f"smoothing={self.smoothing!r}; give pseudo-counts of at least 0, or 'auto'")
+        clock = StageClock(self.verbose)
+        with one_blas_thread():
+            with clock.stage("data"):
+                counts = self._read(X)
+            with clock.stage("moments"):
+                self.symmetric_, self._symmetry = self._settle_symmetry(counts)
+            with clock.stage("number"):
+                number = self._choose(counts)
+            factored, climb = self._factor(counts, number, clock)
+            self._keep(counts, factored, climb)
+        self._clock = clock
+        self._warn_limit()
+        return self
 
     def _settle_symmetry(self, counts: Counts) -> tuple[bool, Symmetry | None]:
         """What the caller said, or what the counts say; the look is kept for the report."""
@@ -193,18 +168,18 @@ class PairMatrix(LatentModel):
         return look.holds, look
 
     def _choose(self, counts: Counts) -> int:
-        self._test = structure_test(counts, symmetric=self.symmetric_, seed=self._seed())
-        if self.method == "paper":
-            return 2
-        tried = ", ".join(f"{p:.2g}" for p in self._test.p_values)
-        self._notes.append(
-            f"{self._test.chosen} components: p-values of rank 1, 2, … are {tried} (level {self._test.level})"
-        )
-        if self._test.chosen == MOST_COMPONENTS:
-            self._notes.append(f"no more than {MOST_COMPONENTS} components were looked for")
-        return self._test.chosen
-
-    def _check_number(self, number: int, counts: Counts) -> None:
+        """The rank: as given, or what a test of every rank supports."""
+        self._notes, self._test = [], None
+        number = self.n_components
+        if number is None:
+            self._test = structure_test(counts, symmetric=self.symmetric_, seed=self._seed())
+            number = 2 if self.method == "paper" else self._test.chosen
+            if self.method != "paper":
+                tried = ", ".join(f"{p:.2g}" for p in self._test.p_values)
+                level = self._test.level
+                self._notes.append(f"{number} components: p-values of rank 1, 2, … are {tried} (level {level})")
+                if number == MOST_COMPONENTS:
+                    self._notes.append(f"no more than {MOST_COMPONENTS} components were looked for")
         if not 1 <= number <= min(counts.shape):
             raise NotIdentifiableError(
                 f"n_components={number} of counts of {counts.shape[0]} × {counts.shape[1]} items; give a whole number "
@@ -212,92 +187,82 @@ class PairMatrix(LatentModel):
             )
         if self.method == "paper" and number != 2:
             raise DataError(f"n_components={number} and method='paper', which is for rank 2; use method='auto'")
+        return number
 
-    def _factor(self, counts: Counts, number: int, clock: StageClock) -> Factored:
-        """Start, refine: the factored matrix by the method asked for."""
-        self.n_iter_, self.converged_ = 0, True
-        self._path: list[float] | None = None
+    def _factor(self, counts: Counts, number: int, clock: StageClock) -> tuple[Factored, Climb | None]:
+        """Start, refine: the factored matrix by the method asked for, and the climb that led there, if any."""
         self.singular_values_ = np.zeros(number - 1)
-        self._smoothing: float | None = None
+        for name in ("dictionary_", "mixing_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if number == 1:
             rows, columns = counts.row_sums / counts.total, counts.column_sums / counts.total
             if self.symmetric_:
                 rows = columns = (rows + columns) / 2
-            return independent(rows, columns)
+            return independent(rows, columns), None
         if self.method == "paper":
-            return self._by_paper(counts, clock)
+            return self._by_paper(counts, clock), None
         regularise = {"auto": 1.0, "svd": np.inf, "scaled-svd": 0.0}[self.method]
-        with clock.stage("svd"):
+        with clock.stage("factor"):
             decomposed = scaled_svd(
                 counts.matrix, number - 1, regularise=regularise, symmetric=self.symmetric_, centred=True,
                 passes=(counts.rows, counts.columns), threads=resolve_jobs(self.n_jobs),
             )  # fmt: skip
-        self.singular_values_ = np.abs(decomposed.values)
-        if self.method == "auto" and number == 2:
-            return self._by_shrinkage(counts, decomposed, clock)
-        if number == 2:
-            return cut_lifts(decomposed)
-        with clock.stage("vertices"):
-            start = pair_model(decomposed)
+            self.singular_values_ = np.abs(decomposed.values)
+            start = pair_model(decomposed) if number > 2 else None
         if self.method != "auto":
-            return decompose(start)
-        return self._by_likelihood(counts, start, clock)
+            return cut_lifts(decomposed) if start is None else decompose(start), None
+        with clock.stage("refine"):
+            return self._by_shrinkage(counts, decomposed) if start is None else self._by_likelihood(counts, start)
 
     def _by_paper(self, counts: Counts, clock: StageClock) -> Factored:
-        with clock.stage("phases"):
-            self._phases = pair_phases(
+        with clock.stage("factor"):
+            phases = pair_phases(
                 counts, symmetric=self.symmetric_, epsilon=self.epsilon, bin_width=self.bin_width, tau=self.tau,
                 split=self.split, rounds=self.rounds, seed=self._seed(),
             )  # fmt: skip
-        if self.rounds and not self._phases.anchored:
+        if self.rounds and not phases.anchored:
             self._notes.append("Phase II was not used: its anchor matrix is singular within the noise")
-        return cut_lifts(self._phases)
+        return cut_lifts(phases)
 
-    def _by_shrinkage(self, counts: Counts, decomposed: ScaledSVD, clock: StageClock) -> Factored:
-        with clock.stage("empirical bayes"):
-            shrunk = shrink_pairs(
-                counts, decomposed, max_iter=self.max_iter, tol=self.tol, threads=resolve_jobs(self.n_jobs)
-            )
-        self._tell(shrunk.refined)
-        return rank_two((shrunk.marginal, shrunk.column_marginal), (shrunk.lift, shrunk.column_lift), shrunk.sign)
+    def _by_shrinkage(self, counts: Counts, decomposed: ScaledSVD) -> tuple[Factored, Climb]:
+        threads = resolve_jobs(self.n_jobs)
+        shrunk = shrink_pairs(counts, decomposed, max_iter=self.max_iter, tol=self.tol, threads=threads)
+        marginals, lifts = (shrunk.marginal, shrunk.column_marginal), (shrunk.lift, shrunk.column_lift)
+        return rank_two(marginals, lifts, shrunk.sign), shrunk.refined
 
-    def _by_likelihood(self, counts: Counts, start: PairModel, clock: StageClock) -> Factored:
-        with clock.stage("em"):
-            fitted, refined, self._smoothing = fit_pair_model(
-                counts, start, symmetric=self.symmetric_, smoothing=self.smoothing, max_iter=self.max_iter,
-                tol=self.tol, threads=resolve_jobs(self.n_jobs), seed=self._seed(), callback=self._progress("EM"),
-            )  # fmt: skip
-        self._tell(refined)
+    def _by_likelihood(self, counts: Counts, start: PairModel) -> tuple[Factored, Climb]:
+        fitted, refined, _ = fit_pair_model(
+            counts, start, symmetric=self.symmetric_, smoothing=self.smoothing, max_iter=self.max_iter,
+            tol=self.tol, threads=resolve_jobs(self.n_jobs), seed=self._seed(), callback=self._progress("EM"),
+        )  # fmt: skip
         model = _heaviest_first(fitted)
         self.dictionary_, self.mixing_ = model.left, model.mixing
-        return decompose(model)
+        return decompose(model), refined
 
-    def _tell(self, refined: Refined[Any, Any]) -> None:
-        self.n_iter_, self.converged_, self._path = refined.n_iter, refined.converged, refined.path
-        self.objective_ = refined.objective
-
-    def _keep(self, counts: Counts, factored: Factored) -> None:
-        self._counts, self._factored = counts, factored
-        self.n_components_ = factored.separation.shape[1] + 1
+    def _keep(self, counts: Counts, factored: Factored, climb: Climb | None) -> None:
+        self._forget()
+        self._counts = counts
         self.items_, self.column_items_ = counts.row_names, counts.column_names
         self.n_features_in_ = counts.shape[1]
         self.item_counts_ = counts.row_sums
+        self._publish(factored)
         left, right = np.ascontiguousarray(factored.left), np.ascontiguousarray(factored.right)
         threads = resolve_jobs(self.n_jobs)
         _, value = pair_ratios(counts.rows, left, right, floor=LEAST_PROBABILITY, threads=threads)
+        if climb is not None:
+            self._keep_climb(climb)
         self.log_likelihood_ = float(value.sum()) / (2 if counts.symmetric else 1)
-        if self._path is None:
-            self.objective_, self._path = self.log_likelihood_, [self.log_likelihood_]
-        self.objective_path_ = np.array(self._path)
-        del self._path
-        self._publish(factored)
+        if climb is None:
+            self.n_iter_, self.converged_, self.objective_ = 0, True, self.log_likelihood_
+            self.objective_path_ = np.array([self.objective_])
         self.selection_ = None
         if self._test is not None:
             self.selection_ = {"chosen": self._test.chosen, "p_values": self._test.p_values}
 
     def _publish(self, factored: Factored) -> None:
-        """The public arrays that follow from the factors."""
-        flat = factored.separation.shape[1] == 1
+        """Parameters under their public names."""
+        self._factored, self.n_components_ = factored, factored.separation.shape[1] + 1
+        flat = self.n_components_ == 2
         self.marginal_, self.column_marginal_ = factored.marginal, factored.column_marginal
         self.separation_ = factored.separation[:, 0] if flat else factored.separation
         self.column_separation_ = factored.column_separation[:, 0] if flat else factored.column_separation
@@ -306,11 +271,6 @@ class PairMatrix(LatentModel):
         self.column_components_ = _embedding(factored.column_separation, factored.column_marginal)
 
     # ------------------------------------------------------------ results
-
-    def reconstruct(self) -> ProbabilityMatrix:
-        """B̂ as probabilities on demand: nonnegative, sums to one, never made whole unless asked."""
-        check_is_fitted(self)
-        return ProbabilityMatrix(self._factored, self.items_, self.column_items_)
 
     @cached_property
     def item_table_(self) -> Any:
@@ -321,46 +281,53 @@ class PairMatrix(LatentModel):
         columns = {"item": self.items_, "count": self.item_counts_, "marginal": self.marginal_}
         return build_frame(columns | dict(zip(names, parts, strict=True)), self._backend)
 
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
+    def _examine(self, notes: list[str]) -> Examination:
+        evidence = PairEvidence(
+            self._counts, self._factored, symmetric=self.symmetric_,
+            symmetry=self._symmetry or (examine_symmetry(self._counts) if self.symmetric_ else None),
+            converged=self.converged_, test=self._test, epsilon=self.epsilon, bin_width=self.bin_width,
+            tau=self.tau, seed=self._seed(),
+        )  # fmt: skip
+        return examine_pairs(evidence)
+
+    # ---------------------------------------------------------------- use
+
+    def reconstruct(self) -> ProbabilityMatrix:
+        """B̂ as probabilities on demand: nonnegative, sums to one, never made whole unless asked."""
         check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            evidence = PairEvidence(
-                self._counts, self._factored, symmetric=self.symmetric_,
-                symmetry=self._symmetry or (examine_symmetry(self._counts) if self.symmetric_ else None),
-                converged=self.converged_, test=self._test, epsilon=self.epsilon, bin_width=self.bin_width,
-                tau=self.tau, seed=self._seed(),
-            )  # fmt: skip
-            examination = examine_pairs(evidence)
-        return make_report(examination, self._notes, self._clock)
+        return ProbabilityMatrix(self._factored, self.items_, self.column_items_)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any) -> Counts:
+        square = True if self.symmetric is True else None if self.symmetric == "auto" else False
+        counts = read_counts(X, columns=self.columns, square=square, what="the counts")
+        self._backend = backend_of(X)
+        return counts
+
+    def _check_options(self) -> None:
+        if self.method not in get_args(Method):
+            raise DataError(f"method={self.method!r}; give one of {', '.join(map(repr, get_args(Method)))}")
+        if self.symmetric not in (True, False, "auto"):
+            raise DataError(f"symmetric={self.symmetric!r}; give True, False or 'auto'")
+        if not (0 < self.epsilon < 1 and self.bin_width > 1 and self.tau >= 0 and self.rounds >= 0):
+            raise DataError(
+                f"epsilon={self.epsilon}, bin_width={self.bin_width}, tau={self.tau}, rounds={self.rounds}; give "
+                "0 < epsilon < 1, bin_width > 1, tau and rounds at least 0"
+            )
+        if self.smoothing != "auto" and not (isinstance(self.smoothing, float | int) and self.smoothing >= 0):
+            raise DataError(f"smoothing={self.smoothing!r}; give pseudo-counts of at least 0, or 'auto'")
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return pair_state(self)
+    _state = pair_state
+    _restore = restore_pairs
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_pairs(self, arrays, metadata)
-
-    marginal_: Floats
-    column_marginal_: Floats
-    separation_: Floats
-    column_separation_: Floats
-    components_: Floats
-    column_components_: Floats
-    signs_: Floats
-    singular_values_: Floats
-    dictionary_: Floats
-    mixing_: Floats
     items_: NDArray[Any]
     column_items_: NDArray[Any]
-    item_counts_: Floats
+    singular_values_: Floats
     symmetric_: bool
-    n_components_: int
-    log_likelihood_: float
-    objective_: float
-    selection_: dict[str, Any] | None
+    _test: StructureTest | None
 
 
 def _embedding(separation: Floats, marginal: Floats) -> Floats:

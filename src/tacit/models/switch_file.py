@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.models.file_parts import ROUNDING, Arrays, fit_story, read_path, restore_story, typed
+from tacit.models.file_parts import ROUNDING, Arrays, plain_names, read_names, restore_story, typed, with_story
 from tacit.refine.switches import MOST_SWITCHES, SwitchParams
 
 if TYPE_CHECKING:
@@ -19,30 +19,27 @@ def switch_state(model: BinaryFactors) -> tuple[Arrays, dict[str, Any]]:
         "weights": np.ascontiguousarray(model._params.W),
         "log_prior": model._params.log_prior,
         "constant": model._constant,
-        "objective_path": model.objective_path_,
     }
-    return arrays, {
-        "names": [name if isinstance(name, str) else int(name) for name in model._names],
+    metadata = {
+        "names": plain_names(model._names),
         "kept": np.flatnonzero(model._kept).tolist(),
         "sigma2": float(model._params.sigma2),
         "noise": float(model.noise_),
-        **fit_story(model),
     }
+    return with_story(model, arrays, metadata)
 
 
 def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, Any]) -> None:
     """Make `model` what `switch_state` described; what does not fit together raises ValueError."""
     W, log_prior = arrays["weights"], arrays["log_prior"]
-    names, kept = typed(metadata, "names", list), typed(metadata, "kept", list)
-    if not all(type(name) in (str, int) for name in names) or len(set(names)) < len(names):
-        raise ValueError("names are neither texts nor numbers, or a name is there twice")
+    names, kept = read_names(metadata, "names"), typed(metadata, "kept", list)
     if W.ndim != 2 or not 1 <= len(W) <= MOST_SWITCHES or W.shape[1] != len(names) or W.dtype != np.float64:
         raise ValueError(f"weights have shape {W.shape} for {len(names)} features")
     if log_prior.shape != (2 ** len(W),) or log_prior.dtype != np.float64:
         raise ValueError(f"log_prior has shape {log_prior.shape} for {len(W)} switches")
     if abs(float(np.exp(np.minimum(log_prior, 1.0)).sum()) - 1) > ROUNDING:
         raise ValueError("log_prior holds probabilities that do not sum to one")
-    restore_story(model, metadata, names)
+    restore_story(model, arrays, metadata, names)
     if len(kept) != len(names) or not all(type(at) is int and 0 <= at < model.n_features_in_ for at in kept):
         raise ValueError("kept names a feature that is not there")
     if kept != sorted(set(kept)):
@@ -55,6 +52,5 @@ def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, A
     model._constant = arrays.get("constant", np.zeros(model.n_features_in_))  # files of 0.1.0 did not say
     if model._constant.shape != (model.n_features_in_,) or not np.isfinite(model._constant).all():
         raise ValueError(f"constant has shape {model._constant.shape} for {model.n_features_in_} features")
-    model._hold(SwitchParams(W, log_prior, sigma2), tuple(names))
-    model.noise_, model.objective_path_, model._backend = noise, read_path(arrays), "pyarrow"
-    model._notes = list(model.report_.notes)
+    model._names, model.noise_ = tuple(names), noise
+    model._publish(SwitchParams(W, log_prior, sigma2))

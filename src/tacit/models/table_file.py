@@ -9,11 +9,10 @@ from tacit.models.file_parts import (
     Arrays,
     check_numbers,
     describe_column,
-    fit_story,
     read_columns,
     read_mixture,
-    read_path,
     restore_story,
+    with_story,
 )
 
 if TYPE_CHECKING:
@@ -28,9 +27,8 @@ def table_state(model: TableModel) -> tuple[Arrays, dict[str, Any]]:
         "totals": model._sums.totals,
         "table_sums": model._sums.table,
         "marginals": model._marginals,
-        "objective_path": model.objective_path_,
     }
-    return arrays, {"columns": [describe_column(column) for column in model._columns], **fit_story(model)}
+    return with_story(model, arrays, {"columns": [describe_column(column) for column in model._columns]})
 
 
 def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
@@ -39,11 +37,7 @@ def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -
     mixture = read_mixture(arrays, columns)
     n_cells, n_classes = mixture.table.shape
     check_numbers(arrays, {"totals": (n_classes,), "table_sums": (n_cells, n_classes), "marginals": (n_cells,)})
-    restore_story(model, metadata, [column.name for column in columns])
-    model._columns, model._mixture, model._marginals = columns, mixture, arrays["marginals"]
+    restore_story(model, arrays, metadata, [column.name for column in columns])
+    model._marginals = arrays["marginals"]
     model._sums = Sums(model.log_likelihood_, arrays["totals"], arrays["table_sums"])
-    model.n_components_ = model._n_features_out = n_classes
-    model.weights_, model.profiles_ = mixture.weights, mixture.profiles()
-    model.categories_ = [column.categories for column in columns]
-    model.objective_path_ = read_path(arrays)
-    model._backend = "pyarrow"
+    model._publish(mixture, columns)

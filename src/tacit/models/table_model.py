@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.frames import backend_of, build_frame
 from tacit.data.stored_table import AnyTable, StoredTable, batches_with_weights, code_frame, code_scan
 from tacit.data.table import Column, Table, packed_alike
 from tacit.data.table_input import LearnColumn
@@ -21,29 +19,26 @@ from tacit.errors import DataError
 from tacit.factor.row_starts import marginal_table
 from tacit.io.scan import Scan
 from tacit.models.base import LatentModel
-from tacit.models.clock import StageClock
 from tacit.models.joint import JointPMF
 from tacit.models.table_file import restore_table, table_state
 from tacit.refine.em import Refined
 from tacit.refine.table_prior import SMOOTHING
 
+CELLS: dict[str, Any] = {"dtype": None, "ensure_all_finite": "allow-nan"}
+"""What scikit-learn may ask of arrays of categories: any values, gaps among them."""
+
 
 class TableModel(LatentModel):
     """Base of the estimators whose parameters are one `Mixture`. A subclass reads its input and fits."""
 
+    _engines = ("auto", "memory", "stream", "dask")
+    _takes = ("allow_nan", "categorical", "string")
     _for_report = ("_table", "_stored", "_clock")
 
-    _engines = ("auto", "memory", "stream", "dask")
-
-    engine: str
     smoothing: float | Literal["auto"]
-    random_state: Any
-    n_jobs: int | None
-    selection_: dict[str, Any] | None
-    _backend: str
     _table: Any  # what EM walked: a `Table`, or a `StoredTable`
-    _clock: StageClock
-    _notes: list[str]
+
+    # ---------------------------------------------------------------- fit
 
     @abstractmethod
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
@@ -59,13 +54,12 @@ class TableModel(LatentModel):
         if not isinstance(X, Scan) and self.engine in ("auto", "memory"):
             return self._read(X, sample_weight)
         if isinstance(X, Scan):
-            if sample_weight is not None and not isinstance(sample_weight, str):
-                raise DataError("row weights of files are a column of theirs; give its name as sample_weight")
-            self._backend, stored = "pyarrow", code_scan(X, self._learner(), sample_weight)
-            self.feature_names_in_, self.n_features_in_ = np.array(stored.names, object), len(stored.names)
+            weight = _weight_column(sample_weight)
+            self._backend, stored = "pyarrow", code_scan(X, self._learner(), weight)
+            self._name_features(stored.names)
         else:
             self._backend = backend_of(X)
-            X = self._validated(X, reset=True)
+            X = self._validated(X, reset=True, **CELLS)
             stored = code_frame(X, self._learner(), sample_weight)
         rows, self._stored = stored.fitted_on, stored
         if self.engine == "memory" and isinstance(rows, StoredTable):
@@ -77,42 +71,30 @@ class TableModel(LatentModel):
         """Rows under the columns of the fit; those of files batch by batch, so that only their codes are held."""
         if not isinstance(X, Scan):
             return self._read(X, sample_weight, reset=False)
-        if sample_weight is not None and not isinstance(sample_weight, str):
-            raise DataError("row weights of files are a column of theirs; give its name as sample_weight")
-        parts = []
-        for table, weight in batches_with_weights(X, sample_weight):
-            parts.append(self._read(table, weight, reset=False))
+        batches = batches_with_weights(X, _weight_column(sample_weight))
+        parts = [self._read(table, weight, reset=False) for table, weight in batches]
         weights = [part.row_weight for part in parts if part.row_weight is not None]
         codes = np.concatenate([part.codes for part in parts])
         return Table(codes, self._columns, np.concatenate(weights) if weights else None)
 
-    def _settings(self) -> dict[str, Any]:
-        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
-        free = ("n_jobs", "verbose", "engine")
-        given = self.get_params(deep=False).items()
-        return {name: _told_apart(value) for name, value in given if name not in free}
-
-    def _validated(self, X: Any, *, reset: bool) -> Any:
-        if as_frame(X) is not None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+    def _pseudo_rows(self) -> float:
+        return pseudo_rows(self.smoothing)
 
     def _keep(self, table: AnyTable, refined: Refined[Mixture, Sums]) -> None:
-        """Hold the fit, heaviest class first; what was made from an earlier one is forgotten."""
-        self.__dict__.pop("report_", None)
+        """Hold the fit, heaviest class first."""
+        self._forget()
         order = np.argsort(-refined.params.weights, kind="stable")
-        self._mixture = refined.params.permuted(order)
         self._sums = Sums(refined.sums.log_likelihood, refined.sums.totals[order], refined.sums.table[:, order])
         self._table, self._marginals = table, marginal_table(table)
-        self._columns: tuple[Column, ...] = table.columns
-        self.n_components_ = self._n_features_out = self._mixture.n_classes
-        self.weights_ = self._mixture.weights
-        self.profiles_ = self._mixture.profiles()
-        self.categories_ = [column.categories for column in table.columns]
-        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
-        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
-        self.objective_path_ = np.array(refined.path)
+        self._publish(refined.params.permuted(order), table.columns)
+        self._keep_climb(refined)
+
+    def _publish(self, mixture: Mixture, columns: tuple[Column, ...]) -> None:
+        """Parameters under their public names."""
+        self._mixture, self._columns = mixture, columns
+        self.n_components_ = self._n_features_out = mixture.n_classes
+        self.weights_, self.profiles_ = mixture.weights, mixture.profiles()
+        self.categories_ = [column.categories for column in columns]
 
     # ------------------------------------------------------------ results
 
@@ -164,27 +146,18 @@ class TableModel(LatentModel):
         table = packed_alike(self._read_new(X, None))
         return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
 
-    def _pseudo_rows(self) -> float:
-        return SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
-
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return table_state(self)
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_table(self, arrays, metadata)
+    _state = table_state
+    _restore = restore_table
 
 
-def _told_apart(value: Any) -> str:
-    """A setting as text; fitted models with the same settings differ by what they learned."""
-    if isinstance(value, TableModel) and hasattr(value, "_mixture"):
-        return hashlib.sha256(value._mixture.weights.tobytes() + value._mixture.table.tobytes()).hexdigest()
-    return str(value)
+def pseudo_rows(smoothing: float | Literal["auto"]) -> float:
+    """Pseudo-rows per class that a `smoothing` asks for."""
+    return SMOOTHING if smoothing == "auto" else float(smoothing)
+
+
+def _weight_column(sample_weight: Any) -> str | None:
+    if sample_weight is not None and not isinstance(sample_weight, str):
+        raise DataError("row weights of files are a column of theirs; give its name as sample_weight")
+    return sample_weight

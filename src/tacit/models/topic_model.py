@@ -7,24 +7,23 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.document_input import is_long, is_text, read_documents
 from tacit.data.documents import Documents
-from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.frames import backend_of, build_frame
 from tacit.data.names import Names
 from tacit.diagnose.coherence import npmi_coherence, top_words
-from tacit.diagnose.report import FitReport
+from tacit.diagnose.report import Examination
 from tacit.diagnose.topics import examine_topics
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
+from tacit.engine.mixture import Floats
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.topic_start import first_topics, topics_by_triples, word_spectrum
 from tacit.models.base import LatentModel
-from tacit.models.clock import StageClock, make_report
+from tacit.models.clock import StageClock
 from tacit.models.given_topics import given_topics
 from tacit.models.topic_file import restore_topics, topic_state
 from tacit.models.topic_tables import document_columns, pyldavis_arrays, told, topic_columns
@@ -35,7 +34,6 @@ from tacit.refine.topic_prior import PriorChoice, choose_prior, completion
 from tacit.refine.topic_starts import climb, polished_by_pairs, random_topics
 from tacit.refine.topics import TopicParams, TopicPrior, TopicStatistics, TopicSteps, shares_of
 
-Floats = NDArray[np.float64]
 Smoothing = Literal["auto"] | tuple[float, float]
 
 HALVES_SEED = 1
@@ -97,6 +95,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     """
 
     _model_name = "TopicModel"
+    _takes = ("allow_nan", "sparse", "positive_only")
     _for_report = ("_documents", "_clock")
 
     def __init__(
@@ -133,36 +132,28 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn topics from documents (any form that `tacit.data.document_input` reads); `y` is not used."""
         self._check_settings()
-        self._check_options()
         clock = StageClock(self.verbose)
         with one_blas_thread():
-            with clock.stage("read"):
+            with clock.stage("data"):
                 documents = self._read(X)
-            self._forget()
-            with clock.stage("choose"):
-                number, given = self._number(documents)
-            with clock.stage("start"):
+            with clock.stage("number"):
+                number, given = self._choose(documents)
+            with clock.stage("factor"):
                 starts = self._starts(documents, number, given)
-            with clock.stage("prior"):
+            with clock.stage("refine"):
                 prior, chosen = self._prior(documents, next(iter(starts.values())))
-            with clock.stage("fit"):
                 steps = TopicSteps.of(documents, prior, self.n_jobs)
                 raced = climb(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"))
             self._keep(documents, prior, raced.refined)
-        refined = raced.refined
-        self.n_iter_, self.converged_ = refined.n_iter, refined.converged
-        self.log_likelihood_, self.objective_ = refined.log_likelihood, refined.objective
-        self.objective_path_ = np.array(refined.path)
-        self._clock = clock
-        self._tell(raced.name, len(starts), chosen)
-        self._warn_limit(self.max_iter)
+        self._clock, self._notes = clock, told(raced.name, len(starts), self._chosen, chosen)
+        self._warn_limit()
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
         """Shares of the documents of X, as `fit(X).proportions_`."""
         return self.fit(X).proportions_
 
-    def _number(self, documents: Documents) -> tuple[int, Floats | None]:
+    def _choose(self, documents: Documents) -> tuple[int, Floats | None]:
         """The number of topics as asked for, given or chosen; given first topics (M, K)."""
         self._chosen: TopicNumber | None = None
         given = None
@@ -212,34 +203,76 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
 
     def _keep(self, documents: Documents, prior: TopicPrior, refined: Refined[TopicParams, TopicStatistics]) -> None:
         """Hold topics, the heaviest first, and every document's shares under them."""
-        topics, weights = refined.params.topics, refined.sums.documents.sum(axis=0)
+        self._forget()
+        weights = refined.sums.documents.sum(axis=0)
         order = np.argsort(-weights, kind="stable")
-        self.topics_ = np.ascontiguousarray(topics.T[order])
-        self.weights_, self.pseudo_shares_ = weights[order] / weights.sum(), prior.a[order]
+        topics = np.ascontiguousarray(refined.params.topics.T[order])
+        self._publish(topics, weights[order] / weights.sum(), prior.a[order])
         self.words_, self.documents_, self.word_counts_ = documents.words, documents.names, documents.totals
-        self.n_topics_ = self._n_features_out = len(order)
         self._documents = documents
         self.proportions_ = self._shares(documents)
+        self._keep_climb(refined)
         self.selection_ = None
         if self._chosen is not None:
             found = self._chosen
             heldout = {str(k): value for k, value in found.heldout.items()}
             self.selection_ = {"chosen": found.chosen, "directions": found.directions, "heldout": heldout}
 
-    def _shares(self, documents: Documents) -> Floats:
-        """Shares of documents; one without a known word gets the weights."""
-        topics = np.ascontiguousarray(self.topics_.T)
-        with one_blas_thread():
-            shares, _ = shares_of(documents, topics, self.pseudo_shares_, self.n_jobs)
-        shares[documents.lengths == 0] = self.weights_
-        return shares
+    def _publish(self, topics: Floats, weights: Floats, pseudo_shares: Floats) -> None:
+        """Parameters under their public names."""
+        self.topics_, self.weights_, self.pseudo_shares_ = topics, weights, pseudo_shares
+        self.n_topics_ = self._n_features_out = len(topics)
 
-    def _forget(self) -> None:
-        for name in ("report_", "coherence_", "topic_table_", "document_table_"):
-            self.__dict__.pop(name, None)
+    # ------------------------------------------------------------ results
 
-    def _tell(self, winner: str, n_starts: int, prior: PriorChoice | None) -> None:
-        self._notes = told(winner, n_starts, self._chosen, prior)
+    def top_words(self, n: int = 10) -> list[list[Any]]:
+        """The `n` most probable words of every topic."""
+        check_is_fitted(self)
+        return [self.words_[top].tolist() for top in top_words(self.topics_, n)]
+
+    @cached_property
+    def coherence_(self) -> Floats:
+        """NPMI (topic,) of the ten top words in the documents of the fit."""
+        return self.coherence()
+
+    def coherence(self, X: Any = None, n_words: int = 10) -> Floats:
+        """NPMI (topic,) of the top words, in the documents of the fit or in X."""
+        return npmi_coherence(self._given(X, "measure coherence on"), self.topics_, n_words)
+
+    @cached_property
+    def topic_table_(self) -> Any:
+        """One row per topic and word, the most probable first: topic, word, probability, rank."""
+        check_is_fitted(self)
+        return build_frame(topic_columns(self.words_, self.topics_), self._backend)
+
+    @cached_property
+    def document_table_(self) -> Any:
+        """One row per document of the fit and topic: document, topic, proportion."""
+        check_is_fitted(self)
+        if not hasattr(self, "proportions_"):
+            raise DataError("a model from a file keeps no documents; transform them again")
+        return build_frame(document_columns(self.documents_, self.proportions_), self._backend)
+
+    def pyldavis_arrays(self, X: Any = None) -> dict[str, Any]:
+        """What `pyLDAvis.prepare(**…)` takes, for the documents of the fit or X; empty documents are left out."""
+        documents = self._given(X, "draw")
+        return pyldavis_arrays(documents, self.topics_, self._shares(documents))
+
+    def _given(self, X: Any, use: str) -> Documents:
+        """X, or the documents of the fit."""
+        check_is_fitted(self)
+        if X is None and not hasattr(self, "_documents"):
+            raise DataError(f"a model from a file keeps no documents; give some to {use}")
+        return self._documents if X is None else self._read(X, reset=False)
+
+    def _examine(self, notes: list[str]) -> Examination:
+        examination = examine_topics(
+            self._documents, self.topics_, self.proportions_, self.weights_,
+            prior=(float(self.pseudo_shares_[0]), self.pseudo_words_), number=self._chosen,
+            converged=self.converged_, seed=self._seed(), n_jobs=self.n_jobs,
+        )  # fmt: skip
+        examination.quantities["coherence"] = self.coherence_.tolist()  # files keep it, documents they do not
+        return examination
 
     # ---------------------------------------------------------------- use
 
@@ -266,60 +299,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         """Mean over documents of `score_samples`: document completion, the larger the better."""
         return float(self.score_samples(X).mean())
 
-    # ------------------------------------------------------------ results
-
-    def top_words(self, n: int = 10) -> list[list[Any]]:
-        """The `n` most probable words of every topic."""
-        check_is_fitted(self)
-        return [self.words_[top].tolist() for top in top_words(self.topics_, n)]
-
-    @cached_property
-    def coherence_(self) -> Floats:
-        """NPMI (topic,) of the ten top words in the documents of the fit."""
-        return self.coherence()
-
-    def coherence(self, X: Any = None, n_words: int = 10) -> Floats:
-        """NPMI (topic,) of the top words, in the documents of the fit or in X."""
-        check_is_fitted(self)
-        if X is None and not hasattr(self, "_documents"):
-            raise DataError("a model from a file keeps no documents; give some to measure coherence on")
-        documents = self._documents if X is None else self._read(X, reset=False)
-        return npmi_coherence(documents, self.topics_, n_words)
-
-    @cached_property
-    def topic_table_(self) -> Any:
-        """One row per topic and word, the most probable first: topic, word, probability, rank."""
-        check_is_fitted(self)
-        return build_frame(topic_columns(self.words_, self.topics_), self._backend)
-
-    @cached_property
-    def document_table_(self) -> Any:
-        """One row per document of the fit and topic: document, topic, proportion."""
-        check_is_fitted(self)
-        if not hasattr(self, "proportions_"):
-            raise DataError("a model from a file keeps no documents; transform them again")
-        return build_frame(document_columns(self.documents_, self.proportions_), self._backend)
-
-    def pyldavis_arrays(self, X: Any = None) -> dict[str, Any]:
-        """What `pyLDAvis.prepare(**…)` takes, for the documents of the fit or X; empty documents are left out."""
-        check_is_fitted(self)
-        if X is None and not hasattr(self, "_documents"):
-            raise DataError("a model from a file keeps no documents; give some to draw")
-        documents = self._documents if X is None else self._read(X, reset=False)
-        return pyldavis_arrays(documents, self.topics_, self._shares(documents))
-
-    @cached_property
-    def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
-        check_is_fitted(self)
-        with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = examine_topics(
-                self._documents, self.topics_, self.proportions_, self.weights_,
-                prior=(float(self.pseudo_shares_[0]), self.pseudo_words_), number=self._chosen,
-                converged=self.converged_, seed=self._seed(), n_jobs=self.n_jobs,
-            )  # fmt: skip
-            examination.quantities["coherence"] = self.coherence_.tolist()  # files keep it, documents they do not
-        return make_report(examination, self._notes, self._clock)
+    def _shares(self, documents: Documents) -> Floats:
+        """Shares of documents; one without a known word gets the weights."""
+        topics = np.ascontiguousarray(self.topics_.T)
+        with one_blas_thread():
+            shares, _ = shares_of(documents, topics, self.pseudo_shares_, self.n_jobs)
+        shares[documents.lengths == 0] = self.weights_
+        return shares
 
     # -------------------------------------------------------------- input
 
@@ -334,13 +320,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
                 self.n_features_in_ = documents.n_words
                 self.__dict__.pop("feature_names_in_", None)
         else:
-            if as_frame(X) is not None:
-                validate_data(self, X, reset=reset, skip_check_array=True)
-            else:
-                X = validate_data(
-                    self, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan"
-                )
-            documents = read_documents(X)
+            rules = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+            documents = read_documents(self._validated(X, reset=reset, **rules))
             if not reset and documents.n_words != len(self.words_):
                 raise DataError(f"X has {documents.n_words} words, and the model was fitted on {len(self.words_)}")
             if not reset:
@@ -364,32 +345,11 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
                 f"smoothing={smoothing!r}; give 'auto', or two positive numbers (a document's topic, a topic's word)"
             )
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
-
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return topic_state(self)
+    _state = topic_state
+    _restore = restore_topics
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
-        restore_topics(self, arrays, metadata)
-
-    topics_: Floats
-    weights_: Floats
-    proportions_: Floats
-    pseudo_shares_: Floats
-    pseudo_words_: float
-    word_counts_: Floats
     words_: Names
-    documents_: Names
-    n_topics_: int
-    n_features_in_: int
-    log_likelihood_: float
-    objective_: float
-    selection_: dict[str, Any] | None
-    _backend: str
+    word_counts_: Floats
+    pseudo_words_: float

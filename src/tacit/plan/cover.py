@@ -27,7 +27,7 @@ from tacit.data.labels import Labels
 from tacit.engine.mixture import Floats
 from tacit.factor.designated import reachable
 from tacit.moments.graph import co_label_graph
-from tacit.plan.information import Ints, entropies, gains_of_pairs
+from tacit.plan.information import Ints, entries_of, entropies, gains_of_pairs
 
 Bools = NDArray[np.bool_]
 
@@ -302,11 +302,8 @@ def _request_pair(builder: CoverBuilder, worth: Floats, a: int, b: int) -> bool:
 
 def _worth_of_tasks(labels: Labels, worth: Floats, tasks: Ints) -> Floats:
     """Total worth of meeting everybody on each task; `worth` (M,) is 0 for workers met before."""
-    sizes = np.diff(labels.offsets)[tasks]
-    starts = np.cumsum(sizes) - sizes
-    within = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
-    met = labels.workers[np.repeat(labels.offsets[tasks], sizes) + within]
-    return np.asarray(np.add.reduceat(worth[met], starts))
+    row, at = entries_of(labels.offsets, tasks)
+    return np.asarray(np.add.reduceat(worth[labels.workers[at]], np.searchsorted(row, np.arange(len(tasks)))))
 
 
 def _name(labels: Labels, worker: int) -> str:

@@ -36,8 +36,8 @@ SHRINKAGE = 4.0
 must not look perfect, or the plan would chase luck."""
 HALVES = 4
 """Fits to random halves of the labels beside the model; more change nothing measurable."""
-COMMITTEE_ROUNDS, COMMITTEE_TOL = 100, 1e-3
-"""EM of a committee member: as `DawidSkene` has it by default."""
+ROUNDS, TOL = 100, 1e-3
+"""EM of a committee member and of a replay: as `DawidSkene` has it by default."""
 LEAST_GAIN = 1e-9
 """Nats below which a label is not worth asking: less than rounding in a sum over a large crowd."""
 MOST_WORKERS = 256
@@ -113,14 +113,26 @@ def committee_beliefs(labels: Labels, mixture: Mixture, *, n_jobs: int | None = 
     words = scramble(task_hashes(labels, seed)[labels.task_of()] ^ cells, seed)
     for half in range(HALVES):
         shown = labels.subset((words >> np.uint64(half)) & np.uint64(1) == 1)
-        sums = sums_of(shown, vote_shares(shown))
-        steps = crowd_steps(shown, sums, SMOOTHING, MemoryEngine(shown, n_jobs))
-        fitted = em(steps, steps.maximise(sums), max_iter=COMMITTEE_ROUNDS, tol=COMMITTEE_TOL)
-        beliefs = beliefs + posterior_of(engine, fitted.params)[0]
+        fitted = fit_from(shown, sums_of(shown, vote_shares(shown)), MemoryEngine(shown, n_jobs))
+        beliefs = beliefs + posterior_of(engine, fitted)[0]
     return np.asarray(beliefs / (1 + HALVES))
 
 
+def fit_from(labels: Labels, sums: Sums, engine: MemoryEngine) -> Mixture:
+    """MAP-EM from the statistics of a start, as `DawidSkene` has it by default."""
+    steps = crowd_steps(labels, sums, SMOOTHING, engine)
+    return em(steps, steps.maximise(sums), max_iter=ROUNDS, tol=TOL).params
+
+
 # ------------------------------------------------------------------------ offers
+
+
+def entries_of(offsets: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Every entry of some rows of a ragged list: which of `rows` it belongs to, and where it stands in the list."""
+    sizes = offsets[rows + 1] - offsets[rows]
+    row = np.repeat(np.arange(len(rows)), sizes)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return row, np.repeat(offsets[rows], sizes) + within
 
 
 class Offers(Protocol):
@@ -199,10 +211,8 @@ class Crowd:
 
     def _strike_out(self, table: Floats, tasks: Ints, place: Ints) -> None:
         """Pairs that are not on offer get a negative gain."""
-        sizes = self._first[tasks + 1] - self._first[tasks]
-        row = np.repeat(np.arange(len(tasks)), sizes)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        column = place[self._workers[np.repeat(self._first[tasks], sizes) + within]]
+        row, at = entries_of(self._first, tasks)
+        column = place[self._workers[at]]
         table[row[column >= 0], column[column >= 0]] = -1.0
 
     def _shortlist(self, beliefs: Floats, n_served: int) -> Ints:

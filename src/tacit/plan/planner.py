@@ -102,8 +102,6 @@ def plan_labels(
     """
     from sklearn.utils.validation import check_is_fitted
 
-    from tacit.models.base import seed_of
-
     check_is_fitted(model)
     data = model._read_whole(labels)
     columns, plan = plan_crowd(
@@ -113,7 +111,7 @@ def plan_labels(
         per_worker=per_worker,
         workers=workers,
         n_jobs=model.n_jobs,
-        seed=seed_of(model.random_state),
+        seed=model._seed(),
     )
     backend = "pyarrow" if isinstance(labels, Labels) else backend_of(labels)
     return replace(plan, table=build_frame(columns, backend))

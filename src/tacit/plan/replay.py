@@ -26,17 +26,15 @@ from tacit.errors import DataError
 from tacit.factor.assign import align_to_labels
 from tacit.factor.votes import sums_of, vote_shares
 from tacit.plan.information import (
-    COMMITTEE_ROUNDS,
-    COMMITTEE_TOL,
     Ints,
     choose_pairs,
     committee_beliefs,
+    entries_of,
+    fit_from,
     gains_of_pairs,
     shrunk_confusions,
 )
 from tacit.progress import stage
-from tacit.refine.crowd import SMOOTHING, crowd_steps
-from tacit.refine.em import em
 
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 POLICIES = ("plan", "random")
@@ -49,10 +47,7 @@ class Stored:
         self.labels, self.left, self.confusions = labels, ~bought, confusions
 
     def best(self, tasks: Ints, beliefs: Floats) -> tuple[Ints, Floats]:
-        sizes = np.diff(self.labels.offsets)[tasks]
-        row = np.repeat(np.arange(len(tasks)), sizes)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        at = np.repeat(self.labels.offsets[tasks], sizes) + within
+        row, at = entries_of(self.labels.offsets, tasks)
         row, at = row[self.left[at]], at[self.left[at]]
         gains = gains_of_pairs(beliefs[row], self.confusions[self.labels.workers[at]])
         order = np.lexsort((-gains, row))
@@ -163,9 +158,7 @@ def _refit(shown: Labels, before: Mixture | None, n_jobs: int | None) -> tuple[M
     """MAP-EM from the last parameters (the votes at first); class k stands for label k, as in `DawidSkene`."""
     engine = MemoryEngine(shown, n_jobs)
     sums = sums_of(shown, vote_shares(shown)) if before is None else engine.sums(before)
-    steps = crowd_steps(shown, sums, SMOOTHING, engine)
-    refined = em(steps, steps.maximise(sums), max_iter=COMMITTEE_ROUNDS, tol=COMMITTEE_TOL)
-    mixture = align_to_labels(refined.params, np.bincount(shown.workers, minlength=shown.n_workers))
+    mixture = align_to_labels(fit_from(shown, sums, engine), shown.per_worker)
     return mixture, engine.sums(mixture)
 
 

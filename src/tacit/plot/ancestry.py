@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from sklearn.utils.validation import check_is_fitted
 
 from tacit.engine.mixture import Floats
 from tacit.errors import DataError
 from tacit.models.admixture import Admixture
-from tacit.plot.canvas import COLOURS
+from tacit.plot.canvas import check_drawable, new_figure, stack_bars
 
 MOST_NAMES = 60
 """People whose names are written below their bars: more cannot be read."""
@@ -56,24 +55,20 @@ def plot_ancestry(models: Any, *, groups: Any = None, axes: Any = None) -> Any:
         raise DataError(f"{len(labels)} groups for {len(shares[0])} people; give one each")
     order = people_order(shares[-1], labels)
     if axes is None:
-        axes = _figures(len(fitted), len(order))
+        figure = new_figure(min(max(6.0, 0.03 * len(order)), 16.0), 0.8 + 1.2 * len(fitted))
+        axes = figure.subplots(len(fitted), 1, squeeze=False)
     axes = list(np.ravel(axes))
     for ax, share, colour in zip(axes, shares, colours, strict=True):
-        bottom = np.zeros(len(order))
-        for k in np.argsort(colour, kind="stable"):
-            height = share[order, k]
-            ax.bar(np.arange(len(order)), height, bottom=bottom, width=1.0, color=COLOURS[colour[k] % len(COLOURS)])
-            bottom += height
+        sorted_ = np.argsort(colour, kind="stable")
+        stack_bars(ax, np.arange(len(order)), share[order][:, sorted_], colour[sorted_].tolist())
         ax.set_ylabel(f"K = {share.shape[1]}")
-        ax.set_xlim(-0.5, len(order) - 0.5)
-        ax.set_ylim(0, 1)
         ax.set_xticks([])
         ax.set_yticks([0, 1])
     _name_people(axes, order, labels, fitted[-1].samples_)
     return axes
 
 
-# ----------------------------------------------------------------------- steps
+# --------------------------------------------------------------------- numbers
 
 
 def matched_colours(shares: Sequence[Floats]) -> list[NDArray[np.intp]]:
@@ -122,16 +117,7 @@ def _check(models: list[Any]) -> list[Floats]:
     if not models:
         raise DataError("no model to draw; give a fitted Admixture, or several")
     for model in models:
-        if not isinstance(model, Admixture):
-            raise DataError(f"got {type(model).__name__}; give a fitted Admixture, or several")
-        check_is_fitted(model)
+        check_drawable(model, Admixture)
         if len(model.ancestry_) != len(models[0].ancestry_) or model.samples_.tolist() != models[0].samples_.tolist():
             raise DataError("the models were fitted to other people; give fits of the same people in the same order")
     return [model.ancestry_ for model in models]
-
-
-def _figures(rows: int, people: int) -> Any:
-    from matplotlib.figure import Figure  # no pyplot: no global state, no window
-
-    figure = Figure(figsize=(min(max(6.0, 0.03 * people), 16.0), 0.8 + 1.2 * rows), layout="constrained")
-    return figure.subplots(rows, 1, squeeze=False)

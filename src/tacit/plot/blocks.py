@@ -6,14 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.graph_input import read_graph
-from tacit.errors import DataError
+from tacit.engine.mixture import Floats
 from tacit.models.block_model import BlockModel
-from tacit.plot.canvas import new_axes
-
-Floats = NDArray[np.float64]
+from tacit.plot.canvas import DOUBT, check_drawable, new_axes, write_cells
 
 CELLS = 600
 """Cells of the picture a side, at most: a large graph is drawn as densities."""
@@ -44,18 +41,16 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
     >>> axes.get_title()
     '200 nodes, 3 blocks'
     """
-    check_is_fitted(model)
-    if not isinstance(model, BlockModel):
-        raise DataError(f"{type(model).__name__} has no blocks; give a fitted BlockModel")
+    check_drawable(model, BlockModel)
     read = read_graph(graph)
     beliefs = model.beliefs_in(read)
     order, edges = sorted_nodes(beliefs)
     axes = new_axes(5.5, 5.5) if axes is None else axes
     dense = densities(read.matrix, order)
-    axes.imshow(dense ** 0.5, cmap="Greys", extent=(0, len(order), len(order), 0), interpolation="nearest")
+    axes.imshow(dense**0.5, cmap="Greys", extent=(0, len(order), len(order), 0), interpolation="nearest")
     for edge in edges[1:-1]:
-        axes.axhline(edge, color="#c1272d", linewidth=0.6)
-        axes.axvline(edge, color="#c1272d", linewidth=0.6)
+        axes.axhline(edge, color=DOUBT, linewidth=0.6)
+        axes.axvline(edge, color=DOUBT, linewidth=0.6)
     middle = (edges[1:] + edges[:-1]) / 2
     named = np.diff(edges) > 0.02 * len(order)
     axes.set_xticks(middle[named], [str(block) for block in np.flatnonzero(named)])
@@ -76,9 +71,7 @@ def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
     >>> plot_connectivity(BlockModel(3).fit(made.matrix), made.matrix).get_xlabel()
     'block'
     """
-    check_is_fitted(model)
-    if not isinstance(model, BlockModel):
-        raise DataError(f"{type(model).__name__} has no blocks; give a fitted BlockModel")
+    check_drawable(model, BlockModel)
     read = read_graph(graph)
     size = model.n_blocks_
     links, expected = block_links(read.matrix, model.beliefs_in(read).argmax(axis=1), size)
@@ -87,8 +80,7 @@ def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
     image = ax.imshow(np.log2(np.clip(ratio, 1 / 16, 16)), vmin=-4, vmax=4, cmap="RdBu_r")
     ax.figure.colorbar(image, ax=ax, label="links over what degrees make, log₂")
     if size <= MOST_WRITTEN:
-        for (r, s), value in np.ndenumerate(ratio):
-            ax.text(s, r, f"{value:.2g}×", ha="center", va="center", size=8)
+        write_cells(ax, ratio, "{:.2g}×", dark=np.inf)
     ax.set_xticks(range(size))
     ax.set_yticks(range(size))
     ax.set_xlabel("block")
@@ -99,7 +91,7 @@ def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
 # --------------------------------------------------------------------- numbers
 
 
-def sorted_nodes(beliefs: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def sorted_nodes(beliefs: Floats) -> tuple[NDArray[np.intp], Floats]:
     """Nodes by block, the surest first; and where each block begins and ends (K + 1,)."""
     labels = beliefs.argmax(axis=1)
     order = np.lexsort((-beliefs.max(axis=1), labels))
@@ -112,14 +104,6 @@ def densities(matrix: Any, order: NDArray[np.intp], most: int = CELLS) -> Floats
     cell = cells_of(order, most)
     size = np.bincount(cell)
     return np.asarray(group_links(matrix, cell, len(size)) / np.outer(size, size))
-
-
-def expected_densities(matrix: Any, order: NDArray[np.intp], most: int = CELLS) -> Floats:
-    """What `densities` would be if only degrees mattered: d_i d_j over all link ends."""
-    cell = cells_of(order, most)
-    size, ends = np.bincount(cell), np.bincount(cell, _degrees(matrix))
-    mean = ends / size
-    return np.asarray(np.outer(mean, mean) / max(float(ends.sum()), 1e-300))
 
 
 def block_links(matrix: Any, labels: NDArray[Any], n_blocks: int) -> tuple[Floats, Floats]:

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
-from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import as_frame, rows_of
 from tacit.engine.mixture import Floats
-from tacit.errors import DataError
 from tacit.models.bernoulli_mixture import BernoulliMixture
+from tacit.plot.canvas import DOUBT, PALE, STRONG, check_drawable, new_axes, some_of
 
 MOST_COLUMNS = 60
 """Columns shown: more cannot be read."""
-SUSPECT = "#c1272d"
-STEP, CHOSEN = "#9db8cf", {"practical": ("#1b6ca8", "-"), "statistical": ("#c1272d", "--")}
+CHOSEN = {"practical": (STRONG, "-"), "statistical": (DOUBT, "--")}
+"""Lines at the numbers that were chosen."""
 
 
 def plot_clusters(model: Any, ax: Any = None) -> Any:
@@ -46,24 +45,24 @@ def plot_clusters(model: Any, ax: Any = None) -> Any:
     >>> ax.get_ylabel()
     'cluster'
     """
-    _check(model)
+    check_drawable(model, BernoulliMixture)
     names = [str(name) for name in model._names]
     suspects = suspect_cells(model.purity_, names)
     shown = shown_columns(model.weights_, model.frequencies_, sorted({n for _, n in suspects}))
-    if ax is None:
-        ax = _figure(max(6.0, 1.5 + 0.22 * len(shown)), max(2.5, 1.5 + 0.3 * model.n_components_))
+    width, height = max(6.0, 1.5 + 0.22 * len(shown)), max(2.5, 1.5 + 0.3 * model.n_components_)
+    ax = new_axes(width, height) if ax is None else ax
     image = ax.imshow(model.frequencies_[:, shown], vmin=0, vmax=1, cmap="viridis", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="how often it is 1")
     place = {int(n): at for at, n in enumerate(shown)}
     if suspects:
         ax.scatter(
-            [place[n] for _, n in suspects], [k for k, _ in suspects], marker="x", color=SUSPECT,
+            [place[n] for _, n in suspects], [k for k, _ in suspects], marker="x", color=DOUBT,
             label="betrays a flagged cluster",
         )  # fmt: skip
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     ax.set_xticks(range(len(shown)), [names[n] for n in shown], rotation=90, fontsize=7)
     ax.set_yticks(range(model.n_components_), [f"{k} ({weight:.0%})" for k, weight in enumerate(model.weights_)])
-    ax.set_xlabel("column" if len(shown) == len(names) else f"column ({len(shown)} of {len(names)})")
+    ax.set_xlabel(some_of("column", len(shown), len(names)))
     ax.set_ylabel("cluster")
     return ax
 
@@ -90,14 +89,13 @@ def plot_path(model: Any, ax: Any = None) -> Any:
     >>> ax.get_xlabel()
     'clusters'
     """
-    _check(model)
+    check_drawable(model, BernoulliMixture)
     path, chosen = model._numbers.columns, model._numbers.chosen
-    if ax is None:
-        ax = _figure(6, 4)
+    ax = new_axes(6, 4) if ax is None else ax
     number, step = np.array(path["n_components"][1:]), np.array(path["step"][1:])
     if len(number):
         charge = (path["statistical"][1] + 2 * path["log_likelihood"][1]) / 2  # at K = 2 the criterion holds it once
-        ax.bar(number, np.maximum(step, charge / 100), color=STEP)  # a step of nothing has no place on a log scale
+        ax.bar(number, np.maximum(step, charge / 100), color=PALE)  # a step of nothing has no place on a log scale
         ax.axhline(charge, color="#555555", linewidth=1, linestyle=":", label="a pure cluster's charge")
         ax.set_yscale("log")
     for name, (colour, dashes) in CHOSEN.items():  # dashes over a line: both show when they agree
@@ -111,7 +109,7 @@ def plot_path(model: Any, ax: Any = None) -> Any:
     return ax
 
 
-# ----------------------------------------------------------------------- steps
+# --------------------------------------------------------------------- numbers
 
 
 def shown_columns(
@@ -151,15 +149,3 @@ def named_in(text: str, names: Sequence[str]) -> list[int]:
         found.append(n)
         text = text[len(names[n]) + 2 :]
     return found
-
-
-def _check(model: Any) -> None:
-    if not isinstance(model, BernoulliMixture):
-        raise DataError(f"got {type(model).__name__}; give a fitted BernoulliMixture")
-    check_is_fitted(model)
-
-
-def _figure(width: float, height: float) -> Any:
-    from matplotlib.figure import Figure  # no pyplot: no global state, no window
-
-    return Figure(figsize=(width, height), layout="constrained").add_subplot()

@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
+from tacit.engine.mixture import Floats
 from tacit.errors import DataError
 from tacit.models.mixture_fractions import MixtureFractions
 from tacit.plot.ancestry import MOST_NAMES, people_order
-from tacit.plot.canvas import COLOURS, new_axes
-
-Floats = NDArray[np.float64]
+from tacit.plot.canvas import check_drawable, new_axes, some_of, stack_bars
 
 MOST_FEATURES = 60
 """Features shown: more cannot be read."""
@@ -42,23 +40,17 @@ def plot_fractions(model: Any, samples: Any = None, *, ax: Any = None) -> Any:
     >>> plot_fractions(MixtureFractions(3).fit(mixed)).get_ylabel()
     'fraction'
     """
-    _check(model)
+    check_drawable(model, MixtureFractions)
     shares, names = sample_fractions(model, samples)
     order = people_order(shares, None)
     ax = new_axes(min(max(6.0, 0.03 * len(order)), 16.0), 3.0) if ax is None else ax
-    bottom = np.zeros(len(order))
-    for k, part in enumerate(model.parts_.tolist()):
-        height = shares[order, k]
-        colour = COLOURS[k % len(COLOURS)]
-        ax.bar(np.arange(len(order)), height, bottom=bottom, width=1.0, color=colour, label=str(part))
-        bottom += height
-    ax.set_xlim(-0.5, len(order) - 0.5)
-    ax.set_ylim(0, 1)
+    parts = [str(part) for part in model.parts_.tolist()]
+    stack_bars(ax, np.arange(len(order)), shares[order], range(len(parts)), parts)
     ax.set_xticks([])
     if len(order) <= MOST_NAMES:
         ax.set_xticks(np.arange(len(order)), [names[at] for at in order], rotation=90, fontsize=6)
     ax.set_ylabel("fraction")
-    ax.legend(title="part", frameon=False, ncols=min(len(model.parts_), 8), loc="lower left", bbox_to_anchor=(0, 1.0))
+    ax.legend(title="part", frameon=False, ncols=min(len(parts), 8), loc="lower left", bbox_to_anchor=(0, 1.0))
     return ax
 
 
@@ -75,15 +67,14 @@ def plot_profiles(model: Any, *, ax: Any = None) -> Any:
     >>> plot_profiles(MixtureFractions(3).fit(mixed)).get_xlabel()
     'feature (60 of 200)'
     """
-    _check(model)
+    check_drawable(model, MixtureFractions)
     shown = differing_features(model.profiles_)
     ax = new_axes(max(5.0, 1.8 + 0.16 * len(shown)), max(2.2, 1.4 + 0.3 * model.n_components_)) if ax is None else ax
     image = ax.imshow(model.profiles_[:, shown], vmin=0, vmax=1, cmap="viridis", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="value of the pure part")
     ax.set_xticks(range(len(shown)), [str(model.features_[n]) for n in shown], rotation=90, fontsize=6)
     ax.set_yticks(range(model.n_components_), [str(part) for part in model.parts_.tolist()])
-    total = len(model.features_)
-    ax.set_xlabel("feature" if len(shown) == total else f"feature ({len(shown)} of {total})")
+    ax.set_xlabel(some_of("feature", len(shown), len(model.features_)))
     ax.set_ylabel("part")
     return ax
 
@@ -109,9 +100,3 @@ def differing_features(profiles: Floats, most: int = MOST_FEATURES) -> NDArray[n
     kept = np.argsort(-profiles.var(axis=0), kind="stable")[:most]
     inside = profiles[:, kept]
     return kept[np.lexsort((kept, -inside.max(axis=0), inside.argmax(axis=0)))]
-
-
-def _check(model: Any) -> None:
-    if not isinstance(model, MixtureFractions):
-        raise DataError(f"got {type(model).__name__}; give a fitted MixtureFractions")
-    check_is_fitted(model)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import as_frame, rows_of
 from tacit.diagnose.meetings import meetings
 from tacit.errors import DataError
 from tacit.models.dawid_skene import DawidSkene
-from tacit.plot.canvas import DOUBT, STRONG, new_axes
+from tacit.plot.canvas import DOUBT, STRONG, check_drawable, new_axes, write_cells
 
-COLOURS = {"plan": "#1b6ca8", "random": "#9a9a9a"}
+POLICIES = {"plan": STRONG, "random": "#9a9a9a"}
+"""Colours of what is compared."""
 MOST_SHOWN = 40
 """Workers in a picture: more cannot be read."""
 MOST_WRITTEN = 12
@@ -42,7 +42,7 @@ def plot_confidence(model: Any, *, bins: int = 20, ax: Any = None) -> Any:
     >>> plot_confidence(model).get_ylabel()
     'tasks'
     """
-    _check(model)
+    check_drawable(model, DawidSkene)
     if not hasattr(model, "probabilities_"):
         raise DataError("a model from a file keeps no tasks; fit it again to draw their confidence")
     ax = new_axes(6, 4) if ax is None else ax
@@ -64,7 +64,7 @@ def plot_workers(model: Any, *, most: int = MOST_SHOWN, ax: Any = None) -> Any:
     >>> len(plot_workers(model, most=5).get_yticklabels())
     5
     """
-    _check(model)
+    check_drawable(model, DawidSkene)
     quality = model._fitted.quality
     shown = np.argsort(quality.accuracy, kind="stable")[:most]
     ax = new_axes(6, 1.2 + 0.22 * len(shown)) if ax is None else ax
@@ -91,7 +91,7 @@ def plot_confusion(model: Any, worker: Any, *, ax: Any = None) -> Any:
     >>> plot_confusion(model, model.worker_names_[0]).get_xlabel()
     'given'
     """
-    _check(model)
+    check_drawable(model, DawidSkene)
     names = model.worker_names_.tolist()
     if worker not in names:
         raise DataError(f"worker {worker!r} is not in the model; its workers are {names[:5]} and so on")
@@ -99,8 +99,7 @@ def plot_confusion(model: Any, worker: Any, *, ax: Any = None) -> Any:
     ax = new_axes(1.8 + 0.5 * size, 1.4 + 0.45 * size) if ax is None else ax
     ax.imshow(table, vmin=0, vmax=1, cmap="Blues")
     if size <= MOST_WRITTEN:
-        for (k, l), value in np.ndenumerate(table):
-            ax.text(l, k, f"{value:.2f}", ha="center", va="center", size=8, color="white" if value > 0.5 else "black")
+        write_cells(ax, table, "{:.2f}")
     words = [str(name) for name in model.classes_.tolist()]
     ax.set_xticks(range(size), words, rotation=90 if max(map(len, words)) > 4 else 0)
     ax.set_yticks(range(size), words)
@@ -120,7 +119,7 @@ def plot_co_labels(model: Any, *, most: int = MOST_SHOWN, ax: Any = None) -> Any
     >>> plot_co_labels(model).get_title()
     'tasks in common'
     """
-    _check(model)
+    check_drawable(model, DawidSkene)
     seen = getattr(model._fitted, "evidence", None)
     met = None if seen is None else meetings(seen.data, most)
     if met is None:
@@ -163,7 +162,7 @@ def plot_simulation(frame: Any, ax: Any = None) -> Any:
     ax = new_axes(6, 4) if ax is None else ax
     rows = rows_of(as_frame(frame))
     for policy in dict.fromkeys(row["policy"] for row in means):
-        colour = COLOURS.get(policy)
+        colour = POLICIES.get(policy)
         line = [row for row in means if row["policy"] == policy]
         points = [row for row in rows if row["policy"] == policy]
         ax.plot([r["labels"] for r in line], [100 * r["error"] for r in line], "o-", color=colour, label=policy)
@@ -195,9 +194,3 @@ def mean_errors(frame: Any) -> list[dict[str, Any]]:
         }
         for (policy, labels), rows in sorted(groups.items())
     ]
-
-
-def _check(model: Any) -> None:
-    if not isinstance(model, DawidSkene):
-        raise DataError(f"got {type(model).__name__}; give a fitted DawidSkene")
-    check_is_fitted(model)

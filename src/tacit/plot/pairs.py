@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tacit.diagnose.pair_structure import LEVEL
 from tacit.errors import DataError
 from tacit.models.pair_matrix import PairMatrix
-from tacit.plot.canvas import GREY, STRONG, new_axes
+from tacit.plot.canvas import GREY, STRONG, check_drawable, new_axes
 
 MOST_NAMES = 60
 """Items whose names are written: more cannot be read."""
@@ -41,7 +40,7 @@ def plot_items(
     >>> plot_items(model).get_xlabel()
     'component 1'
     """
-    _check(model)
+    check_drawable(model, PairMatrix)
     rank = len(model.components_)
     wanted: list[int] = [0] if rank == 1 else list(components)
     if rank < 1 or max(wanted) >= rank or min(wanted) < 0:
@@ -72,7 +71,7 @@ def plot_marginal(model: PairMatrix, *, ax: Any = None) -> Any:
     >>> plot_marginal(PairMatrix().fit(pairs(60, 3000, "zipf", random_state=0).counts)).get_xlabel()
     'rank of the item'
     """
-    _check(model)
+    check_drawable(model, PairMatrix)
     ax = new_axes(5, 4) if ax is None else ax
     ranked = np.sort(model.marginal_)[::-1]
     ax.loglog(np.arange(1, len(ranked) + 1), np.maximum(ranked, 1e-300), color=STRONG)
@@ -92,7 +91,7 @@ def plot_ranks(model: PairMatrix, *, ax: Any = None) -> Any:
     >>> plot_ranks(PairMatrix(None).fit(pairs(60, 3000, "zipf", random_state=0).counts)).get_xlabel()
     'components'
     """
-    _check(model)
+    check_drawable(model, PairMatrix)
     chances = rank_tests(model)
     if not chances:
         raise DataError("the model keeps no test of its rank: its file is an old one; fit it again")
@@ -120,9 +119,3 @@ def telling_items(model: PairMatrix, components: Sequence[int]) -> NDArray[np.in
 def rank_tests(model: PairMatrix) -> list[float]:
     """p-values of rank 1, 2, … up to the first that stands; none in files of old."""
     return [float(p) for p in model.report_.quantities.get("structure_p_values", [])]
-
-
-def _check(model: Any) -> None:
-    if not isinstance(model, PairMatrix):
-        raise DataError(f"a {type(model).__name__} has no embeddings of items; give a PairMatrix")
-    check_is_fitted(model)

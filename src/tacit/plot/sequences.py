@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from tacit.errors import DataError
 from tacit.models.categorical_hmm import CategoricalHMM
-from tacit.plot.canvas import COLOURS
+from tacit.plot.canvas import check_drawable, new_axes, stack_bars, write_cells
 
 MOST_WRITTEN = 12
 """States up to which probabilities are written into the map."""
@@ -32,16 +31,15 @@ def plot_transitions(model: CategoricalHMM, *, ax: Any = None) -> Any:
     >>> plot_transitions(model).get_xlabel()
     'next state'
     """
-    _check(model)
-    ax = _axes((1.6 + 0.55 * model.n_states_, 1.2 + 0.5 * model.n_states_)) if ax is None else ax
+    check_drawable(model, CategoricalHMM)
+    ax = new_axes(1.6 + 0.55 * model.n_states_, 1.2 + 0.5 * model.n_states_) if ax is None else ax
     ax.imshow(model.transitions_, vmin=0, vmax=1, cmap="Greys")
     names = [f"{state}: {' '.join(words)}" for state, words in enumerate(telling_symbols(model))]
     ax.set_xticks(range(model.n_states_))
     ax.set_yticks(range(model.n_states_), names)
     ax.set_xlabel("next state")
     if model.n_states_ <= MOST_WRITTEN:
-        for (i, j), value in np.ndenumerate(model.transitions_):
-            ax.text(j, i, f"{value:.2f}", ha="center", va="center", size=8, color="white" if value > 0.5 else "black")
+        write_cells(ax, model.transitions_, "{:.2f}")
     return ax
 
 
@@ -56,7 +54,7 @@ def plot_states(model: CategoricalHMM, sequence: Any, *, begin: int = 0, end: in
     >>> plot_states(model, list("aaabbbaab")).get_ylabel()
     'probability of the state'
     """
-    _check(model)
+    check_drawable(model, CategoricalHMM)
     data = model._read(sequence, None, None)
     if data.n_sequences != 1:
         raise DataError(f"{data.n_sequences} sequences are given; give the one to draw")
@@ -64,20 +62,18 @@ def plot_states(model: CategoricalHMM, sequence: Any, *, begin: int = 0, end: in
     if not 0 <= begin < end <= data.n_steps:
         raise DataError(f"begin={begin}, end={end} of a sequence of {data.n_steps} steps; give a part of it")
     shares = model._posteriors(data)[begin:end]
-    ax = _axes((9.0, 2.2)) if ax is None else ax
-    place, bottom = np.arange(begin + 1, end + 1), np.zeros(end - begin)
-    for state in range(model.n_states_):
-        colour = COLOURS[state % len(COLOURS)]
-        ax.bar(place, shares[:, state], bottom=bottom, width=1.0, color=colour, label=str(state))
-        bottom += shares[:, state]
+    ax = new_axes(9.0, 2.2) if ax is None else ax
+    place, states = np.arange(begin + 1, end + 1), range(model.n_states_)
+    stack_bars(ax, place, shares, states, [str(state) for state in states])
     missing = place[data.codes[begin:end] < 0]
     ax.bar(missing, np.ones(len(missing)), width=1.0, fill=False, hatch="///", linewidth=0)
-    ax.set_xlim(begin + 0.5, end + 0.5)
-    ax.set_ylim(0, 1)
     ax.set_xlabel("position")
     ax.set_ylabel("probability of the state")
     ax.legend(title="state", frameon=False, ncols=min(model.n_states_, 10), loc="lower left", bbox_to_anchor=(0, 1.0))
     return ax
+
+
+# --------------------------------------------------------------------- numbers
 
 
 def telling_symbols(model: CategoricalHMM, number: int = SHOWN) -> list[list[str]]:
@@ -89,18 +85,3 @@ def telling_symbols(model: CategoricalHMM, number: int = SHOWN) -> list[list[str
         [str(model.symbols_[place]) for place in np.argsort(-row, kind="stable")[:number] if row[place] > 0]
         for row in value
     ]
-
-
-def _check(model: Any) -> None:
-    if not isinstance(model, CategoricalHMM):
-        raise DataError(f"got {type(model).__name__}; give a fitted CategoricalHMM")
-    check_is_fitted(model)
-
-
-def _axes(size: tuple[float, float]) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure.subplots()

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from tacit.errors import DataError
+from tacit.engine.mixture import Floats
 from tacit.models.categorical_hmm import CategoricalHMM
-from tacit.plot.canvas import COLOURS, GREY, new_axes
-
-Floats = NDArray[np.float64]
+from tacit.plot.canvas import COLOURS, GREY, check_drawable, new_axes
 
 LEAST = 0.05
 """Ways that are taken less often are not drawn, but for the likeliest of a state."""
@@ -57,9 +53,7 @@ def state_graph(transitions: Floats, least: float = LEAST) -> StateGraph:
         _loop(int(i), places, float(transitions[i, j])) if i == j else _arc(int(i), int(j), places, transitions[i, j])
         for i, j in np.argwhere(kept)
     ]
-    return StateGraph(
-        places, sorted(arcs, key=lambda arc: arc.probability), int((transitions > 0).sum() - len(arcs))
-    )
+    return StateGraph(places, sorted(arcs, key=lambda arc: arc.probability), int((transitions > 0).sum() - len(arcs)))
 
 
 def plot_state_graph(model: Any, *, ax: Any = None) -> Any:
@@ -84,9 +78,7 @@ def plot_state_graph(model: Any, *, ax: Any = None) -> Any:
     >>> len(plot_state_graph(model).collections)
     2
     """
-    if not isinstance(model, CategoricalHMM):
-        raise DataError(f"got {type(model).__name__}; give a fitted CategoricalHMM")
-    check_is_fitted(model)
+    check_drawable(model, CategoricalHMM)
     ax = new_axes(5.0, 5.0) if ax is None else ax
     graph = state_graph(model.transitions_)
     for arc in graph.arcs:

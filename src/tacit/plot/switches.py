@@ -6,13 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
+from tacit.engine.mixture import Floats
 from tacit.errors import DataError
 from tacit.models.binary_factors import BinaryFactors
-from tacit.plot.canvas import GREY, PALE, STRONG, new_axes
-
-Floats = NDArray[np.float64]
+from tacit.plot.canvas import GREY, PALE, STRONG, check_drawable, new_axes, some_of, write_cells
 
 MOST_FEATURES = 60
 """Features shown: more cannot be read."""
@@ -50,7 +48,7 @@ def plot_weights(model: Any, *, ax: Any = None) -> Any:
     >>> plot_weights(model).get_ylabel()
     'switch'
     """
-    _check(model)
+    check_drawable(model, BinaryFactors)
     shown, names = moved_features(model.components_), feature_names(model)
     weights = model.components_[:, shown]
     ax = new_axes(max(5.0, 1.8 + 0.22 * len(shown)), max(2.2, 1.4 + 0.32 * len(weights))) if ax is None else ax
@@ -58,12 +56,10 @@ def plot_weights(model: Any, *, ax: Any = None) -> Any:
     image = ax.imshow(weights, vmin=-largest, vmax=largest, cmap="RdBu_r", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="added when on")
     if weights.size <= MOST_WRITTEN:
-        for (k, n), value in np.ndenumerate(weights):
-            light = abs(value) > 0.6 * largest
-            ax.text(n, k, f"{value:.2g}", ha="center", va="center", size=7, color="white" if light else "black")
+        write_cells(ax, weights, "{:.2g}", dark=0.6 * largest, size=7)
     ax.set_xticks(range(len(shown)), [names[n] for n in shown], rotation=90, fontsize=7)
     ax.set_yticks(range(len(weights)), [f"{k} ({on:.0%})" for k, on in enumerate(model.switch_probabilities_)])
-    ax.set_xlabel("feature" if len(shown) == len(names) else f"feature ({len(shown)} of {len(names)})")
+    ax.set_xlabel(some_of("feature", len(shown), len(names)))
     ax.set_ylabel("switch")
     return ax
 
@@ -80,7 +76,7 @@ def plot_switches(model: Any, *, ax: Any = None) -> Any:
     >>> len(plot_switches(model).patches)
     3
     """
-    _check(model)
+    check_drawable(model, BinaryFactors)
     ax = new_axes(5.0, 3.0) if ax is None else ax
     ax.bar(np.arange(model.n_components_), model.switch_probabilities_, color=STRONG)
     ax.set_xticks(range(model.n_components_))
@@ -104,7 +100,7 @@ def plot_candidates(model: Any, *, ax: Any = None) -> Any:
     >>> plot_candidates(model).get_xlabel()
     'candidate, best first'
     """
-    _check(model)
+    check_drawable(model, BinaryFactors)
     found = candidate_scores(model)
     if found is None:
         raise DataError("the model keeps no scores of candidates: its search has none, or its file is old; fit again")
@@ -151,9 +147,3 @@ def ranked_scores(found: CandidateScores) -> list[tuple[float, bool]]:
     """(score, chosen) of all candidates, best first; of equals the chosen."""
     both = [(value, True) for value in found.chosen] + [(value, False) for value in found.rejected]
     return sorted(both, key=lambda pair: (pair[0], not pair[1]))
-
-
-def _check(model: Any) -> None:
-    if not isinstance(model, BinaryFactors):
-        raise DataError(f"got {type(model).__name__}; give a fitted BinaryFactors")
-    check_is_fitted(model)

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tacit.errors import DataError
 from tacit.models.joint import JointPMF
 from tacit.models.latent_class import LatentClass
-from tacit.plot.canvas import GREY, STRONG, new_axes
+from tacit.plot.canvas import GREY, STRONG, check_drawable, new_axes, write_cells
 
 MOST_CELLS = 24
 """Categories in the picture of profiles: more cannot be read."""
@@ -43,7 +42,7 @@ def plot_classes(model: Any, *, most: int = MOST_CELLS, ax: Any = None) -> Any:
     >>> plot_classes(LatentClass(2).fit(frame)).get_xlabel()
     'class'
     """
-    _check(model)
+    check_drawable(model, LatentClass)
     joint: JointPMF = model.joint_
     cells, names = telling_answers(joint, most)
     values, size = joint.mixture.table[cells], len(model.weights_)
@@ -51,8 +50,7 @@ def plot_classes(model: Any, *, most: int = MOST_CELLS, ax: Any = None) -> Any:
     image = ax.imshow(values, vmin=0, vmax=1, cmap="Blues", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="probability")
     if size <= MOST_WRITTEN:
-        for (at, k), value in np.ndenumerate(values):
-            ax.text(k, at, f"{value:.0%}", ha="center", va="center", size=7, color="white" if value > 0.5 else "black")
+        write_cells(ax, values, "{:.0%}", size=7)
     ax.set_xticks(range(size), [f"{k}\n{weight:.0%}" for k, weight in enumerate(model.weights_)])
     ax.set_yticks(range(len(cells)), names, fontsize=8)
     ax.set_xlabel("class")
@@ -71,7 +69,7 @@ def plot_information(model: Any, *, most: int = MOST_COLUMNS, ax: Any = None) ->
     >>> len(plot_information(LatentClass(2).fit(frame)).patches)
     3
     """
-    _check(model)
+    check_drawable(model, LatentClass)
     told = model.joint_.class_information()
     order = np.argsort(-told, kind="stable")[:most]
     ax = new_axes(6, 1.2 + 0.22 * len(order)) if ax is None else ax
@@ -94,7 +92,7 @@ def plot_selection(model: Any, *, ax: Any = None) -> Any:
     >>> plot_selection(LatentClass().fit(frame)).get_xlabel()
     'classes'
     """
-    _check(model)
+    check_drawable(model, LatentClass)
     if not model.selection_:
         raise DataError(f"the number of classes was given ({model.n_components_}); fit with n_components=None")
     curve = model.selection_
@@ -129,9 +127,3 @@ def telling_answers(joint: JointPMF, most: int) -> tuple[NDArray[np.intp], list[
         for n, cell in zip(np.sort(owner).tolist(), cells.tolist(), strict=True)
     ]
     return cells, names
-
-
-def _check(model: Any) -> None:
-    if not isinstance(model, LatentClass):
-        raise DataError(f"got {type(model).__name__}; give a fitted LatentClass")
-    check_is_fitted(model)

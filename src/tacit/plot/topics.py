@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
-from sklearn.utils.validation import check_is_fitted
 
-from tacit.errors import DataError
+from tacit.engine.mixture import Floats
 from tacit.models.topic_model import TopicModel
-
-Floats = NDArray[np.float64]
+from tacit.plot.canvas import PALE, STRONG, check_drawable, new_axes, new_figure
 
 MOST_TOPICS = 24
 """Panels of bars: more cannot be read."""
@@ -21,7 +19,6 @@ STEPS = 21
 """Values of λ from 0 to 1 between which a reader chooses."""
 LEAST = 1e-12
 """A probability below it is taken for it, so that its logarithm is a number."""
-BAR, CIRCLE = "#9db8cf", "#1b6ca8"
 
 
 def plot_topics(model: Any, n_words: int = 8, figure: Any = None, *, relevance: float = 1.0) -> Any:
@@ -47,20 +44,20 @@ def plot_topics(model: Any, n_words: int = 8, figure: Any = None, *, relevance: 
     >>> len([axes for axes in figure.axes if axes.get_visible()])
     3
     """
-    _check(model)
+    check_drawable(model, TopicModel)
     shown = min(model.n_topics_, MOST_TOPICS)
     columns = min(COLUMNS, shown)
     rows = -(-shown // columns)
     ranked = np.argsort(-relevances(model.topics_, model.weights_, relevance), axis=1, kind="stable")
     if figure is None:
-        figure = _figure(2.6 * columns, 0.6 + (0.9 + 0.16 * n_words) * rows)
+        figure = new_figure(2.6 * columns, 0.6 + (0.9 + 0.16 * n_words) * rows)
     panels = np.atleast_1d(figure.subplots(rows, columns)).reshape(-1)
     for k, panel in enumerate(panels):
         if k >= shown:
             panel.set_visible(False)
             continue
         top = ranked[k, :n_words]
-        panel.barh(range(len(top)), model.topics_[k, top], color=BAR)
+        panel.barh(range(len(top)), model.topics_[k, top], color=PALE)
         panel.set_yticks(range(len(top)), [str(word) for word in model.words_[top].tolist()], fontsize=8)
         panel.invert_yaxis()
         panel.tick_params(axis="x", labelsize=6)
@@ -92,11 +89,10 @@ def plot_topic_map(model: Any, ax: Any = None) -> Any:
     >>> len(ax.texts)
     3
     """
-    _check(model)
-    if ax is None:
-        ax = _figure(6.0, 5.0).subplots()
+    check_drawable(model, TopicModel)
+    ax = new_axes(6.0, 5.0) if ax is None else ax
     places = topic_map(model.topics_)
-    ax.scatter(places[:, 0], places[:, 1], s=6000 * model.weights_, color=CIRCLE, alpha=0.25)
+    ax.scatter(places[:, 0], places[:, 1], s=6000 * model.weights_, color=STRONG, alpha=0.25)
     for k, (x, y) in enumerate(places):
         first = " ".join(str(word) for word in model.top_words(2)[k])
         ax.text(x, y, f"{k}\n{first}", ha="center", va="center", fontsize=7)
@@ -150,18 +146,3 @@ def topic_map(topics: Floats) -> Floats:
         vector = vectors[:, which] * np.sqrt(max(float(values[which]), 0.0))
         places[:, at] = vector * (1.0 if vector[np.argmax(np.abs(vector))] >= 0 else -1.0)
     return places
-
-
-def _check(model: Any) -> None:
-    if not isinstance(model, TopicModel):
-        raise DataError(f"a {type(model).__name__} has no topics to draw; give a fitted TopicModel")
-    check_is_fitted(model)
-
-
-def _figure(width: float, height: float) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

@@ -8,9 +8,8 @@ from tacit.data.genotypes import Genotypes
 from tacit.engine.mixture import Floats
 from tacit.models.admixture import Admixture
 from tacit.report.charts import bars, heat_map, lines
-from tacit.report.evidence import count, fit_section, next_section, numbers_section
+from tacit.report.evidence import count, fit_section, next_section, numbers_section, page_about
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from tacit.report.provenance import provenance_of
 from tacit.report.stacks import drawn_bars, listed, stacked
 
 PAPERS = (
@@ -28,11 +27,11 @@ def page_of(fitted: Admixture, context: Context) -> Page:
     """Verdict, bars, populations, cross-validation."""
     report, number = fitted.report_, fitted.n_populations_
     shares, names = people_of(fitted, context.data.get("input"))
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"Ancestry of {len(shares):,} people from {number} population{'s' if number > 1 else ''}",
         door="ancestry",
-        verdict=report.verdict,
-        reasons=report.reasons,
         figures=_figures(fitted, shares),
         picture=_bars(fitted, shares, names),
         sections=[
@@ -46,7 +45,6 @@ def page_of(fitted: Admixture, context: Context) -> Page:
             ),
             next_section(report, *_advice(fitted)),
         ],
-        provenance=provenance_of(context),
         papers=PAPERS,
         lead=f"{int(fitted.used_.sum()):,} of {len(fitted.used_):,} SNPs shaped the fit.",
     )

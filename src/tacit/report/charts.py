@@ -27,6 +27,8 @@ FADE = ("rgba(63,127,208,0.03)", "rgba(63,127,208,1)")
 """Heat maps: from the page's own background to the hue."""
 BOTH_WAYS = ("#d2603a", "rgba(140,150,165,0.06)", "#3f7fd0")
 """Values around zero: below, near, above."""
+TALLEST = 560
+"""Pixels of a square map of many rows."""
 NUMBER_WIDTH = 34
 """Pixels a number in a tile needs; narrower tiles show theirs when pointed at."""
 
@@ -41,7 +43,6 @@ def bars(
     high: Sequence[float] | None = None,
     percent: bool = False,
     flagged: Sequence[bool] | None = None,
-    step: int = 22,
 ) -> Spec:
     """Horizontal bars in the order given, with intervals when `low` and `high` are there; flagged ones in alarm."""
     rows: list[dict[str, Any]] = []
@@ -75,50 +76,31 @@ def bars(
     return {
         "data": {"values": rows},
         "width": "container",
-        "height": step * max(len(rows), 1),
+        "height": 22 * max(len(rows), 1),
         "usermeta": {"widest": 820},
         "encoding": {"y": y, "tooltip": told},
         "layer": layers,
     }
 
 
-def histogram(
-    values: Any, *, value: str, count: str, bins: int = 20, extent: tuple[float, float] | None = None,
-    percent: bool = False, log: bool = False, height: int = 260,
-) -> Spec:  # fmt: skip
-    """How many fall into equal intervals; counted here, so a million values cost as much as ten."""
-    array = np.asarray(values, float)
-    array = array[np.isfinite(array)]
-    if extent is None:
-        extent = (float(array.min()), float(array.max())) if len(array) else (0.0, 1.0)
-        extent = extent if extent[1] > extent[0] else (extent[0] - 0.5, extent[0] + 0.5)
-    counts, edges = np.histogram(np.clip(array, *extent), bins=bins, range=extent)
-    return counted(counts, edges, value=value, count=count, percent=percent, log=log, height=height)
-
-
-def counted(
-    counts: Any, edges: Any, *, value: str, count: str, percent: bool = False, log: bool = False, height: int = 260
-) -> Spec:
-    """A histogram that is counted already: so many between each edge and the next."""
+def counted(counts: Any, edges: Any, *, value: str, count: str) -> Spec:
+    """A histogram of shares that is counted already: so many between each edge and the next."""
     rows = [
         {"from": float(a), "to": float(b), "n": int(n)} for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
     ]
-    form = "%" if percent else ""
-    told = ".1%" if percent else ",.4~g"
-    scale: Spec = {"type": "symlog"} if log else {}
     return {
         "data": {"values": rows},
         "width": "container",
-        "height": height,
+        "height": 260,
         "mark": {"type": "bar", "color": HUE, "binSpacing": 1.5},
         "encoding": {
             "x": {"field": "from", "type": "quantitative", "bin": {"binned": True}, "title": value,
-                  "axis": {"tickCount": 8, **({"format": form} if form else {})}},
+                  "axis": {"tickCount": 8, "format": "%"}},
             "x2": {"field": "to"},
-            "y": {"field": "n", "type": "quantitative", "title": count, "scale": scale, "axis": {"tickMinStep": 1}},
+            "y": {"field": "n", "type": "quantitative", "title": count, "scale": {}, "axis": {"tickMinStep": 1}},
             "tooltip": [
-                {"field": "from", "format": told, "title": "from"},
-                {"field": "to", "format": told, "title": "to"},
+                {"field": "from", "format": ".1%", "title": "from"},
+                {"field": "to", "format": ".1%", "title": "to"},
                 {"field": "n", "format": ",", "title": count},
             ],
         },
@@ -183,25 +165,29 @@ def heat_map(
     }  # fmt: skip
 
 
+def tile(rows: int) -> int:
+    """Height of a map's row: less where there are many."""
+    return max(min(TALLEST // max(rows, 1), 26), 12)
+
+
 def _angle(names: Sequence[Any]) -> int:
     """Names under a matrix stand upright while they have room on a phone."""
     return 0 if sum(max(len(str(name)), 2) for name in names) <= 28 else -40
 
 
 def lines(
-    rows: Sequence[Mapping[str, Any]], *, x: str, y: str, series: str = "", percent: bool = False,
-    whole_x: bool = False, marked: float | None = None, height: int = 260,
+    rows: Sequence[Mapping[str, Any]], *, x: str, y: str, series: str = "", whole_x: bool = False,
+    marked: float | None = None, height: int = 260,
 ) -> Spec:  # fmt: skip
     """Points joined: rows with `x`, `y` and, for several lines, `series`; `marked` puts a rule at one x."""
     told: list[Spec] = [
         {"field": "x", "title": x},
-        {"field": "y", "title": y, "format": ".2%" if percent else ",.6~g"},
+        {"field": "y", "title": y, "format": ",.6~g"},
     ]
     axis: Spec = {"tickMinStep": 1, "format": "d", "grid": False} if whole_x else {"grid": False, "tickCount": 8}
     encoding: Spec = {
         "x": {"field": "x", "type": "quantitative", "title": x, "scale": {"zero": False, "nice": False}, "axis": axis},
-        "y": {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False},
-              "axis": {"format": "%"} if percent else {}},
+        "y": {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}, "axis": {}},
         "tooltip": told,
     }  # fmt: skip
     mark: Spec = {"type": "line", "point": {"size": 40}, "strokeWidth": 2}

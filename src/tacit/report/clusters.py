@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tacit.data.frames import as_frame, rows_of
+from tacit.data.frames import as_frame, column, rows_of
+from tacit.models.bernoulli_mixture import BernoulliMixture
 from tacit.plot.clusters import shown_columns, suspect_cells
 from tacit.refine.choose_clusters import CRITERIA
 from tacit.report.charts import ALARM, Spec, distinct, heat_map, lines
-from tacit.report.evidence import fit_section, next_section, numbers_section
+from tacit.report.evidence import fit_section, next_section, numbers_section, page_about
 from tacit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from tacit.report.provenance import provenance_of
 
 PICTURE_COLUMNS = 16
 """Columns in the first picture; names of more cannot be read on a phone."""
@@ -26,64 +26,62 @@ PAPERS = (
 )
 
 
-def page_of(model: Any, context: Context) -> Page:
-    """The page of a `BernoulliMixture`."""
-    report, summary = model.report_, context.summary
-    size, n_rows = model.n_components_, summary.get("n_rows")
+def page_of(fitted: BernoulliMixture, context: Context) -> Page:
+    """Verdict, frequencies, purity, their number."""
+    report, summary = fitted.report_, context.summary
+    size, n_rows = fitted.n_components_, summary.get("n_rows")
     clusters = "1 cluster" if size == 1 else f"{size} clusters"
     of = "of yes/no rows" if n_rows is None else f"in {n_rows:,} rows"
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"{clusters} {of}",
         door="clusters",
-        verdict=report.verdict,
-        reasons=report.reasons,
-        figures=_figures(model),
-        picture=_map(model, PICTURE_COLUMNS),
+        figures=_figures(fitted),
+        picture=_map(fitted, PICTURE_COLUMNS),
         sections=[
-            _frequencies(model, context),
-            _purity(model),
-            _number(model),
-            fit_section(model, context),
-            _assumed(model),
+            _frequencies(fitted, context),
+            _purity(fitted),
+            _number(fitted),
+            fit_section(fitted, context),
+            _assumed(fitted),
             numbers_section(report),
             next_section(report, "tacit predict puts new rows into these clusters."),
         ],
-        provenance=provenance_of(context),
         papers=PAPERS,
-        lead=f"{len(model._names):,} yes/no columns; inside a cluster every column is a coin of its own.",
+        lead=f"{len(fitted._names):,} yes/no columns; inside a cluster every column is a coin of its own.",
     )
 
 
 # ------------------------------------------------------------ first screen
 
 
-def _figures(model: Any) -> list[Figure]:
-    chosen = model._numbers.chosen
-    if getattr(model, "selection_", None) is None and model.n_components is not None:
+def _figures(fitted: BernoulliMixture) -> list[Figure]:
+    chosen = fitted._numbers.chosen
+    how = f"the evidence asks for {chosen['statistical']}, use for {chosen['practical']}"
+    if fitted.selection_ is None:
         how = "as asked for"
-    else:
-        how = f"the evidence asks for {chosen['statistical']}, use for {chosen['practical']}"
-    purity = rows_of(as_frame(model.purity_))
+    purity = rows_of(as_frame(fitted.purity_))
     flagged = sum(bool(row["flagged"]) for row in purity)
-    doubt = float(np.average([row["impurity"] for row in purity], weights=model.weights_)) if len(purity) else 0.0
+    doubt = float(np.average([row["impurity"] for row in purity], weights=fitted.weights_)) if len(purity) else 0.0
     return [
-        Figure("Clusters", f"{model.n_components_:,}", how),
-        Figure("Flagged as impure", f"{flagged:,}", f"of {model.n_components_:,}"),
+        Figure("Clusters", f"{fitted.n_components_:,}", how),
+        Figure("Flagged as impure", f"{flagged:,}", f"of {fitted.n_components_:,}"),
         Figure("Rows that may be elsewhere", f"{doubt:.0%}", "expected share of all rows"),
     ]
 
 
-def _map(model: Any, most: int) -> Chart:
+def _map(fitted: BernoulliMixture, most: int) -> Chart:
     """Clusters × the columns that tell most about them; what betrays a flagged cluster is marked."""
-    names = distinct(model._names)
-    suspects = suspect_cells(model.purity_, [str(name) for name in model._names])
-    kept = min(model.n_components_, SHOWN_CLUSTERS)
+    names = distinct(fitted._names)
+    suspects = suspect_cells(fitted.purity_, [str(name) for name in fitted._names])
+    kept = min(fitted.n_components_, SHOWN_CLUSTERS)
     suspects = [(k, n) for k, n in suspects if k < kept]
-    shown = shown_columns(model.weights_, model.frequencies_, sorted({n for _, n in suspects})[:most], most)
-    clusters = [f"{k} · {model.weights_[k]:.0%}" for k in range(kept)]
+    shown = shown_columns(fitted.weights_, fitted.frequencies_, sorted({n for _, n in suspects})[:most], most)
+    clusters = [f"{k} · {fitted.weights_[k]:.0%}" for k in range(kept)]
     # Columns stand in rows: their names are long, clusters are few.
     spec = heat_map(
-        model.frequencies_[:kept, shown].T, [names[n] for n in shown], clusters, row="",
+        fitted.frequencies_[:kept, shown].T, [names[n] for n in shown], clusters, row="",
         column="cluster · share of rows", value="how often it is yes", percent=True, largest=1.0, numbers=kept <= 8,
         legend=kept > 8, cell=20 if most > PICTURE_COLUMNS else 24,
     )  # fmt: skip
@@ -107,42 +105,37 @@ def _marks(cells: list[tuple[str, str]]) -> Spec:
 # ---------------------------------------------------------------- sections
 
 
-def _frequencies(model: Any, context: Context) -> Section:
+def _frequencies(fitted: BernoulliMixture, context: Context) -> Section:
     """The large picture, and every frequency, those first that differ most from the whole table."""
     blocks: list[Block] = []
-    if len(model._names) > PICTURE_COLUMNS:
-        blocks.append(_map(model, ALL_COLUMNS))
-    overall = model.weights_ @ model.frequencies_
-    differs = np.abs(model.frequencies_ - overall)
-    low, high = _bounds(model)
+    if len(fitted._names) > PICTURE_COLUMNS:
+        blocks.append(_map(fitted, ALL_COLUMNS))
+    overall = fitted.weights_ @ fitted.frequencies_
+    differs = np.abs(fitted.frequencies_ - overall)
+    low, high = _bounds(fitted)
     rows = []
     for flat in np.argsort(-differs, axis=None, kind="stable")[:MOST_ROWS].tolist():
-        k, n = divmod(flat, len(model._names))
+        k, n = divmod(flat, len(fitted._names))
         bounds = [None, None] if low is None or high is None else [float(low[k, n]), float(high[k, n])]
-        rows.append([k, str(model._names[n]), float(model.frequencies_[k, n]), *bounds, float(overall[n])])
+        rows.append([k, str(fitted._names[n]), float(fitted.frequencies_[k, n]), *bounds, float(overall[n])])
     shares = [Column(name, ".1%") for name in ("yes", "from", "to", "overall")]
     caption = (
         "How often a column is yes in a cluster, with 95 % intervals where the rows are at hand; the least usual first."
     )
-    table = DataTable(["cluster", "column", *shares], rows, caption, "Frequencies", total=model.frequencies_.size)
+    table = DataTable(["cluster", "column", *shares], rows, caption, "Frequencies", total=fitted.frequencies_.size)
     return Section("What the clusters say", [*blocks, table])
 
 
-def _bounds(model: Any) -> tuple[Any, Any]:
-    if not hasattr(model, "_table"):  # a model from a file keeps no rows
+def _bounds(fitted: BernoulliMixture) -> tuple[Any, Any]:
+    if not hasattr(fitted, "_table"):  # a model from a file keeps no rows
         return None, None
-    columns = {name: np.asarray(model_column) for name, model_column in _columns(model.intervals()).items()}
-    shape = model.frequencies_.shape
-    return columns["low"].reshape(shape), columns["high"].reshape(shape)
+    frame, shape = as_frame(fitted.intervals()), fitted.frequencies_.shape
+    low, high = (column(frame, name).to_numpy(zero_copy_only=False).reshape(shape) for name in ("low", "high"))
+    return low, high
 
 
-def _columns(frame: Any) -> dict[str, list[Any]]:
-    rows = rows_of(as_frame(frame))
-    return {name: [row[name] for row in rows] for name in (rows[0] if len(rows) else {})}
-
-
-def _purity(model: Any) -> Section:
-    rows = sorted(rows_of(as_frame(model.purity_)), key=lambda row: (not row["flagged"], row["p_value"]))
+def _purity(fitted: BernoulliMixture) -> Section:
+    rows = sorted(rows_of(as_frame(fitted.purity_)), key=lambda row: (not row["flagged"], row["p_value"]))
     table = DataTable(
         [
             "cluster",
@@ -156,7 +149,7 @@ def _purity(model: Any) -> Section:
         [
             [
                 int(row["cluster"]),
-                float(model.weights_[int(row["cluster"])]),
+                float(fitted.weights_[int(row["cluster"])]),
                 "flagged" if row["flagged"] else "no sign of a mixture",
                 row["p_value"],
                 row["impurity"],
@@ -170,9 +163,9 @@ def _purity(model: Any) -> Section:
     return Section("Is each cluster pure?", [table])
 
 
-def _number(model: Any) -> Section:
+def _number(fitted: BernoulliMixture) -> Section:
     """K by every criterion: each is shown as what it loses against its own best, so that all share one axis."""
-    path, chosen = model._numbers.columns, model._numbers.chosen
+    path, chosen = fitted._numbers.columns, fitted._numbers.chosen
     numbers = [int(number) for number in path["n_components"]]
     rows = []
     for name in CRITERIA:
@@ -187,7 +180,7 @@ def _number(model: Any) -> Section:
     blocks: list[Block] = []
     if len(numbers) > 1 and rows:
         spec = lines(rows, x="clusters", y="above its best", series="criterion", whole_x=True,
-                     marked=model.n_components_)  # fmt: skip
+                     marked=fitted.n_components_)  # fmt: skip
         blocks.append(Chart(spec, "Every criterion along the path, as its distance from its own best: it chooses where "
                                   "it touches zero. The dashed line is the number kept."))  # fmt: skip
     table = DataTable(
@@ -198,12 +191,12 @@ def _number(model: Any) -> Section:
     return Section("How many clusters", [*blocks, table])
 
 
-def _assumed(model: Any) -> Section:
+def _assumed(fitted: BernoulliMixture) -> Section:
     text = (
         "Inside a cluster columns are independent; rows are drawn one by one; gaps are missing at random. Columns that "
         "nearly copy another would make clusters of their own, so they are set aside before the fit."
     )
-    copies = rows_of(as_frame(model.copies_))
+    copies = rows_of(as_frame(fitted.copies_))
     blocks: list[Block] = []
     if len(copies):
         rows = [[row["column"], row["copies"], row["correlation"]] for row in copies]

@@ -9,11 +9,9 @@ import numpy as np
 from tacit.data.graph_input import Graph
 from tacit.models.block_model import BlockModel
 from tacit.plot.blocks import block_links, cells_of, densities, sorted_nodes
-from tacit.report.charts import ALARM, FADE, Spec, bars, heat_map, lines
-from tacit.report.evidence import count, fit_section, next_section, numbers_section
-from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from tacit.report.provenance import provenance_of
-from tacit.report.stacks import tile
+from tacit.report.charts import ALARM, FADE, Spec, bars, heat_map, lines, tile
+from tacit.report.evidence import count, fit_section, next_section, numbers_section, page_about
+from tacit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 
 PAPERS = (
     "Huang, Kakade, Kong & Valiant 2018: Recovering Structured Probability Matrices. ITCS (the block model as pairs).",
@@ -26,7 +24,6 @@ CELLS = 100
 """Cells of the picture a side: a larger graph is drawn as densities, so that a page stays light."""
 SHOWN_BLOCKS = 30
 """Blocks of the maps, the largest first."""
-MOST_NODES = 1000
 
 
 def page_of(fitted: BlockModel, context: Context) -> Page:
@@ -35,11 +32,11 @@ def page_of(fitted: BlockModel, context: Context) -> Page:
     graph = context.data.get("input")
     nodes, edges = len(fitted.nodes_), fitted.n_edges_
     degrees = "Degrees are taken as given" if fitted.degree_corrected_ else "Degrees help to tell blocks apart"
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"{number} communit{'ies' if number > 1 else 'y'} of {nodes:,} nodes",
         door="communities",
-        verdict=report.verdict,
-        reasons=report.reasons,
         figures=_figures(fitted),
         picture=_connectivity(fitted) if graph is None else _matrix(fitted, graph),
         sections=[
@@ -54,7 +51,6 @@ def page_of(fitted: BlockModel, context: Context) -> Page:
             ),
             next_section(report, *_advice(fitted)),
         ],
-        provenance=provenance_of(context),
         papers=PAPERS,
         lead=f"{edges:,} edges. {degrees}.",
     )
@@ -213,7 +209,7 @@ def _cut(fitted: BlockModel) -> str:
 
 def _nodes(fitted: BlockModel) -> Section:
     beliefs = fitted.probabilities_
-    order = np.argsort(beliefs.max(axis=1), kind="stable")[:MOST_NODES]
+    order = np.argsort(beliefs.max(axis=1), kind="stable")[:MOST_ROWS]
     rows = [[str(fitted.nodes_[at]), int(fitted.labels_[at]), float(beliefs[at].max())] for at in order]
     told = DataTable(
         ["node", "block", Column("probability", ".1%")], rows, "Nodes whose block is least sure first.",

@@ -1,4 +1,4 @@
-"""Sections that every door has: how the fit converged, the numbers behind the verdict, what to do next."""
+"""What every door has: the frame of its page, how the fit went, the numbers behind the verdict, what to do next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from tacit.diagnose.report import FitReport
 from tacit.report.charts import lines
-from tacit.report.page import Block, Chart, Context, DataTable, Figure, Note, Section
+from tacit.report.page import Block, Chart, Context, DataTable, Figure, Note, Page, Section
+from tacit.report.provenance import provenance_of
 
 MOST_NUMBERS = 200
 """Numbers behind a verdict that the page lists."""
@@ -17,14 +18,18 @@ LONG = 8
 """Lists longer than this are told by their size."""
 
 
-def fit_figures(summary: Mapping[str, Any]) -> list[Figure]:
-    """Three numbers that any fit has."""
-    ending = "stood still" if summary.get("converged") else "stopped before it stood still"
-    return [
-        Figure("Rows", count(summary.get("n_rows"))),
-        Figure("Components", count(summary.get("n_components"))),
-        Figure("EM steps", count(summary.get("n_iter")), ending),
-    ]
+def page_about(
+    report: FitReport, context: Context, *, door: str, title: str, figures: Sequence[Figure], picture: Chart | None,
+    sections: Sequence[Section], papers: Sequence[str] = (), lead: str = "",
+) -> Page:  # fmt: skip
+    """A door's page: its own words and pictures between the verdict and where the result comes from."""
+    provenance = provenance_of(context)
+    return Page(title, door, report.verdict, report.reasons, figures, picture, sections, provenance, papers, lead)
+
+
+def steps_figure(n_iter: int | None, converged: bool | None) -> Figure:
+    """How long a climb took, and how it ended."""
+    return Figure("EM steps", count(n_iter), "stood still" if converged else "stopped before it stood still")
 
 
 def count(value: Any) -> str:

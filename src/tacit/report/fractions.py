@@ -9,9 +9,8 @@ import numpy as np
 from tacit.models.mixture_fractions import MixtureFractions
 from tacit.plot.fractions import differing_features, sample_fractions
 from tacit.report.charts import bars, distinct, heat_map, lines
-from tacit.report.evidence import fit_section, next_section, numbers_section
+from tacit.report.evidence import fit_section, next_section, numbers_section, page_about
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from tacit.report.provenance import provenance_of
 from tacit.report.stacks import drawn_bars, listed, stacked
 
 PAPERS = (
@@ -32,11 +31,11 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
     shares, names = sample_fractions(fitted, given) if kept else (None, [])
     mixed = f"{len(shares):,} samples" if shares is not None else "Samples"
     source = "of a reference" if fitted._known else "found in the values alone"
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"{mixed} mixed of {number} part{'s' if number > 1 else ''}",
         door="fractions",
-        verdict=report.verdict,
-        reasons=report.reasons,
         figures=_figures(fitted),
         picture=_mean_bars(fitted) if shares is None else _bars(fitted, shares, names),
         sections=[
@@ -51,7 +50,6 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
             ),
             next_section(report, *_advice(fitted)),
         ],
-        provenance=provenance_of(context),
         papers=PAPERS,
         lead=f"{len(fitted.features_):,} features; profiles {source}.",
     )

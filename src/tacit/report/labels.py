@@ -13,10 +13,9 @@ from tacit.engine.mixture import unstack_confusions
 from tacit.models.crowd import FittedCrowd
 from tacit.moments.graph import co_label_graph
 from tacit.report.charts import ALARM, HUE, Spec, bars, counted, distinct, heat_map
-from tacit.report.evidence import count, fit_section, next_section, numbers_section
+from tacit.report.evidence import count, fit_section, next_section, numbers_section, page_about
 from tacit.report.label_tasks import BINS, Tasks, tasks_of
 from tacit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from tacit.report.provenance import provenance_of
 
 SHOWN_WORKERS = 24
 """Workers in the picture of accuracies, the least accurate first."""
@@ -51,15 +50,14 @@ def page_of(fitted: Any, context: Context) -> Page:
     sections += [fit_section(crowd, context), _assumed(crowd), numbers_section(report), _next(crowd, context)]
     n_tasks = context.summary.get("n_rows") if data is None else data.n_rows
     n_labels = int(crowd.quality.n_labels.sum()) if data is None else data.n_labels
-    return Page(
+    return page_about(
+        report,
+        context,
         title="Consensus labels" if n_tasks is None else f"Consensus on {n_tasks:,} tasks",
         door="labels",
-        verdict=report.verdict,
-        reasons=report.reasons,
         figures=_figures(crowd, context, tasks),
         picture=_accuracies(crowd) if tasks is None else _confidence(tasks),
         sections=sections,
-        provenance=provenance_of(context),
         papers=PAPERS,
         lead=f"{len(crowd.worker_names):,} workers gave {n_labels:,} labels of {len(crowd.class_names):,} kinds. "
         "What each task is, and how good each worker is, was found without knowing the truth.",
@@ -89,7 +87,7 @@ def _figures(crowd: FittedCrowd, context: Context, tasks: Tasks | None) -> list[
 
 def _confidence(tasks: Tasks) -> Chart:
     edges = np.linspace(0, 1, BINS + 1)
-    spec = counted(tasks.confidence, edges, value="probability of the consensus label", count="tasks", percent=True)
+    spec = counted(tasks.confidence, edges, value="probability of the consensus label", count="tasks")
     return Chart(spec, "How sure the consensus is: tasks by the probability of their label. Doubtful ones are left.")
 
 

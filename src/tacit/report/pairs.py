@@ -11,10 +11,9 @@ from tacit.diagnose.pair_structure import LEVEL
 from tacit.models.pair_matrix import PairMatrix
 from tacit.plot.pairs import LEAST_CHANCE, rank_tests, telling_items
 from tacit.report.charts import Spec, bars, heat_map, lines
-from tacit.report.evidence import fit_section, next_section, numbers_section
-from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
+from tacit.report.evidence import fit_section, next_section, numbers_section, page_about
+from tacit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.points import points
-from tacit.report.provenance import provenance_of
 
 PAPERS = (
     "Huang, Kakade, Kong & Valiant 2018: Recovering Structured Probability Matrices. ITCS.",
@@ -38,11 +37,11 @@ def page_of(fitted: PairMatrix, context: Context) -> Page:
     pairs = known.get("n_pairs")
     counted = f"{pairs:,.0f} pairs counted. " if pairs is not None else ""
     order = "Their order does not matter" if fitted.symmetric_ else "Rows and columns are kept apart"
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"Pairs of {items:,} items, {number} component{'s' if number > 1 else ''}",
         door="pairs",
-        verdict=report.verdict,
-        reasons=report.reasons,
         figures=_figures(fitted, known),
         picture=_items(fitted) if number > 1 else _marginal(fitted),
         sections=[
@@ -60,7 +59,6 @@ def page_of(fitted: PairMatrix, context: Context) -> Page:
                 "probability of any pair.",
             ),
         ],
-        provenance=provenance_of(context),
         papers=PAPERS,
         lead=f"{counted}{order}.",
     )
@@ -148,7 +146,7 @@ def _found(fitted: PairMatrix) -> Section:
     rows = [
         [str(fitted.items_[at]), float(fitted.item_counts_[at]), float(fitted.marginal_[at]),
          *fitted.components_[:, at].tolist()]
-        for at in order[:1000]
+        for at in order[:MOST_ROWS]
     ]  # fmt: skip
     caption = "Items, those that move most probability first."
     blocks.append(DataTable(columns, rows, caption, total=len(fitted.items_)))

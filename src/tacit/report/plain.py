@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.report.evidence import fit_figures, fit_section, next_section, numbers_section
-from tacit.report.page import Context, Page
-from tacit.report.provenance import provenance_of
+from tacit.report.evidence import count, fit_section, next_section, numbers_section, page_about, steps_figure
+from tacit.report.page import Context, Figure, Page
 
 
 def page_of(fitted: Any, context: Context) -> Page:
     """A page of what every fitted model knows of itself."""
     report, summary = fitted.report_, context.summary
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"{type(fitted).__name__}: {summary.get('n_components', '?')} components",
         door=type(fitted).__name__,
-        verdict=report.verdict,
-        reasons=report.reasons,
-        figures=fit_figures(summary),
+        figures=[
+            Figure("Rows", count(summary.get("n_rows"))),
+            Figure("Components", count(summary.get("n_components"))),
+            steps_figure(summary.get("n_iter"), summary.get("converged")),
+        ],
         picture=None,
         sections=[next_section(report), fit_section(fitted, context), numbers_section(report)],
-        provenance=provenance_of(context),
-        papers=[],
     )

@@ -78,9 +78,7 @@ class _Kept:
 def _first_screen(page: Page, kept: _Kept) -> str:
     tone, chip, sentence = VERDICTS.get(page.verdict, ("warn", page.verdict, ""))
     reasons = "".join(f"<li>{_text(reason)}</li>" for reason in page.reasons)
-    why = (
-        f'<ul class="reasons">{reasons}</ul>' if reasons else '<p class="reasons">No check found a reason to doubt.</p>'
-    )
+    why = f'<ul class="reasons">{reasons}</ul>' if reasons else f'<p class="reasons">{NO_DOUBT}</p>'
     figures = "".join(
         f'<div class="figure"><dt>{_text(figure.label)}</dt><dd><b>{_text(figure.value)}</b>'
         f"<span>{_text(figure.note)}</span></dd></div>"

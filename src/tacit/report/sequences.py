@@ -10,11 +10,9 @@ from tacit.data.sequences import Sequences
 from tacit.models.categorical_hmm import CategoricalHMM
 from tacit.plot.sequences import telling_symbols
 from tacit.plot.state_graph import LEAST, state_graph
-from tacit.report.charts import Spec, colour, distinct, heat_map, lines
-from tacit.report.evidence import fit_section, next_section, numbers_section
+from tacit.report.charts import Spec, colour, distinct, heat_map, lines, tile
+from tacit.report.evidence import fit_section, next_section, numbers_section, page_about
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from tacit.report.provenance import provenance_of
-from tacit.report.stacks import tile
 
 PAPERS = (
     "Huang, Kakade, Kong & Valiant 2018: Recovering Structured Probability Matrices. ITCS (Corollary 1.5).",
@@ -39,11 +37,11 @@ def page_of(fitted: CategoricalHMM, context: Context) -> Page:
     given = context.data.get("input")
     rate = context.summary.get("entropy_rate")
     told = f" The model's entropy rate is {rate:.3f} nats a symbol." if rate is not None else ""
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"{number} hidden state{'s' if number > 1 else ''} behind sequences of {symbols:,} symbols",
         door="sequences",
-        verdict=report.verdict,
-        reasons=report.reasons,
         figures=_figures(fitted),
         picture=_graph(fitted) if 1 < number <= MOST_DRAWN else _transitions(fitted),
         sections=[
@@ -58,7 +56,6 @@ def page_of(fitted: CategoricalHMM, context: Context) -> Page:
             ),
             next_section(report, *_advice(fitted)),
         ],
-        provenance=provenance_of(context),
         papers=PAPERS,
         lead=f"{fitted.n_observed_:,} observations.{told}",
     )

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.engine.mixture import Floats
 from tacit.plot.ancestry import people_order
 from tacit.report.charts import Spec, colour
 from tacit.report.page import MOST_ROWS
-
-Floats = NDArray[np.float64]
 
 MOST_BARS, MOST_PIECES = 2_000, 12_000
 """Bars that are drawn, and pieces of bars: a browser still answers at once."""
@@ -19,15 +18,8 @@ MOST_CELLS = 8_000
 """Numbers of a table of shares."""
 MOST_KEYS = 12
 """Parts up to which the colours are named above the bars; colours repeat soon after."""
-TALLEST = 560
-"""Pixels of a square map of many rows."""
 MOST_NAMED = 40
 """Bars up to which names stand below them."""
-
-
-def tile(rows: int) -> int:
-    """Height of a map's row: less where there are many."""
-    return max(min(TALLEST // max(rows, 1), 26), 12)
 
 
 def listed(columns: int) -> int:
@@ -44,9 +36,7 @@ def drawn_bars(shares: Floats) -> NDArray[np.intp]:
     return np.sort(order[np.arange(most) * len(order) // most])
 
 
-def stacked(
-    shares: Floats, names: Sequence[str], parts: Sequence[str], *, bar: str, part: str, value: str, height: int = 280
-) -> Spec:
+def stacked(shares: Floats, names: Sequence[str], parts: Sequence[str], *, bar: str, part: str, value: str) -> Spec:
     """Shares (n, K) of bars as `names` call them; `drawn_bars` says which of more to give.
 
     Orders are made here and the page only chooses: by the largest part, by name, as they came.
@@ -88,7 +78,7 @@ def stacked(
             {"stack": "q", "groupby": ["c"], "sort": [{"field": "k"}], "as": ["from", "to"]},
         ],
         "width": "container",
-        "height": height,
+        "height": 280,
         "mark": {"type": "bar"} if named else {"type": "rect", "strokeWidth": 0.5, "aria": False},
         "encoding": {
             "x": x,

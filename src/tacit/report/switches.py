@@ -9,10 +9,9 @@ import numpy as np
 from tacit.models.binary_factors import BinaryFactors
 from tacit.plot.switches import candidate_scores, feature_names, moved_features, ranked_scores
 from tacit.report.charts import HUE, QUIET, bars, distinct, heat_map
-from tacit.report.evidence import count, fit_section, next_section, numbers_section
+from tacit.report.evidence import fit_section, next_section, numbers_section, page_about, steps_figure
 from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.points import points
-from tacit.report.provenance import provenance_of
 
 PAPERS = (
     "Jaffe, Weiss, Carmi, Kluger & Nadler 2018: Learning Binary Latent Variable Models: A Tensor Eigenpair Approach. "
@@ -35,11 +34,11 @@ def page_of(fitted: BinaryFactors, context: Context) -> Page:
     lead = f"Every row is taken as the sum of what its switches add, {spread}."
     if rows is not None:
         lead = f"{int(rows):,} rows of {fitted.n_features_in_:,} features. {lead}"
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"{d} hidden switch{'es' if d > 1 else ''} behind {fitted.n_features_in_:,} features",
         door="switches",
-        verdict=report.verdict,
-        reasons=report.reasons,
         figures=_figures(fitted, known),
         picture=_weights(fitted),
         sections=[
@@ -54,7 +53,6 @@ def page_of(fitted: BinaryFactors, context: Context) -> Page:
             ),
             next_section(report, *_advice(fitted)),
         ],
-        provenance=provenance_of(context),
         papers=PAPERS,
         lead=lead,
     )
@@ -63,7 +61,7 @@ def page_of(fitted: BinaryFactors, context: Context) -> Page:
 def _figures(fitted: BinaryFactors, known: dict[str, Any]) -> list[Figure]:
     how = fitted.selection_["by"] if fitted.selection_ else "as asked for"
     change = known.get("half_sample_change")
-    third = Figure("EM steps", count(fitted.n_iter_), "stood still" if fitted.converged_ else "was cut short")
+    third = steps_figure(fitted.n_iter_, fitted.converged_)
     if change:
         third = Figure(
             "Change on half of the rows", f"{max(change):.0%}", "of the least stable switch's weights; 0 % is best"

@@ -9,11 +9,11 @@ import numpy as np
 
 from tacit.engine.mixture import Floats
 from tacit.models.joint import JointPMF
+from tacit.models.latent_class import LatentClass
 from tacit.plot.tables import telling_answers
 from tacit.report.charts import bars, distinct, heat_map, lines
-from tacit.report.evidence import fit_section, next_section, numbers_section
+from tacit.report.evidence import fit_section, next_section, numbers_section, page_about
 from tacit.report.page import MOST_ROWS, Ask, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from tacit.report.provenance import provenance_of
 
 TELLING = 12
 """Cells (column = category) in the first picture."""
@@ -38,34 +38,33 @@ PAPERS = (
 )
 
 
-def page_of(model: Any, context: Context) -> Page:
-    """The page of a `LatentClass`."""
-    joint: JointPMF = model.joint_
-    report, summary = model.report_, context.summary
+def page_of(fitted: LatentClass, context: Context) -> Page:
+    """Verdict, the model to ask, classes, columns, their number."""
+    joint: JointPMF = fitted.joint_
+    report, summary = fitted.report_, context.summary
     told = joint.class_information()
     order = np.argsort(-told, kind="stable")
-    n_rows, size = summary.get("n_rows"), model.n_components_
+    n_rows, size = summary.get("n_rows"), fitted.n_components_
     rows = f"in {n_rows:,} rows" if n_rows is not None else "of rows"
     classes = "1 hidden class" if size == 1 else f"{size} hidden classes"
     sections = [
         Section("Ask the model", [_ask(joint, order)]),
         _classes(joint, order),
         _information(joint, told, order),
-        *_numbers(model, context),
-        fit_section(model, context),
+        *_numbers(fitted, context),
+        fit_section(fitted, context),
         _assumed(report.quantities),
         numbers_section(report),
         next_section(report, USES),
     ]
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"{classes} {rows}",
         door="tables",
-        verdict=report.verdict,
-        reasons=report.reasons,
-        figures=_figures(model, joint, context, order),
+        figures=_figures(fitted, joint, context, order),
         picture=_telling(joint),
         sections=sections,
-        provenance=provenance_of(context),
         papers=PAPERS,
         lead=f"The joint distribution of {len(joint.columns):,} columns as {classes}: inside a class, columns say "
         "nothing about one another.",
@@ -75,25 +74,19 @@ def page_of(model: Any, context: Context) -> Page:
 # ------------------------------------------------------------ first screen
 
 
-def _figures(model: Any, joint: JointPMF, context: Context, order: Any) -> list[Figure]:
-    chosen = getattr(model, "selection_", None)
+def _figures(fitted: LatentClass, joint: JointPMF, context: Context, order: Any) -> list[Figure]:
+    chosen = fitted.selection_
     how = f"chosen by the {chosen['criterion']}" if chosen else "as asked for"
     weights = joint.mixture.weights
     figures = [Figure("Classes", f"{len(weights):,}", how)]
     figures.append(Figure("Largest class", f"{weights.max():.0%}", f"smallest {weights.min():.1%} of the rows"))
     data = context.data.get("input")
-    sure = _certainty(model, data)
-    if sure is not None:
+    if data is not None:
+        sure = float(fitted.predict_proba(data).max(axis=1).mean())
         figures.append(Figure("Sure of a row’s class", f"{sure:.0%}", "mean probability of the likeliest class"))
     else:
         figures.append(Figure("Most telling column", str(joint.columns[order[0]].name), "about the class"))
     return figures
-
-
-def _certainty(model: Any, data: Any) -> float | None:
-    if data is None:
-        return None
-    return float(model.predict_proba(data).max(axis=1).mean())
 
 
 def _telling(joint: JointPMF) -> Chart:
@@ -114,12 +107,7 @@ def _telling(joint: JointPMF) -> Chart:
 
 
 def _ask(joint: JointPMF, order: Any) -> Ask:
-    size, left, profiles = joint.mixture.n_classes, ASK_NUMBERS, joint.mixture.profiles()
-    kept: list[int] = []
-    for n in order.tolist():
-        left -= size * joint.columns[n].size
-        if left >= 0 or not kept:
-            kept.append(n)
+    profiles, kept = joint.mixture.profiles(), _fitting(joint, order, joint.mixture.n_classes, ASK_NUMBERS)
     columns = [joint.columns[n] for n in kept]
     cut = "" if len(kept) == len(joint.columns) else f" The {len(kept)} most telling of {len(joint.columns)} columns."
     return Ask(
@@ -130,6 +118,16 @@ def _ask(joint: JointPMF, order: Any) -> Ask:
         f"Choose what is known of a row; every other column shows its distribution, as tacit query computes it. The "
         f"grey mark is the distribution when nothing is known.{cut}",
     )
+
+
+def _fitting(joint: JointPMF, order: Any, classes: int, most: int) -> list[int]:
+    """Columns in `order`, one at least, whose probabilities in so many classes are no more than `most` numbers."""
+    kept: list[int] = []
+    for n in order.tolist():
+        most -= classes * joint.columns[n].size
+        if most >= 0 or not kept:
+            kept.append(n)
+    return kept
 
 
 def _rounded(values: Floats) -> Any:
@@ -155,12 +153,7 @@ def _classes(joint: JointPMF, order: Any) -> Section:
 
 def _profiles(joint: JointPMF, order: Any, kept: int) -> Chart:
     """The distribution of one column in every class, the column chosen in the page."""
-    left, profiles = PROFILE_NUMBERS, joint.mixture.profiles()
-    shown: list[int] = []
-    for n in order.tolist():
-        left -= kept * joint.columns[n].size
-        if left >= 0 or not shown:
-            shown.append(n)
+    profiles, shown = joint.mixture.profiles(), _fitting(joint, order, kept, PROFILE_NUMBERS)
     names = distinct([joint.columns[n].name for n in shown])
     rows = [
         {"n": at, "x": str(word), "y": str(k), "v": round(float(chance), 4)}
@@ -222,13 +215,13 @@ def _information(joint: JointPMF, told: Floats, order: Any) -> Section:
     return Section("Columns ranked by information", [chart, table] if len(order) > SHOWN_COLUMNS else [chart])
 
 
-def _numbers(model: Any, context: Context) -> list[Section]:
+def _numbers(fitted: LatentClass, context: Context) -> list[Section]:
     """How many classes: the curve behind the choice, and a comparison that was asked for."""
     blocks: list[Block] = []
-    curve: Mapping[str, Any] | None = getattr(model, "selection_", None)
+    curve = fitted.selection_
     if curve:
         rows = [{"x": x, "y": y} for x, y in zip(curve["n_components"], curve["value"], strict=True)]
-        spec = lines(rows, x="classes", y=str(curve["criterion"]), whole_x=True, marked=model.n_components_)
+        spec = lines(rows, x="classes", y=str(curve["criterion"]), whole_x=True, marked=fitted.n_components_)
         blocks.append(Chart(spec, f"The {curve['criterion']} by number of classes; the largest was chosen."))
     comparison = context.data.get("comparison")
     if comparison is not None:

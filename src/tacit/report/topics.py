@@ -9,10 +9,9 @@ import numpy as np
 from tacit.models.topic_model import TopicModel
 from tacit.plot.topics import relevances, relevant_words, topic_map
 from tacit.report.charts import HUE, QUIET, Spec, bars, distinct, lines
-from tacit.report.evidence import count, fit_section, next_section, numbers_section
-from tacit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
+from tacit.report.evidence import count, fit_section, next_section, numbers_section, page_about, steps_figure
+from tacit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.points import points
-from tacit.report.provenance import provenance_of
 
 PAPERS = (
     "Huang, Kakade, Kong & Valiant 2018: Recovering Structured Probability Matrices. ITCS (topics from word pairs).",
@@ -25,7 +24,6 @@ MOST_PICTURED = 40
 """Topics whose words the picture holds."""
 FIRST_RELEVANCE = 0.6
 """Where the slider stands at first, as Sievert & Shirley found best."""
-MOST_DOCUMENTS = 1000
 
 
 def page_of(fitted: TopicModel, context: Context) -> Page:
@@ -34,11 +32,11 @@ def page_of(fitted: TopicModel, context: Context) -> Page:
     known = report.quantities
     documents = context.summary.get("n_rows", known.get("n_documents"))
     many = f"{int(documents):,} documents" if documents is not None else "documents"
-    return Page(
+    return page_about(
+        report,
+        context,
         title=f"{number} topic{'s' if number > 1 else ''} of {many}",
         door="topics",
-        verdict=report.verdict,
-        reasons=report.reasons,
         figures=_figures(fitted, known),
         picture=_words(fitted),
         sections=[
@@ -54,7 +52,6 @@ def page_of(fitted: TopicModel, context: Context) -> Page:
             ),
             next_section(report, *_advice(fitted)),
         ],
-        provenance=provenance_of(context),
         papers=PAPERS,
         lead=f"{len(fitted.words_):,} words, {int(fitted.word_counts_.sum()):,} tokens.",
     )
@@ -66,7 +63,7 @@ def _figures(fitted: TopicModel, known: dict[str, Any]) -> list[Figure]:
     second = Figure("Words", count(len(fitted.words_)), "in the list")
     if coherence:
         second = Figure("Coherence", f"{np.mean(coherence):.2f}", "NPMI of top words, from −1 to 1, mean of the topics")
-    third = Figure("EM steps", count(fitted.n_iter_), "stood still" if fitted.converged_ else "was cut short")
+    third = steps_figure(fitted.n_iter_, fitted.converged_)
     if halves:
         third = Figure("Kept on half of the documents", f"{1 - max(halves):.0%}", "of the least stable topic's words")
     how = "found" if fitted.selection_ else "as asked for"
@@ -174,7 +171,7 @@ def _documents(fitted: TopicModel, context: Context) -> Section:
         told = "A model file keeps no documents; give the data to tacit report to see them."
         return Section("The documents", [Note(told)])
     largest = shares.argmax(axis=1)
-    order = np.argsort(-shares.max(axis=1), kind="stable")[:MOST_DOCUMENTS]
+    order = np.argsort(-shares.max(axis=1), kind="stable")[:MOST_ROWS]
     rows = [[str(names[at]), int(largest[at]), float(shares[at, largest[at]])] for at in order]
     table = DataTable(
         ["document", "main topic", Column("its share", ".1%")], rows, "Documents that are most of one topic first.",

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from tacit import LatentClassClassifier
+from tacit.data.labelled_table import fold_weights
 from tacit.data.table import Column, Table
+from tacit.diagnose.classifier import examine_classifier
 from tacit.errors import DataError
-from tacit.models.label_classes import fold_weights
-from tacit.models.label_evidence import examine_classifier
 from tacit.reproduce.table import find_data
 
 

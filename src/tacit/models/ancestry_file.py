@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.names import Names
-from tacit.models.file_parts import ROUNDING, Arrays, check_numbers, fit_story, plain, read_path, restore_story, typed
+from tacit.models.file_parts import (
+    ROUNDING,
+    Arrays,
+    check_numbers,
+    name_array,
+    plain,
+    plain_names,
+    restore_story,
+    typed,
+    with_story,
+)
+from tacit.refine.admixture import Ancestry
 from tacit.refine.choose_populations import NumberPath
 
 if TYPE_CHECKING:
@@ -23,20 +33,19 @@ def ancestry_state(model: Admixture) -> tuple[Arrays, dict[str, Any]]:
         "frequencies": np.ascontiguousarray(model.frequencies_[seen]),
         "seen": seen.astype(np.uint8),
         "order": model._order.astype(np.int64),
-        "objective_path": model.objective_path_,
     }
-    path = model._path
-    return arrays, fit_story(model) | {
-        "samples": [name if isinstance(name, str) else int(name) for name in model.samples_.tolist()],
+    metadata = {
+        "samples": plain_names(model.samples_.tolist()),
         "alleles": None if model._alleles is None else model._alleles.T.tolist(),
         "likelihood": model._likelihood,
-        "cv": None if path is None else plain(vars(path)),
+        "cv": None if model._path is None else plain(vars(model._path)),
     }
+    return with_story(model, arrays, metadata)
 
 
 def restore_ancestry(model: Admixture, arrays: Arrays, metadata: dict[str, Any]) -> None:
     """Make `model` what `ancestry_state` described; what does not fit together raises ValueError."""
-    restore_story(model, metadata, [])
+    restore_story(model, arrays, metadata)
     samples, n_snps = typed(metadata, "samples", list), model.n_features_in_
     shares, order = arrays["ancestry"], arrays["order"]
     if shares.ndim != 2 or not shares.shape[1] or arrays["seen"].dtype != np.uint8 or order.dtype != np.int64:
@@ -49,28 +58,15 @@ def restore_ancestry(model: Admixture, arrays: Arrays, metadata: dict[str, Any])
         raise ValueError("order names a SNP that is not there")
     if (np.abs(shares.sum(axis=1) - 1) > ROUNDING).any() or (arrays["frequencies"] > 1).any():
         raise ValueError("proportions do not sum to one, or a frequency is above one")
-    model.ancestry_, model.n_populations_ = shares, K
-    model._n_features_out = K
     model.frequencies_ = np.full((n_snps, K), np.nan)
     model.frequencies_[seen] = arrays["frequencies"]
-    model._order, model._fitted = order.astype(np.intp), np.ascontiguousarray(model.frequencies_[order])
-    model.used_ = np.zeros(n_snps, bool)
-    model.used_[order] = True
-    model.samples_ = _names(samples)
+    model.samples_ = name_array(samples, "samples")
     model.snps_ = getattr(model, "feature_names_in_", np.arange(n_snps))
-    model.objective_path_ = read_path(arrays)
+    fitted = Ancestry(shares, np.ascontiguousarray(model.frequencies_[order]))
+    model._publish(fitted, order.astype(np.intp), n_snps)
     model._alleles = _alleles(metadata.get("alleles"), n_snps)  # files of 0.1.0 did not say
     model._likelihood = typed(metadata, "likelihood", bool)
     model._path = None if metadata["cv"] is None else _read_path(typed(metadata, "cv", dict))
-    model._backend = "pyarrow"
-
-
-def _names(samples: list[Any]) -> Names:
-    if all(type(name) is int for name in samples):
-        return np.array(samples, np.int64)
-    if not all(type(name) is str for name in samples):
-        raise ValueError("samples are neither all texts nor all numbers")
-    return np.array(samples, object)
 
 
 def _alleles(columns: Any, n_snps: int) -> NDArray[Any] | None:

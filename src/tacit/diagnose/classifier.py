@@ -14,18 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.labelled_table import fold_weights, label_counts, labels_of, weights_of, without_label
 from tacit.data.table import Table
 from tacit.diagnose.report import Examination, Examiner
-from tacit.engine.mixture import Floats, Mixture
-from tacit.models.label_classes import (
-    Owners,
-    fold_weights,
-    label_beliefs,
-    label_counts,
-    labels_of,
-    weights_of,
-    without_label,
-)
+from tacit.engine.mixture import Floats
 
 FOLDS = 3
 """Parts of the rows, each foretold by a fit without it."""
@@ -38,7 +30,8 @@ BOAST = 0.05
 FEW_ROWS = 10
 """Rows of a label below which its classes are mostly prior."""
 
-FitFold = Callable[[Table], tuple[Mixture, Owners]]
+Believes = Callable[[Table], Floats]
+"""What a fit believes of rows without their label: P(label | row) (n, L)."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ class LeftOut:
         return float(np.sqrt(spread / max(self.weight.sum() - 1.0, 1.0) / max(self.weight.sum(), 1.0)))
 
 
-def leave_out(table: Table, fit: FitFold, seed: int, n_jobs: int | None) -> LeftOut | None:
+def leave_out(table: Table, fit: Callable[[Table], Believes], seed: int) -> LeftOut | None:
     """Every row foretold by a fit without it; None when no fold leaves both rows to learn from and rows to ask.
 
     A label of which all rows are left out cannot be foretold, so those rows do not count: the report names rare labels.
@@ -98,10 +91,8 @@ def leave_out(table: Table, fit: FitFold, seed: int, n_jobs: int | None) -> Left
         asked = (outside > 0) & (counts[labels_of(table)] > 0)
         if not asked.any():
             continue
-        mixture, owners = fit(seen)
         rows = table.take(asked)
-        belief = label_beliefs(mixture, owners, without_label(rows), len(counts), n_jobs)
-        truth = labels_of(rows)
+        belief, truth = fit(seen)(without_label(rows)), labels_of(rows)
         parts.append(
             LeftOut(
                 chance=belief[np.arange(len(truth)), truth],

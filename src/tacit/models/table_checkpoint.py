@@ -1,0 +1,57 @@
+"""The checkpoint of a fit of one mixture: what was decided before the climb that it keeps, and where that stands."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.data.stored_table import AnyTable
+from tacit.engine.mixture import Mixture
+from tacit.io.model_file import ModelFile
+from tacit.models.checkpoint import KeptFile
+from tacit.refine.em import Begun
+
+
+@dataclass(frozen=True)
+class SavedMixture:
+    """Where a stopped fit stood, and what it had decided before."""
+
+    begun: Begun[Mixture]
+    decided: dict[str, Any]
+
+
+class TableCheckpoint(KeptFile):
+    """The file of one fit of a mixture."""
+
+    @property
+    def saved(self) -> SavedMixture | None:
+        return None if self.file is None else _saved(self.file)
+
+    def keeping(self, decided: dict[str, Any]) -> Callable[[Begun[Mixture]], None]:
+        """What the climb calls after every iteration."""
+
+        def keep(at: Begun[Mixture]) -> None:
+            if self.due:
+                arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
+                arrays["first"] = at.params.first
+                self.write(arrays, {"n_iter": at.n_iter, "decided": decided})
+
+        return keep
+
+
+def table_key(table: AnyTable) -> str:
+    """Tells tables apart by their columns' words and how often each occurs."""
+    known = hashlib.sha256(np.asarray([table.n_rows, table.total_weight, *table.singles()], np.float64).tobytes())
+    for column in table.columns:
+        known.update(f"\0{column.name}\0{column.categories.tolist()}".encode())
+    return known.hexdigest()
+
+
+def _saved(file: ModelFile) -> SavedMixture:
+    params = Mixture(file.arrays["weights"], file.arrays["table"], file.arrays["first"])
+    begun = Begun(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
+    return SavedMixture(begun, file.metadata["decided"])
