@@ -302,7 +302,7 @@ def test_another_fit_s_checkpoint_is_refused(files, tmp_path, monkeypatch):
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
 def test_any_number_of_workers_gives_the_same_bits(files, n_workers):
     distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'tacit[cluster]'")
-    from tacit.engine.cluster import _client
+    from tacit.engine.workers import _client
 
     gold = {"Aufgabe 3, é": "cat"}
     here = DawidSkene().fit(read_columns(files / "whole.csv"), gold=gold)
