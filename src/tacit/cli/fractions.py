@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
 from tacit.cli.common import Results, Talk, conclude, of_model, output_options, summarise
 
@@ -92,6 +91,7 @@ def predict_fractions(
 ) -> int:
     """Fractions of new samples, which are the columns or the rows of the file: the model knows its features' names."""
     from tacit.data.named_matrix import read_named_matrix
+    from tacit.data.names import objects
     from tacit.io.read import read_columns
     from tacit.models.mixture_fractions import fraction_columns
 
@@ -101,6 +101,5 @@ def predict_fractions(
         values = values.transposed
     found = model.transform(values)
     samples = values.row_names or tuple(str(number) for number in range(1, len(found) + 1))
-    names = np.array([*samples, None], object)[:-1]
-    results.table("fractions", fraction_columns(names, model.parts_, found), main=True)
+    results.table("fractions", fraction_columns(objects(samples), model.parts_, found), main=True)
     return conclude(of_model(model_file, len(found)), f"{len(found):,} samples", talk, results, json_=json_)

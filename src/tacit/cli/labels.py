@@ -114,7 +114,7 @@ def _read(
         stored = code_labels(
             scan(files, cache=cache, told=told), columns=chosen, abstain=abstain, gold=read_gold(gold)
         )
-    return stored if long else stored.load()
+    return stored if long else stored.loaded()
 
 
 def _is_several(path: str) -> bool:

@@ -26,7 +26,7 @@ from tacit.data.documents import Documents
 from tacit.data.frames import as_frame, column, find_column
 from tacit.data.growing_names import GrowingNames
 from tacit.data.named_matrix import read_named_matrix
-from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.names import Names, encode, match, objects, to_arrow
 from tacit.data.numbers import as_numbers
 from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
@@ -94,7 +94,7 @@ def rename_words(documents: Documents, words: Sequence[str], what: str) -> Docum
     """The same documents under names of words, one per column, in order."""
     if len(words) != documents.n_words:
         raise DataError(f"{what} names {len(words)} words, and the documents have {documents.n_words}; name each once")
-    return _from_matrix(documents.matrix, documents.names, np.array([*words, None], object)[:-1])
+    return _from_matrix(documents.matrix, documents.names, objects(words))
 
 
 def _read(data: Any, columns: Columns) -> Documents:
@@ -153,7 +153,7 @@ def _from_texts(texts: list[Any]) -> Documents:
     tokens = [token for tokens in lists for token in tokens]
     if not tokens:
         raise DataError(f"the {len(texts)} documents hold no word; give at least one")
-    codes, words = encode(np.array([*tokens, None], object)[:-1], "word")
+    codes, words = encode(tokens, "word")
     owner = np.repeat(np.arange(len(lists)), [len(tokens) for tokens in lists])
     ones = sp.coo_array((np.ones(len(owner)), (owner, codes)), shape=(len(lists), len(words)))
     return Documents(_tidy(sp.csr_array(ones)), np.arange(1, len(lists) + 1), words)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tacit.data.counts import read_counts
 from tacit.data.frames import as_frame, column, find_column
 from tacit.data.growing_names import GrowingNames
-from tacit.data.names import Names, encode, to_arrow
+from tacit.data.names import Names, encode, objects, to_arrow
 from tacit.data.sampling import scramble
 from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
@@ -351,7 +351,7 @@ def _plain_names(nodes: list[Any]) -> Names:
     """Nodes of networkx, which may be anything hashable: whole numbers stay numbers, everything else becomes words."""
     if all(isinstance(node, int | np.integer) and not isinstance(node, bool) for node in nodes):
         return np.array(nodes, np.int64)
-    names = np.array([*(str(node) for node in nodes), None], object)[:-1]
+    names = objects(str(node) for node in nodes)
     if len(set(names.tolist())) < len(names):
         raise DataError("two nodes of the graph have the same name as text; rename one of them")
     return names

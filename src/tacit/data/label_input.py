@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from tacit.data.frames import as_frame, column, find_column, index_names
 from tacit.data.labels import Abstain, Gold, Labels, from_long, from_wide
-from tacit.data.names import encode, to_arrow
+from tacit.data.names import encode, objects, to_arrow
 from tacit.errors import DataError
 
 ALIASES = {
@@ -122,7 +122,7 @@ def _read_wide_frame(
     if index is not None and len(set(index)) < len(index):  # of several frames put together: it names nothing
         index = None
     given = index if task is None else column(frame, task).to_pylist()
-    names = np.arange(len(frame)) if given is None else np.array([*given, None], object)[:-1]
+    names = np.arange(len(frame)) if given is None else objects(given)
     if len(encode(names, "task")[1]) < len(names):
         raise DataError(f"column {task!r} repeats a task in a wide frame; give one row per task, or a long frame")
     order = np.argsort(np.array(workers, object))  # workers are walked in the order of their names

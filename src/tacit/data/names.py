@@ -6,6 +6,7 @@ of classes or workers. Missing values (null, NaN) get code -1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from tacit.errors import DataError
 
 Names = NDArray[Any]
+KINDS: dict[str, Any] = {"O": object, "i": np.int64, "u": np.uint64, "f": np.float64, "b": bool}
+"""Types of names by numpy's letters."""
 
 LONGEST_NAME = 10_000
 """Characters of the longest name kept: a longer one is a broken file (an unclosed quote), not a label."""
@@ -29,7 +32,7 @@ def to_arrow(values: Any, what: str) -> pa.Array:
         return values
     try:
         if isinstance(values, list | tuple):
-            values = np.array([*values, None], object)[:-1]  # pyarrow would import pandas to look at a list
+            values = objects(values)  # pyarrow would import pandas to look at a list
         elif isinstance(values, np.ndarray) and values.dtype.kind == "U":
             values = values.astype(object)
         return pa.array(values, from_pandas=True)
@@ -103,6 +106,16 @@ def from_names(values: Any) -> pa.Array:
             offsets = pa.py_buffer(ends.astype(np.int32))
             return pa.StringArray.from_buffers(len(words), offsets, pa.py_buffer(b"".join(words)))
     return pa.array(values)
+
+
+def objects(values: Iterable[Any]) -> Names:
+    """An array with one place for each value, whatever the values are: numpy would stack lists of one length."""
+    return np.array([*values, None], object)[:-1]
+
+
+def typed_names(kind: str, values: Iterable[Any]) -> Names:
+    """Names again from a list and the letter of their type, as a file's header holds them."""
+    return objects(values).astype(KINDS[kind])
 
 
 def dictionary_codes(coded: Any, missing: int) -> NDArray[np.int32]:

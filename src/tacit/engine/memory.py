@@ -1,4 +1,4 @@
-"""The engine of this process: coded rows in memory, or read from a file, in parts of 16 blocks handed to the kernels."""
+"""The engine of this process: coded rows in memory, or read from a file, in parts of 16 blocks for the kernels."""
 
 from __future__ import annotations
 

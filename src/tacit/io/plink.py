@@ -45,12 +45,7 @@ def stream_plink(
     path: str | os.PathLike[str], block: int | None, *, threads: int = 1
 ) -> tuple[Iterator[NDArray[np.uint8]], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Calls in blocks of so many SNPs (None: all at once), names of people and SNPs, alleles."""
-    bed = Path(path)
-    if bed.suffix.lower() != ".bed":
-        raise FileFormatError(f"{bed} has a name that does not end in .bed; give the .bed of a PLINK set (unzipped)")
-    bim, fam = bed.with_suffix(".bim"), bed.with_suffix(".fam")
-    for part in (bed, bim, fam):
-        probe(str(part))
+    bed, bim, fam = _parts(path)
     n_snps, n_people = _count_lines(bim), _count_lines(fam)
     check_bed(bed, n_snps, n_people)
     try:
@@ -93,9 +88,20 @@ def stream_plink(
 
 def facts_of_plink(path: str | os.PathLike[str]) -> str:
     """Changes when one of the three files is another one: name, sizes and times of writing."""
+    parts = _parts(path)
+    facts = [(part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
+    return f"{parts[0].absolute()} {facts}"
+
+
+def _parts(path: str | os.PathLike[str]) -> tuple[Path, Path, Path]:
+    """The three files of a set, each of which can be opened."""
     bed = Path(path)
-    facts = [(part.stat().st_size, part.stat().st_mtime_ns) for part in map(bed.with_suffix, (".bed", ".bim", ".fam"))]
-    return f"{bed.absolute()} {facts}"
+    if bed.suffix.lower() != ".bed":
+        raise FileFormatError(f"{bed} has a name that does not end in .bed; give the .bed of a PLINK set (unzipped)")
+    parts = bed, bed.with_suffix(".bim"), bed.with_suffix(".fam")
+    for part in parts:
+        probe(str(part))
+    return parts
 
 
 def _unreadable(bed: Path, error: Exception) -> FileFormatError:
