@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.data.names import encode, to_arrow
+from tacit.data.names import decoded, encode, to_arrow
 from tacit.data.table import Column, Table
 from tacit.data.table_input import code_table, pick_known
 from tacit.errors import DataError
@@ -67,9 +67,7 @@ def _counted_rows(sample_weight: Any, n_rows: int) -> NDArray[np.intp]:
 
 def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[np.intp] | None) -> NDArray[np.int32]:
     """Codes 0, 1 and -1 for a gap; anything else is refused, with its row where rows are known."""
-    array = to_arrow(values, f"{name!r}")
-    if isinstance(array.type, pa.DictionaryType):
-        array = array.cast(array.type.value_type)
+    array = decoded(to_arrow(values, f"{name!r}"))
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():

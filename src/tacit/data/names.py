@@ -108,6 +108,11 @@ def from_names(values: Any) -> pa.Array:
     return pa.array(values)
 
 
+def decoded(array: Any) -> Any:
+    """A column whose dictionary, if it has one, is resolved into the values that it stands for."""
+    return array.cast(array.type.value_type) if isinstance(array.type, pa.DictionaryType) else array
+
+
 def objects(values: Iterable[Any]) -> Names:
     """An array with one place for each value, whatever the values are: numpy would stack lists of one length."""
     return np.array([*values, None], object)[:-1]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tacit.data.names import decoded
 from tacit.errors import DataError
 
 Floats = NDArray[np.float64]
@@ -25,8 +26,7 @@ def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
 
     Cells of blanks are gaps, true and false are 1 and 0. So many rows came `before` these.
     """
-    if isinstance(array.type, pa.DictionaryType):
-        array = array.cast(array.type.value_type)
+    array = decoded(array)
     if is_text(array.type):
         array = pc.utf8_trim_whitespace(array)
         array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
