@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import tacit
 from tacit import BlockModel, CategoricalHMM, PairMatrix, TopicModel
 from tacit.data import tally as tally_module
-from tacit.data.counts import read_counts
+from tacit.data.count_input import read_counts
 from tacit.data.document_input import read_documents
 from tacit.data.graph_input import read_graph
 from tacit.data.growing_names import GrowingNames
@@ -105,7 +105,7 @@ def test_pairs_that_cannot_be_told_get_one_sentence(tmp_path):
     with pytest.raises(DataError, match="no column for the column item among"):
         read_counts(tacit.scan(tmp_path / "b.csv"))
     (tmp_path / "c.csv").write_text("row,column,count\na,b,many\n")
-    with pytest.raises(DataError, match="no number in the column of counts"):
+    with pytest.raises(DataError, match="the column of counts holds 'many' in row 1, no number"):
         read_counts(tacit.scan(tmp_path / "c.csv"))
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def predict_pairs(model: PairMatrix, asked: Asked) -> int:
     """predictions.csv (row, column, probability, lift), one line per line of the file; empty where a name is new."""
-    from tacit.data.counts import pair_columns
+    from tacit.data.count_input import pair_columns
     from tacit.data.frames import ArrowFrame
     from tacit.data.names import match
     from tacit.io.read import read_columns

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.names import Names, encode, from_names, match, to_arrow
+from tacit.data.names import Names, encode, from_names, match, plain, to_arrow
 from tacit.errors import DataError, DataWarning
 from tacit.kernels import BLOCK_ROWS, RaggedCells
 
@@ -311,10 +311,9 @@ def assemble(
 
 def tell_repeated(number: int, task: Any, worker: Any) -> None:
     """Labels that were dropped because a later one of the same worker for the same task came."""
-    task, worker = (name.item() if isinstance(name, np.generic) else name for name in (task, worker))
+    example = f"task {plain(task)!r} by worker {plain(worker)!r}"
     warnings.warn(
-        f"{number:,} labels repeat a (task, worker) pair, for example task {task!r} by worker {worker!r}; "
-        "the last one wins",
+        f"{number:,} labels repeat a (task, worker) pair, for example {example}; the last one wins",
         DataWarning,
         stacklevel=5,
     )

@@ -108,6 +108,16 @@ def from_names(values: Any) -> pa.Array:
     return pa.array(values)
 
 
+def plain(name: Any) -> Any:
+    """A name as Python writes it."""
+    return name.item() if isinstance(name, np.generic) else name
+
+
+def are_words(kind: Any) -> bool:
+    """Whether a type is that of words; words in a dictionary are categories, which have an order of their own."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
 def decoded(array: Any) -> Any:
     """A column whose dictionary, if it has one, is resolved into the values that it stands for."""
     return array.cast(array.type.value_type) if isinstance(array.type, pa.DictionaryType) else array
@@ -143,7 +153,7 @@ def _present(array: pa.Array) -> NDArray[np.bool_]:
 
 def _as_names(dictionary: pa.Array, what: str) -> Names:
     kind = dictionary.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if are_words(kind):
         longest = pc.max(pc.utf8_length(dictionary)).as_py() or 0
         if longest > LONGEST_NAME:
             raise long_name(what, longest)

@@ -20,7 +20,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
-from tacit.data.label_input import Columns, long_roles
+from tacit.data.frames import Columns
+from tacit.data.label_input import long_roles
 from tacit.data.label_sort import CHUNK_ROWS, LabelSort, SortedTasks, named
 from tacit.data.labels import NO_GOLD, Abstain, CodedLabels, Gold, Labels, join_labels, stray_gold, tell_repeated
 from tacit.data.names import Names, encode, from_names, match, typed_names
