@@ -2,6 +2,7 @@
 
 A frame may name its rows: pandas by its index, any frame by one column of words. All other columns must be numbers
 (also spelled in words, since CSV files deliver decimals as text); nulls and NaN are gaps, infinite numbers are refused.
+It is no `Matrix` (`data/matrix.py`): there every cell is a number, and rows may stand in a file without names.
 """
 
 from __future__ import annotations

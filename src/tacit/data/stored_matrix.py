@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
-from tacit.data.matrix import Floats, Matrix, check_values, frame_values, largest_of
+from tacit.data.matrix import Floats, Matrix, check_largest, check_values, frame_values
 from tacit.errors import DataError
 from tacit.io.scan import Scan
 from tacit.kernels import BLOCK_ROWS
@@ -105,14 +105,14 @@ def _scanned(scan: Scan) -> Iterator[Named]:
     behind, largest = 0, 0.0
     for batch in scan.batches():
         names = tuple(batch.schema.names)
-        values = frame_values(pa.Table.from_batches([batch]), names, first=behind)
-        check_values(values, names, first=behind)
+        values = frame_values(pa.Table.from_batches([batch]), names, before=behind)
+        check_values(values, names, before=behind)
         largest = max(largest, float(np.abs(values).max(initial=0.0)))
         behind += len(values)
         yield names, values
     if not behind:
         raise DataError("the files hold no rows; give at least one")
-    largest_of(largest)
+    check_largest(largest)
 
 
 def _write(path: Path, key: str, blocks: Iterator[Named]) -> StoredMatrix:
