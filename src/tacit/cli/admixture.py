@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tacit.cli.options import engine_of, engine_options, is_long, keeping, output_options, strict_option
+from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk
 
@@ -63,9 +63,9 @@ def admixture(
     from tacit.models.base import model_state
 
     talk, kept = Talk(quiet), keeping(checkpoint, resume)
-    long = is_long(files, engine, memory)
+    streamed = are_streamed(files, engine, memory)
     genotypes: AnyGenotypes
-    if long:
+    if streamed:
         with talk.counting("coding", "people") as told:
             genotypes = _store(files, id_, cache, threads, told)
     else:
@@ -74,7 +74,7 @@ def admixture(
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads,
-        engine=engine_of(engine, long),
+        engine=engine_of(engine, streamed),
     )  # fmt: skip
     with talk.doing("fitting"):
         model.fit(genotypes, **kept)
@@ -99,7 +99,7 @@ def admixture(
         f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
         f"{size} populations"
     )
-    page = partial(results.report, model, summary, input=None if long else genotypes)
+    page = partial(results.report, model, summary, input=None if streamed else genotypes)
     seen = partial(show, model, talk)
     return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
 

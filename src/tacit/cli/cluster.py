@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import engine_of, engine_options, is_long, keeping, output_options, strict_option
+from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk
 
@@ -48,16 +48,16 @@ def cluster(
     from tacit.models.bernoulli_mixture import BernoulliMixture
 
     talk, kept = Talk(quiet), keeping(checkpoint, resume)
-    long = is_long(files, engine, memory)
+    streamed = are_streamed(files, engine, memory)
     model = BernoulliMixture(
         components,
         select=select,  # type: ignore[arg-type]
         binarize=binarize,
         random_state=seed,
         n_jobs=threads,
-        engine=engine_of(engine, long),
+        engine=engine_of(engine, streamed),
     )
-    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, long)
+    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, streamed)
     rows = fit_rows(model, source, "clusters", partial(_found, model), results, kept)
     with talk.doing("examining"):
         frequencies, purity, _ = model.intervals(), model.purity_, model.report_

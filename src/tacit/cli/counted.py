@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli.options import is_long
+from tacit.cli.options import are_streamed
 from tacit.cli.talk import Talk
 from tacit.io.read import read_columns
 from tacit.io.scan import scan
@@ -26,7 +26,7 @@ def counted_files(
     `lines` says that they are text whatever they are called, as in `tacit.scan`.
     """
     text = lines or (lines is None and is_text(files[0]))
-    if not text and not is_long(files, engine, memory):
+    if not text and not are_streamed(files, engine, memory):
         with talk.doing("reading"):
             yield read_columns(files[0])
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import engine_of, engine_options, is_long, keeping, output_options, strict_option
+from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk
 
@@ -55,7 +55,7 @@ def factors(
     from tacit.models.binary_factors import BinaryFactors
 
     talk, kept = Talk(quiet), keeping(checkpoint, resume)
-    long = is_long(files, engine, memory)
+    streamed = are_streamed(files, engine, memory)
     model = BinaryFactors(
         components,
         search=search,  # type: ignore[arg-type]
@@ -63,9 +63,9 @@ def factors(
         noise=noise,
         random_state=seed,
         n_jobs=threads,
-        engine=engine_of(engine, long),
+        engine=engine_of(engine, streamed),
     )
-    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, None, cache, long)
+    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, None, cache, streamed)
     rows = fit_rows(model, source, "switches", partial(switch_values, model), results, kept, in_blocks=True)
     n_rows = model._passes.n_rows if rows is None else rows.data.num_rows
     with talk.doing("examining"):

@@ -29,13 +29,13 @@ Answer = Callable[[Any], dict[str, Any]]
 
 @dataclass(frozen=True)
 class RowFiles:
-    """Files of rows as a command names them: which columns are no data, where coded rows are kept, are they long."""
+    """Files of rows as a command names them: which columns are no data, where codes stay, are they read in parts."""
 
     paths: tuple[str, ...]
     id_: str | None
     weights: str | None
     cache: str | None
-    long: bool
+    streamed: bool
 
 
 def fit_rows(
@@ -47,7 +47,7 @@ def fit_rows(
     Answers of long files are made in blocks of one size where their last bits could depend on their neighbours.
     """
     talk = results.talk
-    if files.long:
+    if files.streamed:
         whole = scan(files.paths)
         columns = data_columns(whole.first_names(), files.id_, files.weights)
         weight: dict[str, Any] = {} if files.weights is None else {"sample_weight": files.weights}

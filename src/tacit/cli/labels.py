@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.options import (
+    are_streamed,
     chosen_columns,
     column_options,
     engine_options,
-    is_long,
     keeping,
     output_options,
     strict_option,
@@ -96,7 +96,7 @@ def _read(
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
     from tacit.data.label_input import read_gold, read_labels
 
-    if not is_long(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
+    if not are_streamed(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
         with talk.doing("reading"):
             source, embedded_gold = read_label_file(files[0], control)
             gold = embedded_gold if gold is None else gold

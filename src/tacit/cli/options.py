@@ -122,7 +122,7 @@ def keeping(checkpoint: str | None, resume: bool) -> dict[str, Any]:
     return {"checkpoint": checkpoint, "resume": resume}
 
 
-def is_long(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
+def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
     """Whether files are to be read part by part: asked for, more than one, or too large for half of the memory."""
     from tacit.engine.free_memory import free_memory
     from tacit.io.remote import is_remote
@@ -139,6 +139,6 @@ def is_long(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
     return TEXT_IN_MEMORY * size > (memory or free_memory()) / 2
 
 
-def engine_of(engine: str, long: bool) -> str:
-    """The engine of the estimator: what is long is streamed unless something else was asked for."""
-    return "stream" if long and engine == "auto" else engine
+def engine_of(engine: str, streamed: bool) -> str:
+    """The engine of the estimator: files that are read in parts are streamed unless something else was asked for."""
+    return "stream" if streamed and engine == "auto" else engine

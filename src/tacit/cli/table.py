@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import engine_of, engine_options, is_long, keeping, output_options, strict_option
+from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk
 
@@ -50,8 +50,8 @@ def table(
     from tacit.models.latent_class import LatentClass
 
     talk, kept = Talk(quiet), keeping(checkpoint, resume)
-    long = is_long(files, engine, memory)
-    if long and (most or draws):
+    streamed = are_streamed(files, engine, memory)
+    if streamed and (most or draws):
         raise click.UsageError("--compare and --bootstrap need the rows in memory; give one file and --engine memory")
     model = LatentClass(
         components,
@@ -61,10 +61,10 @@ def table(
         bins=bins,
         random_state=seed,
         n_jobs=threads,
-        engine=engine_of(engine, long),
+        engine=engine_of(engine, streamed),
     )
-    results = Results(out, format_, talk, no_report=no_report)
-    rows = fit_rows(model, RowFiles(files, id_, weights, cache, long), "classes", partial(_found, model), results, kept)
+    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, streamed)
+    rows = fit_rows(model, source, "classes", partial(_found, model), results, kept)
     stored = model._stored
     n_rows = rows.data.num_rows if rows is not None else stored.n_rows + stored.absent  # type: ignore[union-attr]
     results.table("profiles", profile_columns(model))
