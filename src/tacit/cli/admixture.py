@@ -101,7 +101,7 @@ def admixture(
     )
     page = partial(results.report, model, summary, input=None if streamed else genotypes)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def predict_ancestry(model: Admixture, asked: Asked) -> int:

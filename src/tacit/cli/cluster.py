@@ -75,7 +75,7 @@ def cluster(
     )
     page = partial(results.report, model, summary, input=None if rows is None else rows.data)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _found(model: BernoulliMixture, data: Any) -> dict[str, Any]:

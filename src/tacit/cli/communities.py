@@ -80,7 +80,7 @@ def communities(
     )
     page = partial(results.report, model, summary, input=graph)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _are_lines(name: str) -> bool | None:

@@ -32,7 +32,7 @@ def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report:
     results.batches("truth", [crowd.truth])
     with talk.doing("fitting"):
         fitted = fit_crowd(read_labels(crowd.labels), CrowdSettings(seed=seed))
-    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, talk, results, json_, False, [])
+    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, results, json_, False, [])
     workers = fitted.worker_columns()
     order = sorted(range(len(workers["worker"])), key=lambda i: workers["accuracy"][i])
     best, worst = workers["worker"][order[-1]], workers["worker"][order[0]]

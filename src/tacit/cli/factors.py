@@ -81,7 +81,7 @@ def factors(
     data, ids = (None, None) if rows is None else (rows.data, rows.ids)
     page = partial(results.report, model, summary, input=data, ids=ids)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def switch_values(model: BinaryFactors, data: Any) -> dict[str, Any]:

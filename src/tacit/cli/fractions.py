@@ -77,7 +77,7 @@ def fractions(
     )
     page = partial(results.report, model, summary, input=values)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def show(model: MixtureFractions, talk: Talk) -> None:

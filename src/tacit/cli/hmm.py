@@ -80,7 +80,7 @@ def hmm(
     )
     page = partial(results.report, model, summary, input=data)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _read(

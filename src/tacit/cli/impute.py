@@ -39,4 +39,4 @@ def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool
     results.table("cells", {"row": numbers, **{name: cells[name].combine_chunks() for name in cells.column_names[1:]}})
     summary = of_model(model_file, whole.num_rows, n_filled=before - after)
     facts = f"{before - after:,} gaps filled in {whole.num_rows:,} rows, {after:,} left"
-    return conclude(summary, facts, talk, results, json_=json_)
+    return conclude(summary, facts, results, json_=json_)

@@ -73,7 +73,7 @@ def labels(
         fitted = fit_crowd(data, settings, clock, **kept)
     parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
     results = Results(out, format_, talk, no_report=no_report)
-    return write_crowd(fitted, parameters, answers, talk, results, json_, strict, [*files, gold, truth])
+    return write_crowd(fitted, parameters, answers, results, json_, strict, [*files, gold, truth])
 
 
 def tell_reading(source: Any, columns: dict[str, str] | None, talk: Talk) -> None:
@@ -131,13 +131,13 @@ def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
 
 
 def write_crowd(
-    fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, talk: Talk, results: Results, json_: bool,
-    strict: bool, inputs: list[str | None],
+    fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, results: Results, json_: bool, strict: bool,
+    inputs: list[str | None],
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     from tacit.data.frames import build_frame
 
-    seen = fitted.evidence
+    seen, talk = fitted.evidence, results.talk
     with talk.doing("examining"):
         workers, report = fitted.worker_columns(), fitted.report
     more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
@@ -158,7 +158,7 @@ def write_crowd(
     )
     page = partial(results.report, fitted, summary)
     seen_by_all = partial(show, summary, workers, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen_by_all, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen_by_all, page=page)
 
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def plan(
     facts = f"{data.n_rows:,} tasks, {data.n_labels:,} labels; {planned.n_labels:,} more to ask for"
     show = partial(_show, columns, planned, talk)
     page = partial(results.report, fitted, summary, plan=columns)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=show, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=show, page=page)
 
 
 def _worker_column(table: Any, worker: str | None) -> Any:

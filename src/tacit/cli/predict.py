@@ -40,14 +40,16 @@ class Asked:
     target: str | None
     id_: str | None
     columns: dict[str, str]
-    talk: Talk
     results: Results
     json_: bool
 
+    @property
+    def talk(self) -> Talk:
+        return self.results.talk
+
     def conclude(self, n_rows: int, facts: str, **more: Any) -> int:
         """How every prediction ends."""
-        summary = of_model(self.model_file, n_rows, **more)
-        return conclude(summary, facts, self.talk, self.results, json_=self.json_)
+        return conclude(of_model(self.model_file, n_rows, **more), facts, self.results, json_=self.json_)
 
 
 @click.command()
@@ -81,6 +83,6 @@ def predict(
     if target is not None and kind not in COLUMNS:
         raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
     columns = chosen_columns(task=task, worker=worker, label=label)
-    asked = Asked(data_file, model_file, target, id_, columns, talk, Results(out, format_, talk), json_)
+    asked = Asked(data_file, model_file, target, id_, columns, Results(out, format_, talk), json_)
     code: int = getattr(import_module(f"tacit.cli.{module}"), function)(model, asked)
     return code

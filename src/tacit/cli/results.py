@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Results:
     """Files of a command: written under a temporary name and renamed, or printed when the folder is ``-``."""
 
-    def __init__(self, out: str, format_: str, talk: Talk | None = None, *, no_report: bool = False) -> None:
-        self.talk = talk or Talk(quiet=True)
+    def __init__(self, out: str, format_: str, talk: Talk, *, no_report: bool = False) -> None:
+        self.talk = talk
         self.folder = None if out == "-" else Path(out)
         self.format: FileFormat = format_  # type: ignore[assignment]
         self.reports = not no_report
@@ -122,10 +122,11 @@ def of_model(model_file: str, n_rows: int, **more: Any) -> dict[str, Any]:
 
 
 def conclude(
-    summary: dict[str, Any], facts: str, talk: Talk, results: Results, *, json_: bool, strict: bool = False,
+    summary: dict[str, Any], facts: str, results: Results, *, json_: bool, strict: bool = False,
     show: Callable[[], None] | None = None, page: Callable[[], None] | None = None,
 ) -> int:  # fmt: skip
     """How every command ends: summary.json, `page`, one screen (facts, notes, verdict, `show`, files), exit code."""
+    talk = results.talk
     results.summary(summary, json_)
     if page is not None:
         with talk.doing("writing the report"):

@@ -34,4 +34,4 @@ def sample(model_file: str, number: int, out: str, format_: str, json_: bool, se
             columns = {name: drawn[name].combine_chunks() for name in drawn.column_names}
     results = Results(out, format_, talk)
     results.table("sample", columns, main=True)
-    return conclude(of_model(model_file, number, seed=seed), f"{number:,} rows drawn", talk, results, json_=json_)
+    return conclude(of_model(model_file, number, seed=seed), f"{number:,} rows drawn", results, json_=json_)

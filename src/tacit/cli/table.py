@@ -86,7 +86,7 @@ def table(
     data = None if rows is None else rows.data
     page = partial(results.report, model, summary, input=data, comparison=comparison)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _found(model: LatentClass, data: Any) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def topics(
     )
     page = partial(results.report, model, summary, input=documents)
     seen = partial(show, summary, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _is_matrix(files: tuple[str, ...]) -> bool:

@@ -58,8 +58,8 @@ def write_raw(
     batches: Iterator[Any],
     sink: BinaryIO,
     text: bool,
-    weight: str | None = None,
-    weights: BinaryIO | None = None,
+    weight: str | None,
+    weights: BinaryIO,
 ) -> tuple[list[GrowingColumn], int, int]:
     """Code all batches into records of a file; the columns, how many rows there are, and how many have no weight.
 
@@ -70,7 +70,7 @@ def write_raw(
     columns: list[GrowingColumn] = []
     n_rows = behind = 0
     for batch in batches:
-        if weight is not None and weights is not None:
+        if weight is not None:
             numbers = check_weights(read_weights(batch.column(weight), weight, behind))
             behind += batch.num_rows
             batch = batch.select([name for name in batch.schema.names if name != weight])

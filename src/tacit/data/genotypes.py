@@ -22,7 +22,7 @@ from tacit.data.frames import ArrowFrame, as_frame, column, index_names
 from tacit.data.names import Names
 from tacit.data.numbers import as_numbers
 from tacit.errors import DataError
-from tacit.io.plink import read_plink
+from tacit.io.plink import stream_plink
 from tacit.kernels.admixture import MISSING, Calls
 
 Floats = NDArray[np.float64]
@@ -212,8 +212,9 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
 
 def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
     """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`."""
-    panel = read_plink(path, threads=threads)
-    return Genotypes(panel.calls, panel.samples, panel.snps, panel.alleles)
+    blocks, *names = stream_plink(path, None, threads)
+    (calls,) = blocks
+    return Genotypes(calls, *names)
 
 
 def frame_calls(data: Any, snps: Names, before: int = 0) -> Calls:

@@ -78,7 +78,7 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
     return _checked(NamedMatrix(values, names, tuple(arrays)), what)
 
 
-def match_columns(matrix: NamedMatrix, names: Sequence[str | int], what: str = "the table") -> NamedMatrix:
+def match_columns(matrix: NamedMatrix, names: Sequence[str | int], what: str) -> NamedMatrix:
     """The columns of that name, in that order; numbered columns are those at that place."""
     if names == matrix.column_names:
         return matrix

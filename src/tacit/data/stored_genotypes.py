@@ -102,7 +102,7 @@ def store_bed(path: str | os.PathLike[str], cache: str | None = None, threads: i
         return f"genotypes {FORMAT}\0bed\0{facts_of_plink(path)}"
 
     def write(place: Path, key: str) -> StoredGenotypes:
-        return _write(place, key, *stream_plink(path, BLOCK, threads=threads))
+        return _write(place, key, *stream_plink(path, BLOCK, threads))
 
     return keep_rows(cache, told, ENDING, FORMAT, _revived, write)
 
