@@ -224,7 +224,7 @@ def parse(joint: JointPMF, question: str) -> Question:
 
 class _Reader:
     def __init__(self, joint: JointPMF, text: str) -> None:
-        self.joint, self.text, self.at = joint, text, 0
+        self.text, self.at = text, 0
         self.names = {str(column.name): column for column in joint.columns}
 
     def question(self) -> Question:
