@@ -27,7 +27,7 @@ import numpy as np
 from tacit import CategoricalHMM
 from tacit.data.sequences import Sequences, lines_to_sequences, read_sequences
 from tacit.engine.blas import one_blas_thread
-from tacit.io.text_lines import read_lines
+from tacit.io.text_lines import stream_lines
 from tacit.kernels.hmm import chain_sums
 from tacit.refine.chain_fit import log_likelihood, one_state
 from tacit.refine.choose_states import choose_states
@@ -61,7 +61,8 @@ def real(name: str) -> Iterator[Case]:
     if folder is None:
         raise SystemExit("the data is not here: set TACIT_DATA to the folder that holds pairs/")
     if name == "words":
-        lines = [line.split() for line in read_lines(folder / "pairs" / "ud_ewt_dev.words.txt.gz")]
+        text = stream_lines(folder / "pairs" / "ud_ewt_dev.words.txt.gz")
+        lines = [line.split() for batch in text for line in batch if line.strip()]
         often = Counter(word for line in lines for word in line)
         data = read_sequences([[word if often[word] > 1 else "<rare>" for word in line] for line in lines])
         cut = int(0.8 * data.n_sequences)
@@ -71,7 +72,7 @@ def real(name: str) -> Iterator[Case]:
         sizes = (2, 5, 10)
     else:
         stem = {"letters": "genesis_kjv_letters", "dna": "mjannaschii_dna"}[name]
-        data = lines_to_sequences(read_lines(folder / "pairs" / f"{stem}.seq.txt.gz"), letters=True)
+        data = lines_to_sequences(stream_lines(folder / "pairs" / f"{stem}.seq.txt.gz"), letters=True)
         cut = int(0.8 * data.n_steps)
         ends = np.array([0, cut, data.n_steps])
         parts = [data.slices(ends[[part]], ends[[part + 1]]) for part in (0, 1)]

@@ -75,7 +75,7 @@ class Workers:
     def __init__(self, kind: str) -> None:
         self.client = None
         if kind == "dask":
-            from tacit.engine.cluster import connect
+            from tacit.engine.workers import connect
 
             self.client = connect(None)
         self.before = self._peaks()

@@ -68,7 +68,8 @@ def measured_switches(kind: str, folder: Path, peak: Any) -> dict[str, float]:
 
 def measured_ancestry(kind: str, folder: Path, peak: Any, cells: float) -> dict[str, float]:
     """Runs in a process of its own."""
-    from tacit.data.stored_genotypes import AnyGenotypes, _reopened, _write
+    from tacit.data.flat_file import reopen_flat
+    from tacit.data.stored_genotypes import FORMAT, AnyGenotypes, _revived, _write
     from tacit.engine.snp_passes import snp_passes_for
 
     n_snps, path = int(cells / PEOPLE), folder / "panel.calls"
@@ -76,7 +77,7 @@ def measured_ancestry(kind: str, folder: Path, peak: Any, cells: float) -> dict[
     if kind == "coding":
         _write(path, "panel", draw_calls(n_snps), np.arange(PEOPLE), np.arange(n_snps))
         return {"seconds": time.perf_counter() - begin, "peak": peak() - before}
-    stored = _reopened(path, "panel")
+    stored = reopen_flat(path, "panel", FORMAT, _revived)
     assert stored is not None
     calls: AnyGenotypes = stored.loaded() if kind == "memory" else stored
     passes = snp_passes_for(calls, "dask" if kind == "dask" else "auto", None)

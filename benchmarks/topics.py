@@ -27,7 +27,7 @@ from tacit.data.document_input import read_documents
 from tacit.data.documents import Documents
 from tacit.diagnose.coherence import npmi_coherence
 from tacit.engine.blas import one_blas_thread
-from tacit.io.document_file import read_text
+from tacit.io.scan import scan
 from tacit.refine.choose_topics import choose_topics
 from tacit.reproduce.table import find_data
 from tacit.simulate import topic_documents
@@ -88,7 +88,7 @@ def peers(corpora: list[str], numbers: list[int], splits: int, methods: list[str
         if path is None or not path.exists():
             print(f"| {name} | – | skipped: no {path or 'data folder'} | | | | |")
             continue
-        documents = read_documents(read_text(path))
+        documents = read_documents(scan(path))
         for number in numbers:
             rows: dict[str, list[list[float]]] = {method: [] for method in methods}
             for split in range(splits):

@@ -28,6 +28,7 @@ yes        0.5000
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,6 +45,7 @@ MOST_ROWS = 100_000
 """Rows of the largest answer: a person reads fewer, a program asks twice."""
 
 Kind = Literal["P", "E", "H", "I"]
+BEGINNING = "a question begins with P(…), E(…), H(…) or I(…)"
 UNITS: dict[str, str] = {"P": "probability", "E": "expectation", "H": "entropy", "I": "information"}
 
 
@@ -222,7 +224,7 @@ def parse(joint: JointPMF, question: str) -> Question:
 
 class _Reader:
     def __init__(self, joint: JointPMF, text: str) -> None:
-        self.joint, self.text, self.at = joint, text, 0
+        self.text, self.at = text, 0
         self.names = {str(column.name): column for column in joint.columns}
 
     def question(self) -> Question:
@@ -233,11 +235,15 @@ class _Reader:
         event: dict[Any, Any] = {}
         if kind == "P":
             self._terms(asked, event)
+        elif kind == "E":
+            asked.append(self._name([]))
+            if self._peek() == ",":
+                raise self._error("E(…) takes one column; ask for each of them", self.at)
         else:
-            self._name_list(asked, seen=[], most=1 if kind == "E" else None)
+            self._names(asked)
         if kind == "I":
             self._expect(";", "I(…) wants two sides, like I(a; b)")
-            self._name_list(other, seen=[])
+            self._names(other)
         given: dict[Any, Any] = {}
         if self._take("|"):
             self._facts(given, [*asked, *other, *event])
@@ -248,41 +254,36 @@ class _Reader:
         return Question(kind, tuple(asked), event, given, tuple(other))
 
     def _kind(self) -> Kind:
-        word = self._word("a question begins with P(…), E(…), H(…) or I(…)")
+        word = self._word(BEGINNING)
         kind = word.text.upper()
         if kind not in UNITS:
-            raise self._error("a question begins with P(…), E(…), H(…) or I(…)", word.at)
+            raise self._error(BEGINNING, word.at)
         return kind  # type: ignore[return-value]
 
     def _terms(self, asked: list[Any], event: dict[Any, Any]) -> None:
-        while True:
+        for _ in self._between_commas():
             column = self._column([*asked, *event])
             if self._take("="):
                 event[column.name] = self._value(column)
             else:
                 asked.append(column.name)
-            if not self._take(","):
-                return
 
-    def _name_list(self, names: list[Any], seen: list[Any], most: int | None = None) -> None:
-        while True:
-            at = self._skip()
-            column = self._column([*names, *seen])
-            if self._peek() == "=":
-                raise self._error("facts come after the bar |; before it stand names of columns only", at)
-            names.append(column.name)
-            if self._peek() == "," and most == len(names):
-                raise self._error("E(…) takes one column", self.at)
-            if not self._take(","):
-                return
+    def _names(self, names: list[Any]) -> None:
+        for _ in self._between_commas():
+            names.append(self._name(names))
+
+    def _name(self, taken: list[Any]) -> Any:
+        at = self._skip()
+        column = self._column(taken)
+        if self._peek() == "=":
+            raise self._error("facts come after the bar |; before it stand names of columns only", at)
+        return column.name
 
     def _facts(self, given: dict[Any, Any], taken: list[Any]) -> None:
-        while True:
+        for _ in self._between_commas():
             column = self._column([*taken, *given])
             self._expect("=", f"after the bar every column has a value, like {_spell(column.name)}=…")
             given[column.name] = self._value(column)
-            if not self._take(","):
-                return
 
     def _column(self, taken: list[Any]) -> Column:
         word = self._word("here a column is missing")
@@ -304,6 +305,12 @@ class _Reader:
 
     # ---------------------------------------------------------- characters
 
+    def _between_commas(self) -> Iterator[None]:
+        """The parts of a list, one after another; whoever walks reads them."""
+        yield
+        while self._take(","):
+            yield
+
     def _skip(self) -> int:
         while self.at < len(self.text) and self.text[self.at].isspace():
             self.at += 1
@@ -319,8 +326,7 @@ class _Reader:
 
     def _expect(self, sign: str, why: str = "") -> None:
         if not self._take(sign):
-            found = repr(self._peek()) if self._peek() else "the end"
-            raise self._error(f"expected {sign!r} here, found {found}" + (f"; {why}" if why else ""), self.at)
+            raise self._error(f"expected {sign!r} here, found {self._there()}" + (f"; {why}" if why else ""), self.at)
 
     def _word(self, missing: str) -> Word:
         begin = self._skip()
@@ -330,9 +336,12 @@ class _Reader:
             self.at += 1
         text = self.text[begin : self.at].rstrip()
         if not text:
-            found = repr(self._peek()) if self._peek() else "the end"
-            raise self._error(f"{missing}, found {found}", begin)
+            raise self._error(f"{missing}, found {self._there()}", begin)
         return Word(text, begin, False)
+
+    def _there(self) -> str:
+        """The next sign, for a message."""
+        return repr(self._peek()) if self._peek() else "the end"
 
     def _quoted(self, begin: int) -> Word:
         quote, text = self.text[begin], ""

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
@@ -231,3 +232,14 @@ def test_methods_from_the_command_line(votes, tmp_path, method, em):
     arguments = ["labels", str(votes), "--truth", truth, "--method", method, em, "--out", str(out), "--quiet"]
     assert main(arguments) == 0
     assert json.loads((out / "summary.json").read_text())["error_rate"] < 0.2
+
+
+MODELS = Path(__file__).parents[1] / "files" / "models"
+
+
+@pytest.mark.parametrize("kind", ["Admixture", "BlockModel", "CategoricalHMM", "DawidSkene", "PairMatrix"])
+def test_a_target_is_for_tables_only(kind, tmp_path, capsys):
+    """It used to be passed over in silence."""
+    model = str(MODELS / f"{kind}-0.1.0.tacit")
+    assert main(["predict", "x.csv", "--model", model, "--target", "a", "--out", str(tmp_path / "out")]) == 3
+    assert f"holds a {kind}, which predicts" in capsys.readouterr().err

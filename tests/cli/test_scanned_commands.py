@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ def same(command, whole, parts, out, files, *options, ways=("folder", "pattern",
     """One file in memory, then its halves as a folder and as a pattern, and the file in batches."""
     assert main([command, whole, *options, "--engine", "memory", "--out", str(out / "memory"), "--quiet"]) == 0
     given = {"folder": [parts], "pattern": [f"{parts}/*"], "stream": [whole, "--engine", "stream"]}
+    given["files"] = [*sorted(map(str, Path(parts).iterdir())), "--engine", "memory"]
     for name in ways:
         assert main([command, *given[name], *options, "--out", str(out / name), "--quiet"]) == 0
         for file in files:
@@ -50,7 +52,7 @@ def test_documents(tmp_path):
     assert summary["n_rows"] == 30
     rows = [f"{at},{word},1" for at, text in enumerate(texts) for word in text.split()]
     whole, parts = in_two(tmp_path, "long.csv", rows, ["document,word,count"])
-    same("topics", whole, parts, tmp_path / "out-l", files, "--topics", "2", ways=("pattern", "stream"))
+    same("topics", whole, parts, tmp_path / "out-l", files, "--topics", "2", ways=("pattern", "stream", "files"))
 
 
 def test_sequences(tmp_path):
@@ -60,18 +62,21 @@ def test_sequences(tmp_path):
     rows = [f"s{at // 300},{word}" for at, word in enumerate(words)]
     whole, parts = in_two(tmp_path, "steps.csv", rows, ["sequence,symbol"])
     options = ("--states", "2", "--gap", "N")
-    same("hmm", whole, parts, tmp_path / "out-s", ["states.csv", "parameters.csv"], *options, ways=("stream",))
+    same("hmm", whole, parts, tmp_path / "out-s", ["states.csv", "parameters.csv"], *options, ways=("stream", "files"))
     whole, parts = in_two(tmp_path, "lines.txt", ["".join(words[at : at + 90]) for at in range(0, 900, 90)])
     same("hmm", whole, parts, tmp_path / "out-l", ["states.csv", "parameters.csv"], "--letters", *options)
 
 
-def test_edges(tmp_path):
+def test_edges(tmp_path, capsys):
     rng = np.random.default_rng(2)
     ends = rng.integers(0, 20, (160, 2)) + 20 * rng.integers(0, 2, 160)[:, None]
     for name, join, head in (("web.txt", " ", []), ("friends.csv", ",", ["source,target"])):
         rows = [join.join(map(str, pair)) for pair in ends.tolist()]
         whole, parts = in_two(tmp_path, name, rows, head)
         same("communities", whole, parts, tmp_path / f"out-{name}", ["communities.csv"], "--blocks", "2")
+    (tmp_path / "empty.txt").write_text("# nothing\n")
+    assert main(["communities", str(tmp_path / "empty.txt"), "--out", str(tmp_path / "e"), "--quiet"]) == 3
+    assert "has no line with two words; give one edge a line" in capsys.readouterr().err
 
 
 def test_what_does_not_go_together_is_said(tmp_path, capsys):

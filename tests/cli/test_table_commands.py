@@ -53,6 +53,23 @@ def test_table_writes_everything(survey, tmp_path, capsys):
         assert words in said.err
 
 
+@pytest.mark.parametrize("command", ["table", "cluster"])
+def test_several_files_are_all_read_whatever_the_engine(survey, tmp_path, command):
+    """With --engine memory too, which used to read the first one only."""
+    rows = read_columns(survey).drop_columns(["age"])
+    files = [tmp_path / "all.csv", tmp_path / "one.csv", tmp_path / "two.csv"]
+    for path, part in zip(files, (rows, rows.slice(0, 120), rows.slice(120)), strict=True):
+        write_columns(part, path, format="csv")
+    stem = {"table": "classes.csv", "cluster": "clusters.csv"}[command]
+    options = ["--id", "person", "--weights", "weight", "--components", "2", "--engine", "memory", "--quiet", "--out"]
+    written = []
+    for given in (files[:1], files[1:]):
+        assert main([command, *map(str, given), *options, str(tmp_path / str(len(given)))]) == 0
+        written.append((tmp_path / str(len(given)) / stem).read_text())
+    assert written[0] == written[1]
+    assert len(written[0].splitlines()) == 201
+
+
 def test_a_saved_model_is_used(survey, tmp_path, capsys):
     assert fit(survey, tmp_path / "out", "--quiet") == 0
     model = str(tmp_path / "out" / "model.tacit")

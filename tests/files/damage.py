@@ -315,7 +315,7 @@ def _matrix_market() -> bytes:
 
 def _read_market(path: Path) -> Any:
     from tacit.data.document_input import read_documents
-    from tacit.io.document_file import read_matrix_market
+    from tacit.io.matrix_market import read_matrix_market
 
     matrix = read_matrix_market(path)
     with contextlib.suppress(TacitError):
@@ -326,15 +326,15 @@ def _read_market(path: Path) -> Any:
 def _read_text(path: Path) -> Any:
     from tacit.data.document_input import read_documents
     from tacit.data.sequences import lines_to_sequences
-    from tacit.io.document_file import read_text
-    from tacit.io.text_lines import read_lines
+    from tacit.io.scan import scan
+    from tacit.io.text_lines import stream_lines
 
-    lines, kept = read_text(path), read_lines(path)
+    lines = [line for batch in stream_lines(path) for line in batch]
     for letters in (False, True):
         with contextlib.suppress(TacitError):
-            lines_to_sequences(kept, letters=letters)
+            lines_to_sequences([lines], letters=letters)
     with contextlib.suppress(TacitError):
-        read_documents(lines)
+        read_documents(scan(path))
     return lines
 
 
@@ -344,12 +344,15 @@ def _text_twin(files: dict[str, bytes]) -> list[str]:
 
 def _read_edges(path: Path) -> Any:
     from tacit.data.graph_input import read_graph
-    from tacit.io.edge_lines import read_edge_lines
+    from tacit.io.edge_lines import edge_batches
+    from tacit.io.scan import scan
 
-    edges = read_edge_lines(path)
+    edges = next(edge_batches(scan(path).lines()), None)
+    if edges is None or edges["target"].null_count == len(edges["target"]):
+        return read_graph(scan(path))  # refuses it
     with contextlib.suppress(TacitError):
-        read_graph(edges)
-    return [[None if value is None else str(value) for value in column] for column in edges.to_pydict().values()]
+        read_graph(scan(path))
+    return [[None if value is None else str(value) for value in column.to_pylist()] for column in edges.values()]
 
 
 def _edge_twin(files: dict[str, bytes]) -> Any:

@@ -19,7 +19,7 @@ from tacit.cli.main import main
 from tacit.data import stored_table, table
 from tacit.data.stored_table import code_scan
 from tacit.data.table_input import LearnWords
-from tacit.engine import cluster
+from tacit.engine import workers
 from tacit.engine.memory import MemoryEngine
 from tacit.errors import DataError, FileFormatError
 from tacit.factor.table_pool import random_start
@@ -150,6 +150,9 @@ class Workers:
     def run(self, ask):
         return self._tell()
 
+    def map(self, *asked, **given):
+        return asked
+
     def gather(self, asked):
         return self._tell()
 
@@ -161,22 +164,22 @@ class Workers:
 
 def test_workers_without_the_package_or_of_another_version():
     with pytest.raises(DataError, match=r"a worker cannot run tacit \(ModuleNotFoundError: No module named 'tacit'\)"):
-        cluster._check_workers(Workers(ModuleNotFoundError("No module named 'tacit'")))
+        workers._check_workers(Workers(ModuleNotFoundError("No module named 'tacit'")))
     with pytest.raises(DataError, match=r"the worker tcp://b:1 has tacit 0.0.1, this is .*; install the same there"):
-        cluster._check_workers(Workers({"tcp://a:1": tacit.__version__, "tcp://b:1": "0.0.1"}))
-    cluster._check_workers(Workers({"tcp://a:1": tacit.__version__}))
+        workers._check_workers(Workers({"tcp://a:1": tacit.__version__, "tcp://b:1": "0.0.1"}))
+    workers._check_workers(Workers({"tcp://a:1": tacit.__version__}))
 
 
 def test_what_a_worker_cannot_do_later_is_said_too(survey, tmp_path):
     killed = pytest.importorskip("distributed").KilledWorker
     stored = code_scan(tacit.scan(survey, cache=tmp_path / "coded"), LearnWords())
-    engine = object.__new__(cluster.ClusterEngine)
-    engine.rows_ = stored
+    spans = object.__new__(workers.Spans)
+    spans.path, spans.loaded = stored.path, []
     for error, sentence in (
         (FileNotFoundError(2, "No such file"), r"a worker does not see the coded rows at .*\.codes; give a folder"),
         (ImportError("no tacit"), r"a worker cannot run tacit \(ImportError: no tacit\)"),
         (killed("part", SimpleNamespace(address="tcp://a:1"), 3), "workers died again and again over the same rows"),
     ):
-        engine.client = Workers(error)
+        spans.client = Workers(error)
         with pytest.raises(DataError, match=sentence):
-            engine._gathered([])
+            spans.answers(len)

@@ -15,7 +15,7 @@ import pytest
 import tacit
 from tacit import LatentClass
 from tacit.data.stored_table import StoredTable
-from tacit.engine.cluster import _client
+from tacit.engine.workers import _client
 from tacit.errors import DataError
 
 distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'tacit[cluster]'")

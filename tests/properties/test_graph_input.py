@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tacit.data.graph_input import content_order, read_graph
 from tacit.errors import DataError, DataWarning
-from tacit.io.edge_lines import read_edge_lines
+from tacit.io.scan import scan
 
 EDGES = [("ann", "bob"), ("bob", "cid"), ("cid", "ann"), ("cid", "dan")]
 
@@ -155,15 +155,15 @@ def test_the_order_of_nodes_is_the_graphs_own(seed, weighted):
 def test_edge_lists_as_text(tmp_path):
     path = tmp_path / "edges.txt"
     path.write_text("# a comment\n1 2\n2\t3\n\n% another\n4\n3,1\n")
-    graph = read_graph(read_edge_lines(path))
+    graph = read_graph(scan(path))
     assert graph.names.tolist() == [1, 2, 3, 4]
     assert graph.n_edges == 3
     packed = tmp_path / "edges.gz"
     packed.write_bytes(gzip.compress(b"a b 2\nb c 1.5\n"))
-    assert read_graph(read_edge_lines(packed)).matrix.toarray().max() == 2.0
+    assert read_graph(scan(packed, lines=True)).matrix.toarray().max() == 2.0
     path.write_text("a b c d\n")
     with pytest.raises(DataError, match="4 words in its line 1"):
-        read_edge_lines(path)
+        read_graph(scan(path))
     path.write_text("alone\n")
     with pytest.raises(DataError, match="no line with two words"):
-        read_edge_lines(path)
+        read_graph(scan(path))

@@ -132,7 +132,7 @@ def test_one_symbol_sequences_have_no_states():
         ({"n_states": 0}, "n_states=0"),
         ({"n_states": 1000}, "n_states=1000"),
         ({"engine": "dask"}, "engine='dask'"),
-        ({"columns": {"word": "x"}}, "roles are sequence and symbol"),
+        ({"columns": {"word": "x"}}, "roles are sequence, symbol"),
     ],
 )
 def test_bad_parameters_get_a_sentence(parameters, words):

@@ -69,7 +69,7 @@ def test_columns_can_be_named():
     assert np.array_equal(fitted(renamed, columns=columns).probabilities_, fitted(LONG).probabilities_)
     with pytest.raises(DataError, match=r"no column 'bb' for the worker; did you mean 'b'\?"):
         fitted(renamed, columns={**columns, "worker": "bb"})
-    with pytest.raises(DataError, match=r"roles \['annotator'\]; the roles are task, worker and label"):
+    with pytest.raises(DataError, match="names the role 'annotator'; the roles are task, worker, label"):
         fitted(renamed, columns={"annotator": "b"})
 
 

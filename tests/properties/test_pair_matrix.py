@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from tacit import PairMatrix, load
-from tacit.data.counts import read_counts
+from tacit.data.count_input import read_counts
 from tacit.diagnose.pair_structure import detectable_value, structure_power, structure_test
 from tacit.errors import DataError, ModelFileError, NotIdentifiableError
 from tacit.moments.pair_symmetry import examine_symmetry

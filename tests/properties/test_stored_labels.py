@@ -71,7 +71,7 @@ def files(tmp_path):
 
 def same_labels(stored: StoredLabels, labels) -> None:
     assert (stored.n_rows, stored.n_labels) == (labels.n_rows, labels.n_labels)
-    loaded = stored.load()
+    loaded = stored.loaded()
     for name in ("offsets", "workers", "given"):
         assert np.array_equal(getattr(loaded, name), getattr(labels, name)), name
     for name in ("task_names", "worker_names", "class_names"):
@@ -109,9 +109,9 @@ def test_tasks_may_be_named_by_anything(tmp_path, names):
 def test_numbers_and_their_spelling_are_one_name_and_a_column_of_numbers_stays_one(tmp_path):
     (tmp_path / "a.csv").write_text("task,worker,label\n10,1,0\n9,2,1\n")
     (tmp_path / "b.csv").write_text("task,worker,label\n9,1,1\n10,2,0\n")
-    assert code_labels(tacit.scan(tmp_path)).load().task_names.tolist() == [10, 9]
+    assert code_labels(tacit.scan(tmp_path)).loaded().task_names.tolist() == [10, 9]
     (tmp_path / "b.csv").write_text("task,worker,label\n9,1,1\nten,2,0\n")
-    assert code_labels(tacit.scan(tmp_path)).load().task_names.tolist() == ["10", "9", "ten"]
+    assert code_labels(tacit.scan(tmp_path)).loaded().task_names.tolist() == ["10", "9", "ten"]
 
 
 def test_the_last_of_repeated_labels_wins_and_is_told_every_time(tmp_path):
@@ -302,7 +302,7 @@ def test_another_fit_s_checkpoint_is_refused(files, tmp_path, monkeypatch):
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
 def test_any_number_of_workers_gives_the_same_bits(files, n_workers):
     distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'tacit[cluster]'")
-    from tacit.engine.cluster import _client
+    from tacit.engine.workers import _client
 
     gold = {"Aufgabe 3, é": "cat"}
     here = DawidSkene().fit(read_columns(files / "whole.csv"), gold=gold)

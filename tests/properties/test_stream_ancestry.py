@@ -129,7 +129,7 @@ def test_every_engine_gives_the_same_bits(tmp_path, small_blocks, settings, monk
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_workers_give_the_same_bits(small_blocks, n_workers):
     distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'tacit[cluster]'")
-    from tacit.engine.cluster import _client
+    from tacit.engine.workers import _client
 
     rows = frame(panel())
     here = Admixture(2, max_iter=3, min_maf=0.05).fit(rows)

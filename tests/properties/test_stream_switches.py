@@ -125,7 +125,7 @@ def test_states_near_a_centre_stream_too(small_blocks, monkeypatch):
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_workers_give_the_same_bits(tmp_path, small_blocks, n_workers):
     distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'tacit[cluster]'")
-    from tacit.engine.cluster import _client
+    from tacit.engine.workers import _client
 
     rows = frame(4_000)
     pq.write_table(rows, tmp_path / "rows.parquet")

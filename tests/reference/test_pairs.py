@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.counts import read_counts
+from tacit.data.count_input import read_counts
 from tacit.diagnose.pair_theorems import (
     exact_total_variation_bound,
     needed_pairs_per_item,

@@ -13,7 +13,7 @@ import pytest
 from tests.statistics.pair_worlds import HOPELESS, SOUND, hopeless, sound
 
 from tacit import PairMatrix
-from tacit.data.counts import read_counts
+from tacit.data.count_input import read_counts
 from tacit.diagnose.pair_structure import structure_test
 from tacit.simulate import draw_pairs, pairs
 

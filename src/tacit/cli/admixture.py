@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, conclude, engine_options, is_long, of_model, output_options, summarise
+from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tacit.cli.predict import Asked
     from tacit.data.genotypes import Genotypes
     from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes
     from tacit.models.admixture import Admixture
@@ -38,9 +41,7 @@ SHOWN = 8
               help="Leave SNPs with a rarer allele below this out of the fit of proportions.")  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the people (CSV); 'sample' or 'iid' by default.")
 @engine_options
-@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @output_options("tacit-admixture", report=True)
 def admixture(
     files: tuple[str, ...], populations: int | None, init: str, refine: str, min_maf: float, id_: str | None,
@@ -61,12 +62,10 @@ def admixture(
     from tacit.models.admixture import Admixture
     from tacit.models.base import model_state
 
-    talk = Talk(quiet)
-    if resume and not checkpoint:
-        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
-    long = is_long(files, engine, memory)
+    talk, kept = Talk(quiet), keeping(checkpoint, resume)
+    streamed = are_streamed(files, engine, memory)
     genotypes: AnyGenotypes
-    if long:
+    if streamed:
         with talk.counting("coding", "people") as told:
             genotypes = _store(files, id_, cache, threads, told)
     else:
@@ -75,17 +74,17 @@ def admixture(
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads,
-        engine=engine if engine != "auto" or not long else "stream",
+        engine=engine_of(engine, streamed),
     )  # fmt: skip
-    with talk.doing("fitting"), talk.heeding_warnings():
-        model.fit(genotypes, checkpoint=checkpoint, resume=resume)
+    with talk.doing("fitting"):
+        model.fit(genotypes, **kept)
         report = model.report_
     results = Results(out, format_, talk, no_report=no_report)
     size = model.n_populations_
     results.table("ancestry", _long(model.samples_, model.ancestry_), main=True)
     results.batches("frequencies", _frequencies(model))
     if populations is None:
-        results.table("cv", dict(zip(model.cv_.column_names, model.cv_.columns, strict=True)))
+        results.batches("cv", [model.cv_])
     for letter, matrix in (("Q", model.ancestry_), ("P", model.frequencies_)):
         _write_matrix(results, f"out.{size}.{letter}", matrix)
     results.model("Admixture", *model_state(model))
@@ -100,20 +99,18 @@ def admixture(
         f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
         f"{size} populations"
     )
-    page = partial(results.report, model, summary, input=None if long else genotypes)
-    show = partial(_show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=show, page=page)
+    page = partial(results.report, model, summary, input=None if streamed else genotypes)
+    seen = partial(show, model, talk)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
-def predict_ancestry(
-    model: Admixture, data_file: str, model_file: str, id_: str | None, talk: Talk, results: Results, json_: bool
-) -> int:
+def predict_ancestry(model: Admixture, asked: Asked) -> int:
     """Proportions of new people under the populations of a model."""
-    with talk.doing("reading"):
-        genotypes = read_genotype_file(data_file, id_, None)
+    with asked.talk.doing("reading"):
+        genotypes = read_genotype_file(asked.data_file, asked.id_)
     found = model.transform(genotypes)
-    results.table("ancestry", _long(genotypes.samples, found), main=True)
-    return conclude(of_model(model_file, len(found)), f"{len(found):,} people", talk, results, json_=json_)
+    asked.results.table("ancestry", _long(genotypes.samples, found), main=True)
+    return asked.conclude(len(found), f"{len(found):,} people")
 
 
 def _long(samples: Any, shares: Any) -> dict[str, Any]:
@@ -159,7 +156,8 @@ def _no_id(id_: str | None, path: str) -> None:
         raise DataError(f"--id {id_} names a column of a table, and {path} has people in its .fam; leave --id out")
 
 
-def read_genotype_file(path: str, id_: str | None, threads: int | None) -> Genotypes:
+def read_genotype_file(path: str, id_: str | None, threads: int | None = None) -> Genotypes:
+    """Genotypes of a PLINK set or of a table of people."""
     from tacit.data.frames import find_column
     from tacit.data.genotypes import read_bed, read_genotypes
     from tacit.errors import FileFormatError
@@ -194,7 +192,7 @@ def _write_matrix(results: Results, name: str, matrix: Any) -> None:
         np.savetxt(part, matrix, fmt="%.6f")
 
 
-def _show(model: Admixture, talk: Talk) -> None:
+def show(model: Admixture, talk: Talk) -> None:
     """Populations, and who is most of each."""
     rows = []
     for k in range(min(model.n_populations_, SHOWN)):

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, conclude, engine_options, is_long, output_options, summarise
+from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
     from tacit.models.bernoulli_mixture import BernoulliMixture
@@ -25,9 +27,7 @@ SHOWN = 8
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
 @engine_options
-@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @output_options("tacit-cluster", report=True)
 def cluster(
     files: tuple[str, ...], components: int | None, select: str, binarize: float | None, id_: str | None,
@@ -43,46 +43,28 @@ def cluster(
     tacit cluster symptoms.csv --id patient --out clusters
     tacit cluster counts.csv --binarize 0 --select statistical
     """
-    from tacit.cli.long_rows import answers, fit_files
-    from tacit.cli.rows import read_rows, weight_column
+    from tacit.cli.fit_rows import RowFiles, fit_rows
     from tacit.models.base import model_state
     from tacit.models.bernoulli_mixture import BernoulliMixture
 
-    talk = Talk(quiet)
-    if resume and not checkpoint:
-        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
-    keeping: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
-    long = is_long(files, engine, memory)
-    rows = None
-    if not long:
-        with talk.doing("reading"):
-            rows = read_rows(files[0], id_, leave_out=[weights] if weights else [])
-            weight = weight_column(rows.all, weights) if weights else None
+    talk, kept = Talk(quiet), keeping(checkpoint, resume)
+    streamed = are_streamed(files, engine, memory)
     model = BernoulliMixture(
         components,
         select=select,  # type: ignore[arg-type]
         binarize=binarize,
         random_state=seed,
         n_jobs=threads,
-        engine=engine if engine != "auto" or not long else "stream",
+        engine=engine_of(engine, streamed),
     )
-    if rows is None:
-        whole = fit_files(files, id_, weights, cache, model, talk, **keeping)
-        results = Results(out, format_, talk, no_report=no_report)
-        found = answers(whole, id_, weights, lambda data: _found(model.predict_proba(data)), talk, "writing clusters")
-        results.batches("clusters", found, main=True)
-    else:
-        with talk.doing("fitting"), talk.heeding_warnings():
-            model.fit(rows.data, sample_weight=weight, **keeping)
-            beliefs = model.predict_proba(rows.data)
-        results = Results(out, format_, talk, no_report=no_report)
-        results.table("clusters", {rows.id_name: rows.ids, **_found(beliefs)}, main=True)
+    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, streamed)
+    rows = fit_rows(model, source, "clusters", partial(_found, model), results, kept)
     with talk.doing("examining"):
         frequencies, purity, _ = model.intervals(), model.purity_, model.report_
     for stem, frame in (("frequencies", frequencies), ("purity", purity), ("path", model.path_)):
-        results.table(stem, dict(zip(frame.column_names, frame.columns, strict=True)))
+        results.batches(stem, [frame])
     if model.copies_.num_rows:
-        results.table("copies", dict(zip(model.copies_.column_names, model.copies_.columns, strict=True)))
+        results.batches("copies", [model.copies_])
     results.model("BernoulliMixture", *model_state(model))
     more = {"n_columns": len(model._names), "weights": model.weights_.tolist(), "chosen": dict(model._numbers.chosen)}
     summary = summarise(model, model.report_, len(model.labels_), model.n_components_, seed=seed, inputs=files) | more
@@ -93,10 +75,11 @@ def cluster(
     )
     page = partial(results.report, model, summary, input=None if rows is None else rows.data)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
-def _found(beliefs: Any) -> dict[str, Any]:
+def _found(model: BernoulliMixture, data: Any) -> dict[str, Any]:
+    beliefs = model.predict_proba(data)
     return {"cluster": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
 
 

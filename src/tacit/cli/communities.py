@@ -9,26 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tacit.cli.common import (
-    Results,
-    Talk,
-    conclude,
-    counted_files,
-    is_long,
-    of_model,
-    output_options,
-    reading_options,
-    summarise,
-)
+from tacit.cli.options import chosen_columns, output_options, reading_options, strict_option
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
+    from tacit.cli.predict import Asked
     from tacit.data.graph_input import Graph
     from tacit.models.block_model import BlockModel
 
 SHOWN = 12
 """Blocks shown on the screen."""
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
-"""Names of tables; any other file is an edge list, two words a line."""
 
 
 @click.command()
@@ -42,7 +33,7 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 @click.option("--target", metavar="COLUMN", help="Column with the other end.")
 @click.option("--weight", metavar="COLUMN", help="Column with weights; only their ratios matter.")
 @reading_options
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @output_options("tacit-communities", report=True)
 def communities(
     files: tuple[str, ...], blocks: int | None, degree_corrected: str, source: str | None, target: str | None,
@@ -59,21 +50,18 @@ def communities(
     tacit communities friends.csv --out communities
     tacit communities web.txt.gz --blocks 5
     """
+    from tacit.cli.counted import counted_files
     from tacit.data.graph_input import read_graph
     from tacit.models.base import model_state
     from tacit.models.block_model import BlockModel, community_columns
 
     talk = Talk(quiet)
-    chosen = {role: name for role, name in (("source", source), ("target", target), ("weight", weight)) if name}
-    if is_long(files, engine, memory):
-        with counted_files(files, talk, lines=_are_lines(files[0])) as found, talk.heeding_warnings():
-            graph = read_graph(found, columns=chosen, what=files[0])
-    else:
-        with talk.doing("reading"), talk.heeding_warnings():
-            graph = read_graph_file(files[0], chosen)
+    columns = chosen_columns(source=source, target=target, weight=weight)
+    with counted_files(files, engine, memory, talk, _are_lines(files[0])) as found:
+        graph = read_graph(found, columns=columns, what=files[0])
     corrected: Any = {"auto": "auto", "yes": True, "no": False}[degree_corrected]
     model = BlockModel(blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads)
-    with talk.doing("fitting"), talk.heeding_warnings():
+    with talk.doing("fitting"):
         model.fit(graph)
         report = model.report_
     results = Results(out, format_, talk, no_report=no_report)
@@ -92,27 +80,26 @@ def communities(
     )
     page = partial(results.report, model, summary, input=graph)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
-
-
-def read_graph_file(path: str, columns: dict[str, str] | None = None) -> Graph:
-    """The graph of a table or of an edge list, by the file's name; standard input is a table."""
-    from tacit.data.graph_input import read_graph
-    from tacit.io.edge_lines import read_edge_lines
-    from tacit.io.read import read_columns
-
-    table = path == "-" or _is_table(path)
-    return read_graph(read_columns(path) if table else read_edge_lines(path), columns=columns, what=path)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _are_lines(name: str) -> bool | None:
-    """Whether files are edge lists; None: their own names tell."""
-    ending = os.path.splitext(name.partition("?")[0].lower().removesuffix(".gz"))[1]
-    return None if os.path.isdir(name) or "*" in ending or not ending or _is_table(name) else True
+    """Whether files are edge lists, which any file is whose name is no table's; None: their own names tell."""
+    from tacit.io.source import READABLE, STDIN, plain_name
+
+    plain = plain_name(name).removesuffix(".gz")
+    ending = os.path.splitext(plain)[1]
+    several = os.path.isdir(name) or (not os.path.exists(name) and (not ending or "*" in ending))
+    return None if several or name == STDIN or plain.endswith(READABLE) else True
 
 
-def _is_table(path: str) -> bool:
-    return path.partition("?")[0].lower().removesuffix(".gz").endswith(TABLES)
+def read_known(path: str, talk: Talk) -> Graph:
+    """The graph of a table or of an edge list."""
+    from tacit.cli.counted import counted_files
+    from tacit.data.graph_input import read_graph
+
+    with counted_files((path,), "memory", None, talk, _are_lines(path)) as found:
+        return read_graph(found, what=path)
 
 
 def show(model: BlockModel, talk: Talk) -> None:
@@ -128,13 +115,11 @@ def show(model: BlockModel, talk: Talk) -> None:
     talk.table(title, ["block", "nodes", "links inside / mean", "such as"], rows)
 
 
-def predict_communities(
-    model: BlockModel, data_file: str, model_file: str, talk: Talk, results: Results, json_: bool
-) -> int:
+def predict_communities(model: BlockModel, asked: Asked) -> int:
     """Blocks of the nodes of a file of edges: known nodes keep theirs, new ones get them from their links."""
     from tacit.models.block_model import community_columns
 
-    graph = read_graph_file(data_file)
+    graph = read_known(asked.data_file, asked.talk)
     beliefs = model.beliefs_in(graph)
-    results.table("communities", community_columns(graph.names, beliefs), main=True)
-    return conclude(of_model(model_file, graph.n_nodes), f"{graph.n_nodes:,} nodes", talk, results, json_=json_)
+    asked.results.table("communities", community_columns(graph.names, beliefs), main=True)
+    return asked.conclude(graph.n_nodes, f"{graph.n_nodes:,} nodes")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from tacit.cli.common import Results, Talk, output_options
+from tacit.cli.options import output_options
+from tacit.cli.results import Results
+from tacit.cli.talk import Talk
 
 
 @click.command()
@@ -26,11 +28,11 @@ def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report:
     with talk.doing("training the annotators"):
         crowd = digits_crowd(seed)
     results = Results(out, format_, talk, no_report=no_report)
-    results.table("labels", {name: crowd.labels[name] for name in crowd.labels.column_names})
-    results.table("truth", {name: crowd.truth[name] for name in crowd.truth.column_names})
-    with talk.doing("fitting"), talk.heeding_warnings():
+    results.batches("labels", [crowd.labels])
+    results.batches("truth", [crowd.truth])
+    with talk.doing("fitting"):
         fitted = fit_crowd(read_labels(crowd.labels), CrowdSettings(seed=seed))
-    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, talk, results, json_, False, [])
+    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, results, json_, False, [])
     workers = fitted.worker_columns()
     order = sorted(range(len(workers["worker"])), key=lambda i: workers["accuracy"][i])
     best, worst = workers["worker"][order[-1]], workers["worker"][order[0]]

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, conclude, engine_options, is_long, output_options, summarise
+from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
+    from tacit.cli.predict import Asked
     from tacit.models.binary_factors import BinaryFactors
 
 SHOWN = 8
@@ -30,9 +33,7 @@ SHOWN = 8
 @click.option("--noise", type=float, metavar="SD", help="The noise's standard deviation, when it is known.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @engine_options
-@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @output_options("tacit-factors", report=True)
 def factors(
     files: tuple[str, ...], components: int | None, search: str, refine: str, noise: float | None, id_: str | None,
@@ -49,16 +50,12 @@ def factors(
     tacit factors expression.csv --components 6
     tacit factors 'runs/*.parquet' --engine stream --cache coded
     """
-    from tacit.cli.long_rows import answers, fit_files, named_answers
-    from tacit.cli.rows import read_rows
+    from tacit.cli.fit_rows import RowFiles, fit_rows
     from tacit.models.base import model_state
     from tacit.models.binary_factors import BinaryFactors
 
-    talk = Talk(quiet)
-    if resume and not checkpoint:
-        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
-    keeping = {"checkpoint": checkpoint, "resume": resume}
-    long = is_long(files, engine, memory)
+    talk, kept = Talk(quiet), keeping(checkpoint, resume)
+    streamed = are_streamed(files, engine, memory)
     model = BinaryFactors(
         components,
         search=search,  # type: ignore[arg-type]
@@ -66,24 +63,11 @@ def factors(
         noise=noise,
         random_state=seed,
         n_jobs=threads,
-        engine=engine if engine != "auto" or not long else "stream",
+        engine=engine_of(engine, streamed),
     )
-    data = ids = None
-    if long:
-        whole = fit_files(files, id_, None, cache, model, talk, **keeping)
-        n_rows = model._passes.n_rows
-        results = Results(out, format_, talk, no_report=no_report)
-        answer = partial(switch_values, model)
-        found = answers(whole, id_, None, answer, talk, "writing switches", in_blocks=True)
-        results.batches("switches", found, main=True)
-    else:
-        with talk.doing("reading"):
-            rows = read_rows(files[0], id_)
-        data, ids, n_rows = rows.data, rows.ids, rows.data.num_rows
-        with talk.doing("fitting"), talk.heeding_warnings():
-            model.fit(data, **keeping)  # type: ignore[arg-type]
-        results = Results(out, format_, talk, no_report=no_report)
-        results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
+    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, None, cache, streamed)
+    rows = fit_rows(model, source, "switches", partial(switch_values, model), results, kept, in_blocks=True)
+    n_rows = model._passes.n_rows if rows is None else rows.data.num_rows
     with talk.doing("examining"):
         report = model.report_
     results.table("weights", weight_columns(model))
@@ -94,9 +78,10 @@ def factors(
         f"{summary['n_rows']:,} rows, {model.n_features_in_:,} features, {summary['n_components']} switches, "
         f"noise {model.noise_:.3g}"
     )
+    data, ids = (None, None) if rows is None else (rows.data, rows.ids)
     page = partial(results.report, model, summary, input=data, ids=ids)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def switch_values(model: BinaryFactors, data: Any) -> dict[str, Any]:
@@ -130,3 +115,14 @@ def show(model: BinaryFactors, talk: Talk) -> None:
         lines.append([str(k), f"{model.switch_probabilities_[k]:.1%}", moved])
     title = "switches" if len(lines) == model.n_components_ else f"first {SHOWN} of {model.n_components_} switches"
     talk.table(title, ["switch", "on", "moves most"], lines)
+
+
+def predict_switches(model: BinaryFactors, asked: Asked) -> int:
+    """Which switches are on in every row: switches.csv, as `tacit factors` writes it."""
+    from tacit.cli.fit_rows import named_answers
+    from tacit.cli.rows import read_rows, under
+
+    rows = read_rows(asked.data_file, asked.id_)
+    data = under(model, rows.all)
+    asked.results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
+    return asked.conclude(data.num_rows, f"{data.num_rows:,} rows: their switches predicted", target=None)

@@ -6,11 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
-from tacit.cli.common import Results, Talk, conclude, of_model, output_options, summarise
+from tacit.cli.options import output_options, strict_option
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
+    from tacit.cli.predict import Asked
+    from tacit.data.named_matrix import NamedMatrix
     from tacit.models.mixture_fractions import MixtureFractions
 
 SHOWN = 12
@@ -28,7 +31,7 @@ SHOWN = 12
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; found by its words by default.")
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=int, help="Accepted as everywhere; the result does not depend on it.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @output_options("tacit-fractions", report=True)
 def fractions(
     values_file: str, reference: str | None, components: int | None, samples_in: str, id_: str | None,
@@ -57,7 +60,7 @@ def fractions(
             values = values.transposed
         parts = None if reference is None else read_named_matrix(read_columns(reference), what=reference)
     model = MixtureFractions(components, reference=parts, random_state=seed, n_jobs=threads, engine=engine)
-    with talk.doing("fitting"), talk.heeding_warnings():
+    with talk.doing("fitting"):
         model.fit(values)
         report = model.report_
     results = Results(out, format_, talk, no_report=no_report)
@@ -74,7 +77,7 @@ def fractions(
     )
     page = partial(results.report, model, summary, input=values)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def show(model: MixtureFractions, talk: Talk) -> None:
@@ -87,20 +90,24 @@ def show(model: MixtureFractions, talk: Talk) -> None:
     talk.table(title, ["sample", *(str(part) for part in model.parts_.tolist())], rows)
 
 
-def predict_fractions(
-    model: MixtureFractions, data_file: str, model_file: str, id_: str | None, talk: Talk, results: Results, json_: bool
-) -> int:
-    """Fractions of new samples, which are the columns or the rows of the file: the model knows its features' names."""
+def read_known(model: MixtureFractions, path: str, id_: str | None) -> NamedMatrix:
+    """Samples of a file, which are its columns or its rows: the model knows its features' names."""
     from tacit.data.named_matrix import read_named_matrix
     from tacit.io.read import read_columns
+
+    values = read_named_matrix(read_columns(path), name_column=id_, what=path)
+    known = set(model.features_)
+    turned = len(known & set(values.column_names)) < len(known & set(values.row_names or ()))
+    return values.transposed if turned else values
+
+
+def predict_fractions(model: MixtureFractions, asked: Asked) -> int:
+    """Fractions of new samples."""
+    from tacit.data.names import objects
     from tacit.models.mixture_fractions import fraction_columns
 
-    values = read_named_matrix(read_columns(data_file), name_column=id_, what=data_file)
-    known = set(model.features_)
-    if len(known & set(values.column_names)) < len(known & set(values.row_names or ())):
-        values = values.transposed
+    values = read_known(model, asked.data_file, asked.id_)
     found = model.transform(values)
     samples = values.row_names or tuple(str(number) for number in range(1, len(found) + 1))
-    names = np.array([*samples, None], object)[:-1]
-    results.table("fractions", fraction_columns(names, model.parts_, found), main=True)
-    return conclude(of_model(model_file, len(found)), f"{len(found):,} samples", talk, results, json_=json_)
+    asked.results.table("fractions", fraction_columns(objects(samples), model.parts_, found), main=True)
+    return asked.conclude(len(found), f"{len(found):,} samples")

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from tacit.cli.common import (
-    Results,
-    Talk,
-    conclude,
-    counted_files,
-    is_long,
-    of_model,
-    output_options,
-    reading_options,
-    summarise,
-)
+from tacit.cli.options import chosen_columns, output_options, reading_options, strict_option
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
+    from tacit.cli.predict import Asked
     from tacit.data.sequences import Sequences
-    from tacit.io.scan import Scan
     from tacit.models.categorical_hmm import CategoricalHMM
 
 SHOWN = 8
@@ -39,7 +31,7 @@ SHOWN = 8
 @click.option("--sequence", metavar="COLUMN", help="Column that says which sequence a row belongs to.")
 @click.option("--symbol", metavar="COLUMN", help="Column that holds the symbols.")
 @reading_options
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @output_options("tacit-hmm", report=True)
 def hmm(
     files: tuple[str, ...], states: int | None, init: str, smoothing: float | None, letters: bool,
@@ -57,22 +49,18 @@ def hmm(
     tacit hmm visits.csv --out states
     tacit hmm genome.txt --letters --gap N --states 2
     """
+    from tacit.cli.counted import counted_files
     from tacit.models.base import model_state
     from tacit.models.categorical_hmm import CategoricalHMM, parameter_columns, state_tables
 
     talk = Talk(quiet)
-    columns = {role: name for role, name in (("sequence", sequence), ("symbol", symbol)) if name}
-    if is_long(files, engine, memory):
-        with counted_files(files, talk) as found:
-            data = scan_sequences(found, letters=letters, gaps=gaps, columns=columns)
-    else:
-        with talk.doing("reading"):
-            data = read_sequence_file(files[0], letters=letters, gaps=gaps, columns=columns)
+    with counted_files(files, engine, memory, talk) as found:
+        data = _read(found, files[0], letters, gaps, chosen_columns(sequence=sequence, symbol=symbol))
     model = CategoricalHMM(
         states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads,
     )  # fmt: skip
-    with talk.doing("fitting"), talk.heeding_warnings():
+    with talk.doing("fitting"):
         model.fit(data)
         report = model.report_
         entropy = model.entropy_rate(random_state=seed)
@@ -92,42 +80,23 @@ def hmm(
     )
     page = partial(results.report, model, summary, input=data)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
-def read_sequence_file(
-    path: str, *, letters: bool = False, gaps: tuple[str, ...] = (), columns: dict[str, str] | None = None
+def _read(
+    found: Any, name: str, letters: bool, gaps: tuple[str, ...] = (), columns: dict[str, str] | None = None
 ) -> Sequences:
-    """Sequences of a file: a text with one a line, or a table."""
+    """Sequences of counted files: texts with one a line, or tables."""
     from tacit.data.sequences import lines_to_sequences, read_sequences
-    from tacit.io.read import read_columns
-    from tacit.io.text_lines import is_text, read_lines
+    from tacit.errors import DataError
+    from tacit.io.scan import Scan
 
-    if is_text(path):
-        return lines_to_sequences([read_lines(path)], letters=letters, gaps=gaps)
-    _refuse_letters(letters, path)
-    return with_gaps(read_sequences(read_columns(path), columns=columns, what=path), gaps)
-
-
-def scan_sequences(
-    found: Scan, *, letters: bool, gaps: tuple[str, ...], columns: dict[str, str]
-) -> Sequences:
-    """Sequences of long files, coded while reading."""
-    from tacit.data.sequences import lines_to_sequences, read_sequences
-
-    name = found.paths[0]
-    if found.text:
+    if isinstance(found, Scan) and found.text:
         lines = (lines for _, lines in found.lines())
         return lines_to_sequences(lines, letters=letters, gaps=gaps, what=name)
-    _refuse_letters(letters, name)
-    return with_gaps(read_sequences(found, columns=columns, what=name), gaps)
-
-
-def _refuse_letters(letters: bool, path: str) -> None:
-    from tacit.errors import DataError
-
     if letters:
-        raise DataError(f"--letters is for text files, and {path} is a table; leave it out, or give a .txt file")
+        raise DataError(f"--letters is for text files, and {name} is a table; leave it out, or give a .txt file")
+    return with_gaps(read_sequences(found, columns=columns, what=name), gaps)
 
 
 def with_gaps(data: Sequences, gaps: tuple[str, ...]) -> Sequences:
@@ -152,20 +121,22 @@ def show(model: CategoricalHMM, talk: Talk) -> None:
     talk.table("states", ["state", "share", "stays", "shows most"], rows)
 
 
-def predict_states(
-    model: CategoricalHMM, data_file: str, model_file: str, talk: Talk, results: Results, json_: bool
-) -> int:
-    """States of new sequences: states.csv, as `tacit hmm` writes it."""
+def read_known(model: CategoricalHMM, path: str, talk: Talk) -> Sequences:
+    """Sequences of a file under the symbols of a model; letters are symbols where all of its symbols are letters."""
+    from tacit.cli.counted import counted_files
     from tacit.data.sequences import read_sequences
-    from tacit.models.categorical_hmm import state_tables
-
-    letters = all(len(str(symbol)) == 1 for symbol in model.symbols_.tolist())
     from tacit.io.text_lines import is_text
 
-    given = read_sequence_file(data_file, letters=letters and is_text(data_file))
-    with talk.heeding_warnings():
-        data = read_sequences(given, symbols=model.symbols_, what=data_file)
-    results.batches("states", state_tables(model, data), main=True)
-    summary = of_model(model_file, data.n_steps, log_likelihood=model.score(data))
+    letters = is_text(path) and all(len(str(symbol)) == 1 for symbol in model.symbols_.tolist())
+    with counted_files((path,), "memory", None, talk) as found:
+        return read_sequences(_read(found, path, letters), symbols=model.symbols_, what=path)
+
+
+def predict_states(model: CategoricalHMM, asked: Asked) -> int:
+    """States of new sequences: states.csv, as `tacit hmm` writes it."""
+    from tacit.models.categorical_hmm import state_tables
+
+    data = read_known(model, asked.data_file, asked.talk)
+    asked.results.batches("states", state_tables(model, data), main=True)
     facts = f"{data.n_sequences:,} sequences, {data.n_steps:,} steps: their states predicted"
-    return conclude(summary, facts, talk, results, json_=json_)
+    return asked.conclude(data.n_steps, facts, log_likelihood=model.score(data))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from tacit.cli.common import Results, Talk, conclude, of_model, output_options
+from tacit.cli.options import output_options
+from tacit.cli.results import Results, conclude, of_model
+from tacit.cli.talk import Talk
 
 
 @click.command()
@@ -19,14 +21,15 @@ def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool
     \b
     tacit impute survey.csv --model classes/model.tacit
     """
-    from tacit.cli.rows import load_table_model, read_rows, under
+    from tacit.cli.rows import load_table_model, under_table
+    from tacit.io.read import read_columns
 
     talk = Talk(quiet)
     with talk.doing("reading"):
         model = load_table_model(model_file)
-        whole = read_rows(table_file, None).all
-    with talk.doing("filling"), talk.heeding_warnings():
-        known = under(model, whole)
+        whole = read_columns(table_file)
+    with talk.doing("filling"):
+        known = under_table(model, whole)
         filled, cells = model.impute(known), model.imputed_cells(known)
     columns = {name: filled[name] if name in filled.column_names else whole[name] for name in whole.column_names}
     before, after = (sum(column.null_count for column in cells) for cells in (whole.columns, columns.values()))
@@ -36,4 +39,4 @@ def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool
     results.table("cells", {"row": numbers, **{name: cells[name].combine_chunks() for name in cells.column_names[1:]}})
     summary = of_model(model_file, whole.num_rows, n_filled=before - after)
     facts = f"{before - after:,} gaps filled in {whole.num_rows:,} rows, {after:,} left"
-    return conclude(summary, facts, talk, results, json_=json_)
+    return conclude(summary, facts, results, json_=json_)

@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import (
-    Results,
-    Talk,
+from tacit.cli.options import (
+    are_streamed,
     chosen_columns,
     column_options,
-    conclude,
     engine_options,
-    is_long,
+    keeping,
     output_options,
-    summarise,
+    strict_option,
 )
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
-    from tacit.data.labels import CodedLabels
+    from tacit.cli.predict import Asked
+    from tacit.data.labels import CodedLabels, Labels
     from tacit.models.crowd import FittedCrowd
+    from tacit.models.dawid_skene import DawidSkene
 
 SHOWN = 5
 """Workers shown from each end of the ranking."""
@@ -37,9 +39,7 @@ SHOWN = 5
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
 @click.option("--control", help="Which control of a Label Studio export to read.")
 @engine_options
-@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @column_options
 @output_options("tacit-labels", report=True)
 def labels(
@@ -60,10 +60,8 @@ def labels(
     from tacit.models.clock import StageClock
     from tacit.models.crowd import CrowdSettings, check_crowd, fit_crowd
 
-    talk, clock = Talk(quiet), StageClock()
-    if resume and not checkpoint:
-        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
-    chosen = chosen_columns(task, worker, label) or None
+    talk, clock, kept = Talk(quiet), StageClock(), keeping(checkpoint, resume)
+    chosen = chosen_columns(task=task, worker=worker, label=label) or None
     with clock.stage("data"):
         answers = read_columns(truth) if truth else None
         known = read_columns(gold) if gold else None
@@ -71,11 +69,11 @@ def labels(
         check_crowd(data)
     smooth: Any = "auto" if smoothing is None else smoothing
     settings = CrowdSettings(method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine)
-    with talk.doing("fitting"), talk.heeding_warnings():
-        fitted = fit_crowd(data, settings, clock, checkpoint=checkpoint, resume=resume)
+    with talk.doing("fitting"):
+        fitted = fit_crowd(data, settings, clock, **kept)
     parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
     results = Results(out, format_, talk, no_report=no_report)
-    return write_crowd(fitted, parameters, answers, talk, results, json_, strict, [*files, gold, truth])
+    return write_crowd(fitted, parameters, answers, results, json_, strict, [*files, gold, truth])
 
 
 def tell_reading(source: Any, columns: dict[str, str] | None, talk: Talk) -> None:
@@ -98,10 +96,8 @@ def _read(
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
     from tacit.data.label_input import read_gold, read_labels
 
-    one = len(files) == 1 and (files[0] == "-" or not _is_several(files[0]))
-    long = is_long(files, engine, memory) and not (one and files[0].lower().endswith(".json"))
-    if one and not long:
-        with talk.doing("reading"), talk.heeding_warnings():
+    if not are_streamed(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
+        with talk.doing("reading"):
             source, embedded_gold = read_label_file(files[0], control)
             gold = embedded_gold if gold is None else gold
             data = read_labels(source, columns=chosen, abstain=abstain, gold=gold)
@@ -114,22 +110,19 @@ def _read(
         stored = code_labels(
             scan(files, cache=cache, told=told), columns=chosen, abstain=abstain, gold=read_gold(gold)
         )
-    return stored if long else stored.load()
+    return stored.loaded() if engine == "memory" else stored
 
 
-def _is_several(path: str) -> bool:
-    """Whether a name stands for several files: a folder, a pattern, an address."""
-    import glob
-    import os
-
-    return "://" in path or os.path.isdir(path) or (not os.path.exists(path) and glob.has_magic(path))
+def _is_export(path: str) -> bool:
+    """Whether it is an export of Label Studio, which is read whole."""
+    return path.lower().endswith(".json")
 
 
 def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
     """Labels and, from a Label Studio export, its ground-truth answers."""
     from tacit.io.read import read_columns
 
-    if path.lower().endswith(".json"):
+    if _is_export(path):
         from tacit.io.label_studio import read_label_studio
 
         export = read_label_studio(path, control=control)
@@ -138,13 +131,13 @@ def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
 
 
 def write_crowd(
-    fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, talk: Talk, results: Results, json_: bool,
-    strict: bool, inputs: list[str | None],
+    fitted: FittedCrowd, parameters: dict[str, Any], answers: Any, results: Results, json_: bool, strict: bool,
+    inputs: list[str | None],
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     from tacit.data.frames import build_frame
 
-    seen = fitted.evidence
+    seen, talk = fitted.evidence, results.talk
     with talk.doing("examining"):
         workers, report = fitted.worker_columns(), fitted.report
     more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
@@ -165,7 +158,7 @@ def write_crowd(
     )
     page = partial(results.report, fitted, summary)
     seen_by_all = partial(show, summary, workers, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen_by_all, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen_by_all, page=page)
 
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
@@ -224,3 +217,22 @@ def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
     ]
     title = "workers" if len(shown) == len(order) else f"best and worst {SHOWN} of {len(order):,} workers"
     talk.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
+
+
+def read_known(model: DawidSkene, path: str, columns: dict[str, str]) -> Labels:
+    """Labels of a file as a saved model was told to read them."""
+    from tacit.data.label_input import read_labels
+
+    return read_labels(read_label_file(path)[0], columns=columns or model.columns, abstain=model.abstain)
+
+
+def predict_tasks(model: DawidSkene, asked: Asked) -> int:
+    """The consensus of new tasks under the workers of a model: predictions.csv."""
+    with asked.talk.doing("reading"):
+        data = read_known(model, asked.data_file, asked.columns)
+    with asked.talk.doing("predicting"):
+        posterior = model.predict_proba(data)
+    values = model.classes_[posterior.argmax(axis=1)]
+    columns = {"task": data.task_names, "value": values, "probability": posterior.max(axis=1)}
+    asked.results.table("predictions", columns, main=True)
+    return asked.conclude(data.n_rows, f"{data.n_rows:,} tasks labelled")

@@ -112,9 +112,7 @@ def main(arguments: list[str]) -> int:
     try:
         code = tacit.main(arguments, prog_name="tacit", standalone_mode=False, obj=list(arguments))
         return int(code or 0)
-    except click.exceptions.Abort:
-        return _fail(130, "interrupted; finished files were kept, unfinished ones removed")
-    except KeyboardInterrupt:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         return _fail(130, "interrupted; finished files were kept, unfinished ones removed")
     except click.ClickException as error:
         error.show()
@@ -128,12 +126,10 @@ def main(arguments: list[str]) -> int:
         return _fail(3, "the data needs more memory than there is; give fewer rows or columns, or --engine stream")
     except OSError as error:
         return _fail(4, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
-    except Exception as error:
-        if isinstance(error, ModelFileError):
-            return _fail(4, str(error))
-        if isinstance(error, TacitError):
-            return _fail(3, str(error))
-        raise
+    except ModelFileError as error:
+        return _fail(4, str(error))
+    except TacitError as error:
+        return _fail(3, str(error))
 
 
 def _fail(code: int, sentence: str) -> int:

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.cli.common import Results, Talk, conclude, of_model
-
 if TYPE_CHECKING:
+    from tacit.cli.predict import Asked
     from tacit.models.pair_matrix import PairMatrix
 
 
-def predict_pairs(model: PairMatrix, data_file: str, model_file: str, talk: Talk, results: Results, json_: bool) -> int:
+def predict_pairs(model: PairMatrix, asked: Asked) -> int:
     """predictions.csv (row, column, probability, lift), one line per line of the file; empty where a name is new."""
-    from tacit.data.counts import pair_columns
+    from tacit.data.count_input import pair_columns
     from tacit.data.frames import ArrowFrame
     from tacit.data.names import match
     from tacit.io.read import read_columns
 
-    left, right = pair_columns(ArrowFrame(read_columns(data_file)), model.columns, data_file)
+    left, right = pair_columns(ArrowFrame(read_columns(asked.data_file)), model.columns, asked.data_file)
     rows, columns = match(left, model.items_, "row item"), match(right, model.column_items_, "column item")
     known = (rows >= 0) & (columns >= 0)
     stated = model.reconstruct()
@@ -28,7 +27,8 @@ def predict_pairs(model: PairMatrix, data_file: str, model_file: str, talk: Talk
     probability[known] = stated.probability(*at)
     chance = model.marginal_[rows[known]] * model.column_marginal_[columns[known]]
     lift[known] = np.where(chance > 0, probability[known] / np.where(chance > 0, chance, 1.0), 1.0)
-    results.table("predictions", {"row": left, "column": right, "probability": probability, "lift": lift}, main=True)
+    found = {"row": left, "column": right, "probability": probability, "lift": lift}
+    asked.results.table("predictions", found, main=True)
     unknown = int((~known).sum())
     facts = f"{len(rows):,} pairs, {unknown:,} with a name that the model has not seen"
-    return conclude(of_model(model_file, len(rows), n_unknown=unknown), facts, talk, results, json_=json_)
+    return asked.conclude(len(rows), facts, n_unknown=unknown)

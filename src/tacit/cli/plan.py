@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, chosen_columns, column_options, conclude, output_options, summarise
+from tacit.cli.options import chosen_columns, column_options, output_options, strict_option
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
     from tacit.data.labels import Labels
@@ -30,7 +32,7 @@ SHOWN = 8
 @click.option("--simulate", is_flag=True, help="Replay a finished crowd: error against labels bought.")
 @click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @column_options
 @output_options("tacit-plan", report=True)
 def plan(
@@ -54,16 +56,16 @@ def plan(
     from tacit.plan import plan_crowd
 
     talk, clock = Talk(quiet), StageClock()
-    chosen = chosen_columns(task, worker, label) or None
+    chosen = chosen_columns(task=task, worker=worker, label=label) or None
     silent = abstain or ("", -1)
-    with talk.doing("reading"), talk.heeding_warnings(), clock.stage("data"):
+    with talk.doing("reading"), clock.stage("data"):
         source, gold = read_label_file(labels_file)
         available = None if workers_file is None else _worker_column(read_columns(workers_file), worker)
         answers = None if truth is None else read_columns(truth)
         data = read_labels(source, columns=chosen, abstain=silent, gold=gold)
         check_crowd(data)
     tell_reading(source, chosen, talk)
-    with talk.doing("fitting"), talk.heeding_warnings():
+    with talk.doing("fitting"):
         fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
     with talk.doing("planning"), clock.stage("plan"):
         columns, planned = plan_crowd(fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed)
@@ -88,7 +90,7 @@ def plan(
     facts = f"{data.n_rows:,} tasks, {data.n_labels:,} labels; {planned.n_labels:,} more to ask for"
     show = partial(_show, columns, planned, talk)
     page = partial(results.report, fitted, summary, plan=columns)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=show, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=show, page=page)
 
 
 def _worker_column(table: Any, worker: str | None) -> Any:

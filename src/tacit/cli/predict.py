@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import click
 
-from tacit.cli.common import Results, Talk, chosen_columns, column_options, conclude, of_model, output_options
+from tacit.cli.options import chosen_columns, column_options, output_options
+from tacit.cli.results import Results, conclude, of_model
+from tacit.cli.talk import Talk
 
-if TYPE_CHECKING:
-    from tacit.models.bernoulli_mixture import BernoulliMixture
-    from tacit.models.binary_factors import BinaryFactors
-    from tacit.models.latent_class import LatentClass
-    from tacit.models.latent_class_classifier import LatentClassClassifier
+DOORS = {
+    "Admixture": ("admixture", "predict_ancestry", "ancestry"),
+    "BernoulliMixture": ("rows", "predict_rows", "clusters"),
+    "BinaryFactors": ("factors", "predict_switches", "switches"),
+    "BlockModel": ("communities", "predict_communities", "communities"),
+    "CategoricalHMM": ("hmm", "predict_states", "states"),
+    "DawidSkene": ("labels", "predict_tasks", "the labels of tasks"),
+    "LatentClass": ("rows", "predict_rows", "classes"),
+    "LatentClassClassifier": ("rows", "predict_rows", "its own label"),
+    "LatentClassImputer": ("rows", "predict_rows", "classes"),
+    "MixtureFractions": ("fractions", "predict_fractions", "fractions"),
+    "PairMatrix": ("pairs", "predict_pairs", "how likely pairs are"),
+    "TopicModel": ("topics", "predict_topics", "topics"),
+}
+"""Estimator → the module of its door, the function there, and what it predicts."""
+COLUMNS = ("LatentClass", "LatentClassImputer")
+"""Estimators that predict one column of a table from the others."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to predict from, and where the answer goes."""
+
+    data_file: str
+    model_file: str
+    target: str | None
+    id_: str | None
+    columns: dict[str, str]
+    results: Results
+    json_: bool
+
+    @property
+    def talk(self) -> Talk:
+        return self.results.talk
+
+    def conclude(self, n_rows: int, facts: str, **more: Any) -> int:
+        """How every prediction ends."""
+        return conclude(of_model(self.model_file, n_rows, **more), facts, self.results, json_=self.json_)
 
 
 @click.command()
@@ -35,125 +72,17 @@ def predict(
     tacit predict new_votes.csv --model consensus/model.tacit
     tacit predict new_rows.csv --model classes/model.tacit --target income
     """
-    from tacit.cli.labels import read_label_file
-    from tacit.data.label_input import read_labels
     from tacit.errors import DataError
-    from tacit.models import (
-        Admixture,
-        BernoulliMixture,
-        BinaryFactors,
-        BlockModel,
-        CategoricalHMM,
-        DawidSkene,
-        LatentClass,
-        LatentClassClassifier,
-        MixtureFractions,
-        PairMatrix,
-        TopicModel,
-        load,
-    )
+    from tacit.models import load
 
     talk = Talk(quiet)
     with talk.doing("reading"):
         model = load(model_file)
-    if isinstance(model, BernoulliMixture | LatentClass | LatentClassClassifier):
-        return predict_rows(model, data_file, model_file, target, id_, talk, Results(out, format_, talk), json_)
-    if isinstance(model, BinaryFactors):
-        return predict_switches(model, data_file, model_file, target, id_, talk, Results(out, format_, talk), json_)
-    if isinstance(model, Admixture):
-        from tacit.cli.admixture import predict_ancestry
-
-        return predict_ancestry(model, data_file, model_file, id_, talk, Results(out, format_, talk), json_)
-    if isinstance(model, MixtureFractions):
-        from tacit.cli.fractions import predict_fractions
-
-        return predict_fractions(model, data_file, model_file, id_, talk, Results(out, format_, talk), json_)
-    if isinstance(model, BlockModel):
-        from tacit.cli.communities import predict_communities
-
-        return predict_communities(model, data_file, model_file, talk, Results(out, format_, talk), json_)
-    if isinstance(model, CategoricalHMM):
-        from tacit.cli.hmm import predict_states
-
-        return predict_states(model, data_file, model_file, talk, Results(out, format_, talk), json_)
-    if isinstance(model, PairMatrix):
-        from tacit.cli.pairs import predict_pairs
-
-        return predict_pairs(model, data_file, model_file, talk, Results(out, format_, talk), json_)
-    if isinstance(model, TopicModel):
-        from tacit.cli.topics import predict_topics
-
-        return predict_topics(model, data_file, model_file, talk, Results(out, format_, talk), json_)
-    if not isinstance(model, DawidSkene):
-        raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file; load it in Python")
-    with talk.doing("reading"):
-        data = read_labels(
-            read_label_file(data_file)[0],
-            columns=chosen_columns(task, worker, label) or model.columns,
-            abstain=model.abstain,
-        )
-    with talk.doing("predicting"):
-        posterior = model.predict_proba(data)
-    results = Results(out, format_, talk)
-    values = model.classes_[posterior.argmax(axis=1)]
-    columns = {"task": data.task_names, "value": values, "probability": posterior.max(axis=1)}
-    results.table("predictions", columns, main=True)
-    summary = of_model(model_file, data.n_rows)
-    return conclude(summary, f"{data.n_rows:,} tasks labelled", talk, results, json_=json_)
-
-
-def predict_rows(
-    model: BernoulliMixture | LatentClass | LatentClassClassifier, data_file: str, model_file: str,
-    target: str | None, id_: str | None, talk: Talk, results: Results, json_: bool,
-) -> int:  # fmt: skip
-    """The class or label of every row, or the most probable value of one column given the others."""
-    from tacit.cli.rows import read_rows, under
-    from tacit.errors import DataError
-    from tacit.models import BernoulliMixture, LatentClass
-
-    if target is not None:
-        if not isinstance(model, LatentClass):
-            kind = type(model).__name__
-            what = "clusters" if isinstance(model, BernoulliMixture) else "its own label"
-            raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
-        model.joint_.index(target)
-    with talk.doing("reading"):
-        rows = read_rows(data_file, id_)
-    names = getattr(model, "classes_", None)  # hidden classes have numbers for names
-    with talk.doing("predicting"), talk.heeding_warnings():
-        data = under(model, rows.all, target)
-        if isinstance(model, LatentClass) and target is not None:
-            values, chance = model.predict_column(data, target)
-        else:
-            beliefs = model.predict_proba(data)
-            best, chance = beliefs.argmax(axis=1), beliefs.max(axis=1)
-            values = best if names is None else names[best]
-    results.table("predictions", {rows.id_name: rows.ids, "value": values, "probability": chance}, main=True)
-    what = target or ("their class" if names is None else "their label")
-    summary = of_model(model_file, data.num_rows, target=target)
-    return conclude(summary, f"{data.num_rows:,} rows: {what} predicted", talk, results, json_=json_)
-
-
-def predict_switches(
-    model: BinaryFactors, data_file: str, model_file: str,
-    target: str | None, id_: str | None, talk: Talk, results: Results, json_: bool,
-) -> int:  # fmt: skip
-    """Which switches are on in every row: switches.csv, as `tacit factors` writes it."""
-    from tacit.cli.factors import switch_values
-    from tacit.cli.long_rows import named_answers
-    from tacit.cli.rows import read_rows
-    from tacit.errors import DataError
-
-    if target is not None:
-        raise DataError(f"{model_file} holds a BinaryFactors, which predicts switches; leave --target out")
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        raise DataError("the model was fitted on a matrix without column names; fit it on a file or a frame")
-    rows = read_rows(data_file, id_)
-    missing = [name for name in map(str, names) if name not in rows.all.column_names]
-    if missing:
-        raise DataError(f"the file has no column {missing[0]!r}, which the model knows; add it")
-    data = rows.all.select([str(name) for name in names])
-    results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
-    summary = of_model(model_file, data.num_rows, target=target)
-    return conclude(summary, f"{data.num_rows:,} rows: their switches predicted", talk, results, json_=json_)
+    kind = type(model).__name__
+    module, function, what = DOORS[kind]
+    if target is not None and kind not in COLUMNS:
+        raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
+    columns = chosen_columns(task=task, worker=worker, label=label)
+    asked = Asked(data_file, model_file, target, id_, columns, Results(out, format_, talk), json_)
+    code: int = getattr(import_module(f"tacit.cli.{module}"), function)(model, asked)
+    return code

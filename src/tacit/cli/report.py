@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Talk, chosen_columns, column_options
+from tacit.cli.options import chosen_columns, column_options
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
     from tacit.models.base import LatentModel
@@ -43,11 +44,12 @@ def report(
 
     talk = Talk(quiet)
     data: dict[str, Any] = {}
-    with talk.doing("reading"), talk.heeding_warnings():
+    with talk.doing("reading"):
         model = load(model_file)
         summary = told_beside(Path(model_file), model)
         if data_file is not None:
-            data = read_input(model, data_file, id_, chosen_columns(task, worker, label))
+            columns = chosen_columns(task=task, worker=worker, label=label)
+            data = read_input(model, data_file, id_, columns, talk)
             summary["files"] = {**summary.get("files", {}), **file_hashes([data_file])}
         page = page_of(model, context_of(summary, data))
     if out == "-":
@@ -77,66 +79,31 @@ def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
     return own | told if same else own
 
 
-def read_input(model: LatentModel, path: str, id_: str | None, columns: dict[str, str]) -> dict[str, Any]:
+def read_input(
+    model: LatentModel, path: str, id_: str | None, columns: dict[str, str], talk: Talk
+) -> dict[str, Any]:
     """The data as the model's own command reads them: `input`, and for tables the rows' `ids`."""
     from tacit import models
+    from tacit.cli import admixture, communities, fractions, hmm, labels, topics
+    from tacit.cli.rows import read_rows, under, under_table
     from tacit.errors import DataError
 
-    if isinstance(model, models.DawidSkene):
-        from tacit.cli.labels import read_label_file
-        from tacit.data.label_input import read_labels
-
-        source = read_label_file(path)[0]
-        return {"input": read_labels(source, columns=columns or model.columns, abstain=model.abstain)}
     if isinstance(model, models.BernoulliMixture | models.LatentClass | models.LatentClassClassifier):
-        from tacit.cli.rows import read_rows, under
-
         rows = read_rows(path, id_)
-        return {"input": under(model, rows.all), "ids": rows.ids}
+        return {"input": under_table(model, rows.all), "ids": rows.ids}
     if isinstance(model, models.BinaryFactors):
-        from tacit.cli.rows import read_rows
-
         rows = read_rows(path, id_)
-        names = [str(name) for name in getattr(model, "feature_names_in_", rows.data.column_names)]
-        missing = [name for name in names if name not in rows.all.column_names]
-        if missing:
-            raise DataError(f"the file has no column {missing[0]!r}, which the model knows; add it")
-        return {"input": rows.all.select(names), "ids": rows.ids}
+        return {"input": under(model, rows.all) if hasattr(model, "feature_names_in_") else rows.data, "ids": rows.ids}
+    if isinstance(model, models.DawidSkene):
+        return {"input": labels.read_known(model, path, columns)}
     if isinstance(model, models.Admixture):
-        from tacit.cli.admixture import read_genotype_file
-
-        return {"input": read_genotype_file(path, id_, None)}
+        return {"input": admixture.read_genotype_file(path, id_)}
     if isinstance(model, models.MixtureFractions):
-        from tacit.data.named_matrix import read_named_matrix
-        from tacit.io.read import read_columns
-
-        values = read_named_matrix(read_columns(path), name_column=id_, what=path)
-        known = set(model.features_)
-        if len(known & set(values.column_names)) < len(known & set(values.row_names or ())):
-            values = values.transposed
-        return {"input": values}
-    return read_counted(model, path)
-
-
-def read_counted(model: LatentModel, path: str) -> dict[str, Any]:
-    """Documents, sequences, graphs; other models take no data."""
-    from tacit import models
-    from tacit.errors import DataError
-
+        return {"input": fractions.read_known(model, path, id_)}
     if isinstance(model, models.TopicModel):
-        from tacit.cli.topics import read_document_file
-
-        return {"input": read_document_file(path, None, {})}
+        return {"input": topics.read_known(path, talk)}
     if isinstance(model, models.CategoricalHMM):
-        from tacit.cli.hmm import read_sequence_file
-        from tacit.data.sequences import read_sequences
-        from tacit.io.text_lines import is_text
-
-        letters = all(len(str(symbol)) == 1 for symbol in model.symbols_.tolist())
-        given = read_sequence_file(path, letters=letters and is_text(path))
-        return {"input": read_sequences(given, symbols=model.symbols_, what=path)}
+        return {"input": hmm.read_known(model, path, talk)}
     if isinstance(model, models.BlockModel):
-        from tacit.cli.communities import read_graph_file
-
-        return {"input": read_graph_file(path)}
+        return {"input": communities.read_known(path, talk)}
     raise DataError(f"the page of a {type(model).__name__} uses no data; leave {path} out")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tacit.cli.common import Talk
+from tacit.cli.talk import Talk
 from tacit.errors import nearest
 
 

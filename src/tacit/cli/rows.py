@@ -2,83 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from tacit.data.coding import read_weights
 from tacit.data.frames import find_column
+from tacit.data.names import decoded
 from tacit.errors import DataError
 from tacit.io.read import read_columns
 from tacit.models import BernoulliMixture, LatentClass, LatentClassClassifier, load
 
+if TYPE_CHECKING:
+    from tacit.cli.predict import Asked
+    from tacit.models.base import LatentModel
+
+TableRows = BernoulliMixture | LatentClass | LatentClassClassifier
+
 
 @dataclass(frozen=True)
 class Rows:
-    """The whole file, the columns that are data, and what the rows are called."""
+    """The whole file, the columns that are data, what the rows are called, and how many each stands for (None: one)."""
 
     all: Any
     data: Any
     id_name: str
     ids: Any
+    weight: Any = None
 
 
-def read_rows(path: str, id_: str | None, leave_out: Sequence[str] = ()) -> Rows:
-    """A table file without its id column and without those left out."""
-    return named_rows(read_columns(path), id_, leave_out)
+def read_rows(path: str, id_: str | None, weights: str | None = None) -> Rows:
+    """A table file, its ids and weights taken apart."""
+    rows = named_rows(read_columns(path), id_, weights)
+    return rows if weights is None else replace(rows, weight=read_weights(rows.all[weights], weights))
 
 
-def named_rows(whole: Any, id_: str | None, leave_out: Sequence[str] = (), first: int = 1) -> Rows:
-    """Columns without their id column and without those left out; rows without ids are counted from `first`."""
-    names = whole.column_names
-    for name, role in [(id_, "row ids"), *((name, "weights") for name in leave_out)]:
-        if name is not None:
-            find_column(names, role, (), name)
-    data = whole.select([name for name in names if name != id_ and name not in leave_out])
-    given = None if id_ is None else whole[id_].combine_chunks()
-    if given is not None and isinstance(given.type, pa.DictionaryType):
-        given = given.cast(given.type.value_type)
+def named_rows(whole: Any, id_: str | None, weights: str | None, first: int = 1) -> Rows:
+    """Columns without their id column and that of their weights; rows without ids are counted from `first`."""
+    data = whole.select(data_columns(whole.column_names, id_, weights))
+    given = None if id_ is None else decoded(whole[id_].combine_chunks())
     ids = np.arange(first, first + whole.num_rows) if given is None else given
     taken = id_ is None or id_ in ("class", "cluster", "switch", "on", "value", "probability")
     return Rows(whole, data, "row" if taken else str(id_), ids)
 
 
-def weight_column(whole: Any, name: str) -> Any:
-    """A column of numbers, one for each row."""
-    try:
-        weight = np.array([float(value) for value in whole[name].to_pylist()])
-    except (TypeError, ValueError):
-        raise DataError(f"the weights column {name!r} has a gap or a word; give every row a number") from None
-    return weight
+def data_columns(names: list[str], id_: str | None, weights: str | None) -> list[str]:
+    """Columns but those of ids and weights, which must be there when they are named."""
+    for name, role in ((id_, "row ids"), (weights, "weights")):
+        if name is not None:
+            find_column(names, role, (), name)
+    return [name for name in names if name not in (id_, weights)]
 
 
 def load_table_model(path: str) -> LatentClass:
     """A saved latent class model."""
-    model = load(path)
+    return table_model(load(path), path)
+
+
+def table_model(model: LatentModel, path: str) -> LatentClass:
+    """The model of a file, if it is one of a table."""
     if not isinstance(model, LatentClass):
         raise DataError(f"{path} holds a {type(model).__name__}, not a table's model; use one that tacit table wrote")
     return model
 
 
-def under(
-    model: BernoulliMixture | LatentClass | LatentClassClassifier, whole: Any, may_lack: str | None = None
-) -> Any:
-    """The file's columns that the model was fitted on, in its order; the target may be absent."""
+def under(model: LatentModel, whole: Any, may_lack: Collection[str] | None = None) -> Any:
+    """The file's columns that a model was fitted on, in its order; those that it `may_lack` are gaps then."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         raise DataError("the model was fitted on a matrix without column names; fit it on a file or a frame")
-    known = {column.name for column in model._columns}
     columns = {}
     for name in map(str, names):
         if name in whole.column_names:
             columns[name] = whole[name]
-        elif name == may_lack or name not in known:  # what was set aside in the fit is not needed now
+        elif may_lack is not None and name in may_lack:
             columns[name] = pa.nulls(whole.num_rows, pa.string())
         else:
-            raise DataError(
-                f"the file has no column {name!r}, which the model knows; add it, gaps allowed "
-                f"(the file has {', '.join(whole.column_names[:12])})"
-            )
+            cure = "add it" if may_lack is None else "add it, gaps allowed"
+            there = ", ".join(whole.column_names[:12])
+            raise DataError(f"the file has no column {name!r}, which the model knows; {cure} (the file has {there})")
     return pa.table(columns)
+
+
+def under_table(model: TableRows, whole: Any, target: str | None = None) -> Any:
+    """The same of a table model; what was set aside in the fit is not needed, nor is what is to be predicted."""
+    known = {column.name for column in model._columns}
+    names = map(str, getattr(model, "feature_names_in_", ()))
+    return under(model, whole, {name for name in names if name not in known or name == target})
+
+
+def predict_rows(model: TableRows, asked: Asked) -> int:
+    """The class or label of every row, or the most probable value of one column given the others."""
+    target, talk = asked.target, asked.talk
+    if isinstance(model, LatentClass) and target is not None:
+        model.joint_.index(target)
+    with talk.doing("reading"):
+        rows = read_rows(asked.data_file, asked.id_)
+    names = getattr(model, "classes_", None)  # hidden classes have numbers for names
+    with talk.doing("predicting"):
+        data = under_table(model, rows.all, target)
+        if isinstance(model, LatentClass) and target is not None:
+            values, chance = model.predict_column(data, target)
+        else:
+            beliefs = model.predict_proba(data)
+            best, chance = beliefs.argmax(axis=1), beliefs.max(axis=1)
+            values = best if names is None else names[best]
+    asked.results.table("predictions", {rows.id_name: rows.ids, "value": values, "probability": chance}, main=True)
+    what = target or ("their class" if names is None else "their label")
+    return asked.conclude(data.num_rows, f"{data.num_rows:,} rows: {what} predicted", target=target)

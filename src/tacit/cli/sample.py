@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, conclude, of_model, output_options
+from tacit.cli.options import output_options
+from tacit.cli.results import Results, conclude, of_model
+from tacit.cli.talk import Talk
 
 
 @click.command()
@@ -18,7 +20,7 @@ def sample(model_file: str, number: int, out: str, format_: str, json_: bool, se
     \b
     tacit sample classes/model.tacit -n 1000 --seed 7
     """
-    from tacit.cli.rows import load_table_model
+    from tacit.cli.rows import table_model
     from tacit.models import CategoricalHMM, load
 
     talk = Talk(quiet)
@@ -28,8 +30,8 @@ def sample(model_file: str, number: int, out: str, format_: str, json_: bool, se
             symbols, states = model.sample(number, random_state=seed)
             columns = {"position": np.arange(1, number + 1), "symbol": symbols, "state": states}
         else:
-            drawn = load_table_model(model_file).sample(number, seed)
+            drawn = table_model(model, model_file).sample(number, seed)
             columns = {name: drawn[name].combine_chunks() for name in drawn.column_names}
     results = Results(out, format_, talk)
     results.table("sample", columns, main=True)
-    return conclude(of_model(model_file, number, seed=seed), f"{number:,} rows drawn", talk, results, json_=json_)
+    return conclude(of_model(model_file, number, seed=seed), f"{number:,} rows drawn", results, json_=json_)

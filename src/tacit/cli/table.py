@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import Results, Talk, conclude, engine_options, is_long, output_options, summarise
+from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
     from tacit.models.latent_class import LatentClass
@@ -28,9 +30,7 @@ SHOWN = 8
 @click.option("--compare", "most", type=int, metavar="F", help="Also fit 1 … F classes: comparison.csv.")
 @click.option("--bootstrap", "draws", type=int, metavar="N", help="Intervals from N resampled tables: intervals.csv.")
 @engine_options
-@click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @output_options("tacit-table", report=True)
 def table(
     files: tuple[str, ...], components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
@@ -45,23 +45,14 @@ def table(
     tacit table survey.csv --components 4 --id person --bins 8
     tacit table 'history/*.parquet' --engine stream --cache coded
     """
-    from tacit.cli.long_rows import answers, fit_files
-    from tacit.cli.rows import read_rows, weight_column
+    from tacit.cli.fit_rows import RowFiles, fit_rows
     from tacit.models.base import model_state
     from tacit.models.latent_class import LatentClass
 
-    talk = Talk(quiet)
-    if resume and not checkpoint:
-        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
-    keeping = {"checkpoint": checkpoint, "resume": resume}
-    long = is_long(files, engine, memory)
-    if long and (most or draws):
-        raise click.UsageError("--compare and --bootstrap need the rows in memory; give --engine memory")
-    rows = None
-    if not long:
-        with talk.doing("reading"):
-            rows = read_rows(files[0], id_, leave_out=[weights] if weights else [])
-            weight = weight_column(rows.all, weights) if weights else None
+    talk, kept = Talk(quiet), keeping(checkpoint, resume)
+    streamed = are_streamed(files, engine, memory)
+    if streamed and (most or draws):
+        raise click.UsageError("--compare and --bootstrap need the rows in memory; give one file and --engine memory")
     model = LatentClass(
         components,
         init=init,
@@ -70,31 +61,22 @@ def table(
         bins=bins,
         random_state=seed,
         n_jobs=threads,
-        engine=engine if engine != "auto" or not long else "stream",
+        engine=engine_of(engine, streamed),
     )
-    if rows is None:
-        whole = fit_files(files, id_, weights, cache, model, talk, **keeping)
-        n_rows = model._stored.n_rows + model._stored.absent  # type: ignore[union-attr]
-        results = Results(out, format_, talk, no_report=no_report)
-        found = answers(whole, id_, weights, lambda data: _found(model.predict_proba(data)), talk, "writing classes")
-        results.batches("classes", found, main=True)
-    else:
-        n_rows = rows.data.num_rows
-        with talk.doing("fitting"), talk.heeding_warnings():
-            model.fit(rows.data, sample_weight=weight, **keeping)  # type: ignore[arg-type]
-            beliefs = model.predict_proba(rows.data)
-        results = Results(out, format_, talk, no_report=no_report)
-        results.table("classes", {rows.id_name: rows.ids, **_found(beliefs)}, main=True)
+    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, streamed)
+    rows = fit_rows(model, source, "classes", partial(_found, model), results, kept)
+    stored = model._stored
+    n_rows = rows.data.num_rows if rows is not None else stored.n_rows + stored.absent  # type: ignore[union-attr]
     results.table("profiles", profile_columns(model))
     comparison = None
     if most and rows is not None:
         with talk.doing(f"comparing 1 to {most} classes"):
-            comparison = model.compare(rows.data, range(1, most + 1), sample_weight=weight)
-        results.table("comparison", dict(zip(comparison.column_names, comparison.columns, strict=True)))
+            comparison = model.compare(rows.data, range(1, most + 1), sample_weight=rows.weight)
+        results.batches("comparison", [comparison])
     if draws:
         with talk.doing(f"resampling {draws} tables"):
             profiles = model.bootstrap(n_draws=draws).profiles
-        results.table("intervals", dict(zip(profiles.column_names, profiles.columns, strict=True)))
+        results.batches("intervals", [profiles])
     with talk.doing("examining"):
         report = model.report_
     results.model("LatentClass", *model_state(model))
@@ -104,10 +86,11 @@ def table(
     data = None if rows is None else rows.data
     page = partial(results.report, model, summary, input=data, comparison=comparison)
     seen = partial(show, model, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
-def _found(beliefs: Any) -> dict[str, Any]:
+def _found(model: LatentClass, data: Any) -> dict[str, Any]:
+    beliefs = model.predict_proba(data)
     return {"class": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
 
 

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.common import (
-    Results,
-    Talk,
-    conclude,
-    counted_files,
-    is_long,
-    of_model,
-    output_options,
-    reading_options,
-    summarise,
-)
+from tacit.cli.options import chosen_columns, output_options, reading_options, strict_option
+from tacit.cli.results import Results, conclude, summarise
+from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
+    from tacit.cli.predict import Asked
     from tacit.data.documents import Documents
     from tacit.models.topic_model import TopicModel
 
@@ -37,7 +30,7 @@ SHOWN = 8
 @click.option("--word", metavar="COLUMN", help="Column that holds the word.")
 @click.option("--count", metavar="COLUMN", help="Column that holds the count.")
 @reading_options
-@click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+@strict_option
 @output_options("tacit-topics", report=True)
 def topics(
     files: tuple[str, ...], n_topics: int | None, max_topics: int | None, words_file: str | None,
@@ -58,21 +51,27 @@ def topics(
     tacit topics 'corpus/*.parquet' --engine stream
     tacit predict more.txt --model topics/model.tacit
     """
+    from tacit.cli.counted import counted_files
+    from tacit.errors import DataError
     from tacit.models.base import model_state
     from tacit.models.topic_model import TopicModel
     from tacit.models.topic_tables import document_columns, topic_columns
 
     talk = Talk(quiet)
-    roles = {role: name for role, name in (("document", document), ("word", word), ("count", count)) if name}
-    with talk.heeding_warnings():
-        if is_long(files, engine, memory) and not _is_matrix(files):
-            documents = scan_documents(files, words_file, roles, talk)
-        else:
-            with talk.doing("reading"):
-                documents = read_document_file(files[0], words_file, roles)
-        init = "auto" if init_file is None else read_init(init_file)
+    roles = chosen_columns(document=document, word=word, count=count)
+    if _is_matrix(files):
+        with talk.doing("reading"):
+            documents = _read_matrix(files[0], words_file)
+    else:
+        if words_file is not None:
+            raise DataError(
+                f"--words names the columns of a Matrix Market file, and {files[0]} has words of its own; leave it"
+            )
+        with counted_files(files, engine, memory, talk) as found:
+            documents = _read(found, files[0], roles)
+    init = "auto" if init_file is None else read_init(init_file)
     model = TopicModel(n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads)
-    with talk.doing("fitting"), talk.heeding_warnings():
+    with talk.doing("fitting"):
         model.fit(documents)
         report = model.report_
     results = Results(out, format_, talk, no_report=no_report)
@@ -92,60 +91,53 @@ def topics(
     )
     page = partial(results.report, model, summary, input=documents)
     seen = partial(show, summary, talk)
-    return conclude(summary, facts, talk, results, json_=json_, strict=strict, show=seen, page=page)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _is_matrix(files: tuple[str, ...]) -> bool:
     """Whether it is a Matrix Market file, which is read whole, alone."""
     from tacit.errors import DataError
-    from tacit.io.document_file import kind_of
+    from tacit.io.matrix_market import is_matrix_market
 
-    matrices = [name for name in files if kind_of(name) == "mtx"]
+    matrices = [name for name in files if is_matrix_market(name)]
     if matrices and len(files) > 1:
         raise DataError(f"{matrices[0]} is a Matrix Market file, and only one is read; give it alone")
     return bool(matrices)
 
 
-def scan_documents(
-    files: tuple[str, ...], words_file: str | None, columns: dict[str, str], talk: Talk
-) -> Documents:
-    """Documents of long files, counted while reading."""
-    from tacit.data.document_input import read_documents
+def _read_matrix(path: str, words_file: str | None) -> Documents:
+    """Documents of a Matrix Market file; `words_file` names its columns, one a line."""
+    from tacit.data.document_input import read_documents, rename_words
+    from tacit.io.matrix_market import read_matrix_market
+    from tacit.io.text_lines import stream_lines
 
-    if words_file is not None:
-        raise _own_words(files[0])
-    with counted_files(files, talk) as found:
-        return read_documents(found, columns=columns)
+    documents = read_documents(read_matrix_market(path))
+    if words_file is None:
+        return documents
+    return rename_words(documents, [line for batch in stream_lines(words_file) for line in batch], words_file)
 
 
-def _own_words(path: str) -> Exception:
+def _read(found: Any, name: str, columns: dict[str, str]) -> Documents:
+    """Documents of counted files: texts with one a line, or tables with one row per document and word."""
+    from tacit.data.document_input import is_long, read_documents
     from tacit.errors import DataError
 
-    return DataError(f"--words names the columns of a Matrix Market file, and {path} has words of its own; leave it")
-
-
-def read_document_file(path: str, words_file: str | None, columns: dict[str, str]) -> Documents:
-    """Documents of a file of any kind; `words_file` names the columns of a Matrix Market file."""
-    from tacit.data.document_input import is_long, read_documents, rename_words
-    from tacit.errors import DataError
-    from tacit.io.document_file import kind_of, read_matrix_market, read_text
-    from tacit.io.read import read_columns
-
-    kind = kind_of(path)
-    if kind == "txt":
-        return read_documents(read_text(path))
-    if kind == "mtx":
-        documents = read_documents(read_matrix_market(path))
-        return documents if words_file is None else rename_words(documents, read_text(words_file), words_file)
-    if words_file is not None:
-        raise _own_words(path)
-    table = read_columns(path)
-    if not is_long(table, columns):
+    if not is_long(found, columns):
         raise DataError(
-            f"{path} has the columns {table.column_names[:8]}; give document, word and count, or say which "
+            f"{name} has the columns {found.column_names[:8]}; give document, word and count, or say which "
             "they are with --document, --word and --count; a text in every row belongs into a .txt, one document a line"
         )
-    return read_documents(table, columns=columns)
+    return read_documents(found, columns=columns)
+
+
+def read_known(path: str, talk: Talk) -> Documents:
+    """Documents of a file of any kind, for a model that knows their words."""
+    from tacit.cli.counted import counted_files
+
+    if _is_matrix((path,)):
+        return _read_matrix(path, None)
+    with counted_files((path,), "memory", None, talk) as found:
+        return _read(found, path, {})
 
 
 def read_init(path: str) -> Any:
@@ -167,17 +159,15 @@ def show(summary: dict[str, Any], talk: Talk) -> None:
     talk.table("topics", ["topic", "share", "NPMI", "top words"], rows)
 
 
-def predict_topics(
-    model: TopicModel, data_file: str, model_file: str, talk: Talk, results: Results, json_: bool
-) -> int:
+def predict_topics(model: TopicModel, asked: Asked) -> int:
     """Shares of the topics in new documents: documents.csv, as `tacit topics` writes it."""
     from tacit.models.topic_tables import document_columns
 
-    with talk.doing("reading"), talk.heeding_warnings():
-        documents = read_document_file(data_file, None, {})
+    with asked.talk.doing("reading"):
+        documents = read_known(asked.data_file, asked.talk)
         if not isinstance(model.words_[0], str) or isinstance(documents.words[0], str):
             shares = model.transform(documents)
         else:  # a matrix without names: its columns are the model's words, in their order
             shares = model.transform(documents.matrix)
-    results.table("documents", document_columns(documents.names, shares), main=True)
-    return conclude(of_model(model_file, len(shares)), f"{len(shares):,} documents", talk, results, json_=json_)
+    asked.results.table("documents", document_columns(documents.names, shares), main=True)
+    return asked.conclude(len(shares), f"{len(shares):,} documents")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.data.names import encode, to_arrow
+from tacit.data.names import decoded, encode, plain, to_arrow
 from tacit.data.table import Column, Table
 from tacit.data.table_input import code_table, pick_known
 from tacit.errors import DataError
@@ -67,9 +67,7 @@ def _counted_rows(sample_weight: Any, n_rows: int) -> NDArray[np.intp]:
 
 def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[np.intp] | None) -> NDArray[np.int32]:
     """Codes 0, 1 and -1 for a gap; anything else is refused, with its row where rows are known."""
-    array = to_arrow(values, f"{name!r}")
-    if isinstance(array.type, pa.DictionaryType):
-        array = array.cast(array.type.value_type)
+    array = decoded(to_arrow(values, f"{name!r}"))
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
@@ -84,11 +82,11 @@ def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[
     found = meaning[codes]
     if (found > 1).any():
         first = int((found > 1).argmax())
-        value = words[codes[first]].item() if isinstance(words[codes[first]], np.generic) else words[codes[first]]
+        value, place = plain(words[codes[first]]), _place(rows, first)
         raise DataError(
-            f"column {name!r} holds {value!r}{_place(rows, first)}, and clusters are made of 0/1, true/false "
-            f"or yes/no; give --id {name} if it names the rows, leave the cell empty if nothing is known, give "
-            "binarize= (--binarize) to cut numbers at a threshold, or use LatentClass (tacit table) for categories"
+            f"column {name!r} holds {value!r}{place}, and clusters are made of 0/1, true/false or yes/no; "
+            f"give --id {name} if it names the rows, leave the cell empty if nothing is known, give binarize= "
+            "(--binarize) to cut numbers at a threshold, or use LatentClass (tacit table) for categories"
         )
     return found
 

@@ -58,8 +58,8 @@ def write_raw(
     batches: Iterator[Any],
     sink: BinaryIO,
     text: bool,
-    weight: str | None = None,
-    weights: BinaryIO | None = None,
+    weight: str | None,
+    weights: BinaryIO,
 ) -> tuple[list[GrowingColumn], int, int]:
     """Code all batches into records of a file; the columns, how many rows there are, and how many have no weight.
 
@@ -70,8 +70,8 @@ def write_raw(
     columns: list[GrowingColumn] = []
     n_rows = behind = 0
     for batch in batches:
-        if weight is not None and weights is not None:
-            numbers = read_weights(batch.column(batch.schema.get_field_index(weight)), weight, behind)
+        if weight is not None:
+            numbers = check_weights(read_weights(batch.column(weight), weight, behind))
             behind += batch.num_rows
             batch = batch.select([name for name in batch.schema.names if name != weight])
             if not numbers.all():
@@ -93,14 +93,14 @@ def write_raw(
     return columns, n_rows, max(behind - n_rows, 0)
 
 
-def read_weights(array: Any, name: str, before: int) -> NDArray[np.float64]:
-    """A column of weights: a number for every row, so many rows behind."""
+def read_weights(array: Any, name: str, before: int = 0) -> NDArray[np.float64]:
+    """A column of weights: a number for every row, so many rows behind; whether rows can have them is not asked."""
     where = f"the weights column {name!r}"
     numbers = as_numbers(to_arrow(array, where), where, "give every row a number", before)
     gaps = np.isnan(numbers)
     if gaps.any():
         raise DataError(f"{where} has a gap in row {before + int(gaps.argmax()) + 1}; give every row a number")
-    return check_weights(numbers)
+    return numbers
 
 
 def read_raw(source: BinaryIO, n_columns: int) -> Iterator[NDArray[Any]]:

@@ -14,19 +14,20 @@ a `DataWarning`: a model knows nothing of a word that it has never seen.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.counts import LARGEST_COUNT, Counts
+from tacit.data.count_input import LARGEST_COUNT
+from tacit.data.counts import Counts
 from tacit.data.documents import Documents
-from tacit.data.frames import as_frame, column, find_column
+from tacit.data.frames import Columns, Roles, as_frame, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
 from tacit.data.named_matrix import read_named_matrix
-from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.names import Names, encode, match, objects, to_arrow
 from tacit.data.numbers import as_numbers
 from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
@@ -37,7 +38,6 @@ ALIASES = {
     "word": ("word", "term", "token", "feature", "type"),
     "count": ("count", "counts", "n", "frequency", "freq", "weight", "tf", "value"),
 }
-Columns = Mapping[str, str] | None
 
 
 def read_documents(data: Any, *, columns: Columns = None, words: Names | None = None) -> Documents:
@@ -66,7 +66,10 @@ def is_long(data: Any, columns: Columns = None) -> bool:
     frame = as_frame(data)
     if frame is None:
         return False
-    roles = _roles([str(name) for name in frame.columns], columns)
+    return _has_both(find_roles(frame.columns, ALIASES, columns))
+
+
+def _has_both(roles: Roles) -> bool:
     return roles["document"] is not None and roles["word"] is not None
 
 
@@ -94,14 +97,14 @@ def rename_words(documents: Documents, words: Sequence[str], what: str) -> Docum
     """The same documents under names of words, one per column, in order."""
     if len(words) != documents.n_words:
         raise DataError(f"{what} names {len(words)} words, and the documents have {documents.n_words}; name each once")
-    return _from_matrix(documents.matrix, documents.names, np.array([*words, None], object)[:-1])
+    return _from_matrix(documents.matrix, documents.names, objects(words))
 
 
 def _read(data: Any, columns: Columns) -> Documents:
     if isinstance(data, Documents):
         return data
     if isinstance(data, Scan):
-        return _from_lines(data) if data.text else _from_scan(data, columns)
+        return _from_lines(data) if data.text else _from_scan(data, find_roles(data.first_names(), ALIASES, columns))
     if isinstance(data, Counts):
         return Documents(_tidy(data.matrix), data.row_names, data.column_names)
     if sp.issparse(data):
@@ -111,25 +114,16 @@ def _read(data: Any, columns: Columns) -> Documents:
     frame = as_frame(data)
     if frame is None:
         return _from_array(data)
-    if is_long(data, columns):
-        return _from_long(frame, columns)
+    roles = find_roles(frame.columns, ALIASES, columns)
+    if _has_both(roles):
+        return _from_long(frame, roles)
     if columns:
-        lacking = next(role for role, name in _roles([str(n) for n in frame.columns], columns).items() if name is None)
+        lacking = next(role for role, name in roles.items() if name is None)
         raise DataError(f"the frame has no column for the {lacking} among {list(frame.columns)}; name it in columns=")
     wide = read_named_matrix(data, what="the documents")
-    gaps = int(np.isnan(wide.values).sum())
-    _tell(gaps, "cells are missing, and were taken as no count")
     names = None if wide.row_names is None else np.array(wide.row_names, object)
     kind = object if all(isinstance(name, str) for name in wide.column_names) else None
-    return _from_matrix(sp.csr_array(np.nan_to_num(wide.values, nan=0.0)), names, np.array(wide.column_names, kind))
-
-
-def _roles(names: Sequence[str], columns: Columns) -> dict[str, str | None]:
-    given = dict(columns or {})
-    unknown = sorted(set(given) - set(ALIASES))
-    if unknown:
-        raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(ALIASES)}")
-    return {role: find_column(names, role, ALIASES[role], given.get(role)) for role in ALIASES}
+    return _from_matrix(sp.csr_array(wide.values), names, np.array(wide.column_names, kind))
 
 
 def _from_array(data: Any) -> Documents:
@@ -142,9 +136,6 @@ def _from_array(data: Any) -> Documents:
         ) from None
     if values.ndim != 2 or not values.size:
         raise DataError(f"the documents have shape {values.shape}; give a matrix (document, word) that is not empty")
-    if np.isnan(values).any():
-        _tell(int(np.isnan(values).sum()), "cells are missing, and were taken as no count")
-        values = np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
     return _from_matrix(sp.csr_array(values), None, None)
 
 
@@ -153,18 +144,16 @@ def _from_texts(texts: list[Any]) -> Documents:
     tokens = [token for tokens in lists for token in tokens]
     if not tokens:
         raise DataError(f"the {len(texts)} documents hold no word; give at least one")
-    codes, words = encode(np.array([*tokens, None], object)[:-1], "word")
+    codes, words = encode(tokens, "word")
     owner = np.repeat(np.arange(len(lists)), [len(tokens) for tokens in lists])
     ones = sp.coo_array((np.ones(len(owner)), (owner, codes)), shape=(len(lists), len(words)))
     return Documents(_tidy(sp.csr_array(ones)), np.arange(1, len(lists) + 1), words)
 
 
-def _from_long(frame: Any, columns: Columns) -> Documents:
+def _from_long(frame: Any, roles: Roles) -> Documents:
     if not len(frame):
         raise DataError("the frame of documents has no rows; give at least one")
-    names = [str(name) for name in frame.columns]
-    found = _roles(names, columns)
-    parts = {role: column(frame, frame.columns[names.index(name)]) for role, name in found.items() if name is not None}
+    parts = columns_by_role(frame, roles)
     rows, documents = encode(parts["document"], "document", sort=False)
     cols, words = encode(parts["word"], "word")
     counts = np.ones(len(rows)) if "count" not in parts else _count_column(parts["count"])
@@ -181,15 +170,13 @@ def _count_column(counts: Any, before: int = 0) -> NDArray[np.float64]:
     return as_numbers(to_arrow(counts, "count"), "the column of counts", advice, before)
 
 
-def _from_scan(scan: Scan, columns: Columns) -> Documents:
+def _from_scan(scan: Scan, roles: Roles) -> Documents:
     """Long files: documents and words coded with names that grow, counts added batch by batch."""
-    names = scan.first_names()
-    roles = _roles(names, columns)
     lacking = next((role for role in ("document", "word") if roles[role] is None), None)
     if lacking is not None:
         raise DataError(
-            f"{scan.paths[0]} has the columns {names[:8]}, none for the {lacking}; give document, word and count, or "
-            "say which they are with columns= (--document, --word and --count)"
+            f"{scan.paths[0]} has the columns {scan.first_names()[:8]}, none for the {lacking}; give document, word "
+            "and count, or say which they are with columns= (--document, --word and --count)"
         )
     rows, cols = GrowingNames("document", scan.untyped), GrowingNames("word", scan.untyped)
     tally, behind, without = CellTally(), 0, 0
@@ -241,7 +228,7 @@ def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None)
     values = matrix.data.astype(np.float64)
     if np.isnan(values).any():
         _tell(int(np.isnan(values).sum()), "cells are missing, and were taken as no count")
-        values = np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        values = np.where(np.isnan(values), 0.0, values)
     bad = (values < 0) | (values > LARGEST_COUNT)
     if bad.any():
         first = int(np.flatnonzero(bad)[0])

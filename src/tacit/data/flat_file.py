@@ -7,25 +7,34 @@ removed when nobody holds its lease any longer.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import FileFormatError
-from tacit.io.write import atomic_path
+from tacit.io.write import atomic_path, is_full
 
 MAGIC = b"TACITCOD"
 CHUNK = 1 << 22
 """Bytes that are read at a time while a checksum is made."""
+
+Stored = TypeVar("Stored", bound=Any)
+"""Rows in a flat file: a dataclass with a `lease`."""
+Write = Callable[[Path, str], Stored]
+"""write(path, key): the rows written there, the key among their facts."""
+Revive = Callable[[Path, int, dict[str, Any]], Stored]
+"""revive(path, offset, facts): the rows that a header describes."""
 
 
 class Lease:
@@ -35,7 +44,46 @@ class Lease:
         finalize(self, remove, path)
 
 
-def path_for_now(name: str = "rows.codes") -> Path:
+def keep_rows(
+    cache: str | None, told: Callable[[], str], ending: str, format_: int, revive: Revive[Stored], write: Write[Stored]
+) -> Stored:
+    """Rows in a flat file: in the cache, where a second run that is `told` the same finds them, or for this run."""
+    if cache is None:
+        return keep_for_now(write, ending)
+    key = hashlib.sha256(told().encode()).hexdigest()
+    path = Path(cache) / f"{key[:32]}.{ending}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = reopen_flat(path, key, format_, revive)
+    if known is not None:
+        return known
+    try:
+        return write(path, key)
+    except OSError as error:
+        raise _no_room(path.parent, error) if is_full(error) else error from None
+
+
+def keep_for_now(write: Write[Stored], ending: str) -> Stored:
+    """Rows in a flat file that is removed when nobody holds its lease any longer."""
+    path = path_for_now(f"rows.{ending}")
+    try:
+        return replace(write(path, ""), lease=Lease(path))
+    except BaseException as error:
+        remove(path)
+        if isinstance(error, OSError) and is_full(error):
+            raise _no_room(path.parent.parent, error) from None
+        raise
+
+
+def _no_room(folder: Path, error: OSError) -> OSError:
+    """The sentence for a disk that filled up while rows were coded."""
+    reason = os.strerror(error.errno or 0).lower()
+    return OSError(
+        f"the coded rows do not fit into {folder}: {reason}; free some space, or name a folder on another disk "
+        "(cache=, --cache)"
+    )
+
+
+def path_for_now(name: str) -> Path:
     """Where a file may stand that only this run needs, in a folder of its own."""
     return Path(tempfile.mkdtemp(prefix="tacit-", dir=_system_cache())) / name
 
@@ -76,8 +124,8 @@ def _header(facts: dict[str, Any], checksum: int) -> bytes:
     return MAGIC + len(text).to_bytes(8, "little") + text
 
 
-def reopen_flat(path: Path, key: str, format_: int) -> tuple[dict[str, Any], int] | None:
-    """Facts and beginning of the body that an earlier run left; None when they are another's, or damaged."""
+def reopen_flat(path: Path, key: str, format_: int, revive: Revive[Stored]) -> Stored | None:
+    """The rows an earlier run left; None when there are none, or another's, or damaged: then they are coded again."""
     try:
         with open(path, "rb") as stream:
             if stream.read(8) != MAGIC:
@@ -89,7 +137,7 @@ def reopen_flat(path: Path, key: str, format_: int) -> tuple[dict[str, Any], int
             checksum = 0
             while chunk := stream.read(CHUNK):
                 checksum = zlib.crc32(chunk, checksum)
-            return (facts, 16 + length) if f"{checksum:010d}" == facts["checksum"] else None
+            return revive(path, 16 + length, facts) if f"{checksum:010d}" == facts["checksum"] else None
     except (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError):  # a damaged length asks for all
         return None
 

@@ -15,6 +15,11 @@ import pyarrow as pa
 from tacit.data.names import from_names, to_arrow
 from tacit.errors import DataError, nearest
 
+Columns = Mapping[str, str] | None
+"""Columns that the user named, by the roles they play."""
+Roles = dict[str, str | None]
+"""The column of every role, None where no column plays it."""
+
 
 def as_frame(data: Any) -> Any | None:
     """`data` as an eager frame (columns, length, one column by name), or None when it is not a frame."""
@@ -95,6 +100,22 @@ def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
     import narwhals as nw
 
     return nw.from_arrow(table, backend=nw.Implementation.from_string(backend)).to_native()  # type: ignore[arg-type]
+
+
+def find_roles(names: Sequence[Any], aliases: Mapping[str, Sequence[str]], columns: Columns) -> Roles:
+    """Which column plays which role, None where no column does; `columns` are those that the user named."""
+    given = dict(columns or {})
+    unknown = sorted(set(given) - set(aliases))
+    if unknown:
+        raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(aliases)}")
+    spoken = [str(name) for name in names]
+    return {role: find_column(spoken, role, known, given.get(role)) for role, known in aliases.items()}
+
+
+def columns_by_role(frame: Any, roles: Roles) -> dict[str, pa.Array]:
+    """Those columns of a frame alone that play a role, under the names of the roles."""
+    spoken = [str(name) for name in frame.columns]
+    return {role: column(frame, frame.columns[spoken.index(name)]) for role, name in roles.items() if name is not None}
 
 
 def find_column(names: Sequence[str], wanted: str, aliases: Sequence[str], given: str | None) -> str | None:

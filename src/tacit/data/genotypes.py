@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.frames import ArrowFrame, as_frame, column
+from tacit.data.frames import ArrowFrame, as_frame, column, index_names
 from tacit.data.names import Names
 from tacit.data.numbers import as_numbers
 from tacit.errors import DataError
-from tacit.io.plink import read_plink
+from tacit.io.plink import stream_plink
 from tacit.kernels.admixture import MISSING, Calls
 
 Floats = NDArray[np.float64]
@@ -198,7 +198,7 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
         snps: Names = np.array(list(frame.columns), object)
         calls = frame_calls(data, snps)
         if samples is None:
-            samples = _index_of(data)
+            samples = index_names(data)
     else:
         calls = _from_matrix(data)
         snps = np.arange(len(calls))
@@ -212,8 +212,9 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
 
 def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
     """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`."""
-    panel = read_plink(path, threads=threads)
-    return Genotypes(panel.calls, panel.samples, panel.snps, panel.alleles)
+    blocks, *names = stream_plink(path, None, threads)
+    (calls,) = blocks
+    return Genotypes(calls, *names)
 
 
 def frame_calls(data: Any, snps: Names, before: int = 0) -> Calls:
@@ -267,14 +268,6 @@ def _codes(values: NDArray[Any], name: Any, first: int = 0, before: int = 0) -> 
             "and -1 or a gap where the call is missing"
         )
     return codes
-
-
-def _index_of(data: Any) -> Any:
-    """Names from the index of a pandas frame, if it has other than row numbers."""
-    index = getattr(data, "index", None)
-    if index is None or callable(index) or (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
-        return None
-    return [str(name) for name in index]
 
 
 def person_names(samples: Any, n: int) -> Names:

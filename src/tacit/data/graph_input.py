@@ -14,7 +14,6 @@ in a list a row without a target. Rows without a name at all are left out.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,10 +22,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.counts import read_counts
-from tacit.data.frames import as_frame, column, find_column
+from tacit.data.count_input import read_counts
+from tacit.data.frames import Columns, Roles, as_frame, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
-from tacit.data.names import Names, encode, to_arrow
+from tacit.data.names import Names, decoded, encode, objects, to_arrow
+from tacit.data.numbers import as_numbers
 from tacit.data.sampling import scramble
 from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
@@ -88,7 +88,7 @@ class Graph:
         return Graph(matrix, self.names[order], self.notes)
 
 
-def read_graph(data: Any, *, columns: Mapping[str, str] | None = None, what: str = "the graph") -> Graph:
+def read_graph(data: Any, *, columns: Columns = None, what: str = "the graph") -> Graph:
     """A graph of any accepted kind; `columns` names the columns of a frame ({"source": …, "target": …})."""
     if isinstance(data, Graph):
         return data
@@ -164,35 +164,29 @@ def _from_list(data: list[Any], what: str) -> Graph:
     return _from_edges([edge[0] for edge in data], [edge[1] for edge in data], weights, what)
 
 
-def _roles(words: list[str], columns: Mapping[str, str] | None) -> tuple[dict[str, str | None], tuple[str, ...]]:
+def _roles(words: list[str], columns: Columns) -> tuple[Roles, tuple[str, ...]]:
     """Which column plays which role, and what has to be told of it."""
-    given = dict(columns or {})
-    unknown = sorted(set(given) - set(ALIASES))
-    if unknown:
-        raise DataError(f"columns= names the role {unknown[0]!r}; the roles are {', '.join(ALIASES)}")
-    roles = {role: find_column(words, role, ALIASES[role], given.get(role)) for role in ALIASES}
+    roles = find_roles(words, ALIASES, columns)
     if roles["source"] is None and roles["target"] is None and len(words) >= 2:
         roles["source"], roles["target"] = words[:2]
         return roles, (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges",)
     return roles, ()
 
 
-def _lacks_end(roles: dict[str, str | None]) -> bool:
+def _lacks_end(roles: Roles) -> bool:
     return roles["source"] is None or roles["target"] is None
 
 
-def _from_frame(frame: Any, columns: Mapping[str, str] | None, what: str) -> Graph:
-    names = list(frame.columns)
-    words = [str(name) for name in names]
+def _from_frame(frame: Any, columns: Columns, what: str) -> Graph:
+    words = [str(name) for name in frame.columns]
     roles, notes = _roles(words, columns)
     if _lacks_end(roles) or not len(frame):
         raise DataError(
             f"{what} is a frame of {len(frame)} rows with the columns {words}; give the ends of every edge in columns "
             "source and target, and a weight if any"
         )
-    ends = [column(frame, names[words.index(str(roles[role]))]) for role in ("source", "target")]
-    weight = None if roles["weight"] is None else column(frame, names[words.index(roles["weight"])])
-    graph = _from_edges(ends[0], ends[1], weight, what)
+    parts = columns_by_role(frame, roles)
+    graph = _from_edges(parts["source"], parts["target"], parts.get("weight"), what)
     return replace(graph, notes=notes + graph.notes)
 
 
@@ -215,7 +209,7 @@ def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:
     return _finished(matrix, names, what, weighted=weight is not None)
 
 
-def _from_scan(scan: Scan, columns: Mapping[str, str] | None, what: str) -> Graph:
+def _from_scan(scan: Scan, columns: Columns, what: str) -> Graph:
     """Files of edges: nodes coded with names that grow, weights added batch by batch."""
     notes: tuple[str, ...] = ()
     if scan.text:
@@ -306,14 +300,8 @@ def _tell_nameless(number: int, first: int, what: str) -> None:
 
 
 def _weight_column(weight: Any, needed: NDArray[np.bool_], what: str, before: int = 0) -> Floats:
-    array = to_arrow(weight, "weight")
-    try:
-        if isinstance(array.type, pa.DictionaryType):  # words of a file that is read in batches
-            array = array.cast(array.type.value_type)
-        array = array.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"{what} holds a weight that is no number; give numbers, or leave the column out") from None
-    values = np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
+    where, advice = f"the column of weights of {what}", "give numbers, or leave the column out"
+    values = as_numbers(to_arrow(weight, "weight"), where, advice, before)
     gaps = np.isnan(values) & needed
     if gaps.any():
         raise _no_weight(before + int(gaps.argmax()) + 1, what)
@@ -337,7 +325,7 @@ def _checked_weights(values: Floats, what: str, before: int = 0) -> Floats:
 
 def _stacked(left: pa.Array, right: pa.Array) -> pa.Array:
     """Both ends in one column; 1 and "1" are the same name, as they would be in a CSV file."""
-    plain = [array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array for array in (left, right)]
+    plain = [decoded(left), decoded(right)]
     if any(pa.types.is_null(array.type) for array in plain):
         kind = next((array.type for array in plain if not pa.types.is_null(array.type)), pa.string())
         plain = [array.cast(kind) for array in plain]
@@ -351,7 +339,7 @@ def _plain_names(nodes: list[Any]) -> Names:
     """Nodes of networkx, which may be anything hashable: whole numbers stay numbers, everything else becomes words."""
     if all(isinstance(node, int | np.integer) and not isinstance(node, bool) for node in nodes):
         return np.array(nodes, np.int64)
-    names = np.array([*(str(node) for node in nodes), None], object)[:-1]
+    names = objects(str(node) for node in nodes)
     if len(set(names.tolist())) < len(names):
         raise DataError("two nodes of the graph have the same name as text; rename one of them")
     return names

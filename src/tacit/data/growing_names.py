@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.data.names import Names, dictionary_codes, encode, from_names, to_arrow
+from tacit.data.names import Names, dictionary_codes, encode, from_names, objects, to_arrow
 from tacit.io.integers import integers_if_canonical
 
 Codes = NDArray[np.int32]
@@ -70,7 +70,7 @@ class GrowingNames:
         if self.order not in (None, False):
             indices = pc.index_in(pa.array(listed, self.order.type), self.order)
             return pa.DictionaryArray.from_arrays(indices, self.order, ordered=True)
-        array = from_names(np.array([*listed, None], object)[:-1]) if kinds == {str} else pa.array(listed)
+        array = from_names(objects(listed)) if kinds == {str} else pa.array(listed)
         if self.text and len(array):
             return integers_if_canonical(pa.chunked_array([array])).combine_chunks()
         return array

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tacit.data.frames import as_frame, column, find_column, index_names
+from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_column, find_roles, index_names
 from tacit.data.labels import Abstain, Gold, Labels, from_long, from_wide
-from tacit.data.names import encode, to_arrow
+from tacit.data.names import encode, objects, to_arrow
 from tacit.errors import DataError
 
 ALIASES = {
@@ -24,52 +24,37 @@ ALIASES = {
 }
 GOLD_ALIASES = (*ALIASES["label"], "truth", "gold", "true")
 
-Columns = Mapping[str, str] | None
-
 
 def is_long(data: Any, columns: Columns = None) -> bool:
     """Whether `data` is a frame with one label per row."""
     frame = as_frame(data)
     if frame is None:
         return False
-    columns = _check_columns(columns)
-    return all(find_column(frame.columns, role, ALIASES[role], columns.get(role)) for role in ALIASES)
+    return all(find_roles(frame.columns, ALIASES, columns).values())
 
 
 def read_labels(data: Any, *, columns: Columns = None, abstain: Abstain = ("", -1), gold: Any = None) -> Labels:
     """Labels of any accepted kind; `gold` is a frame task/label, a mapping, or a column beside a matrix."""
     if isinstance(data, Labels):
         return data
-    columns = _check_columns(columns)
     frame = as_frame(data)
     if frame is None:
         return _read_matrix(data, abstain, gold)
-    names = frame.columns
-    roles = {role: find_column(names, role, ALIASES[role], columns.get(role)) for role in ALIASES}
+    names, roles = frame.columns, find_roles(frame.columns, ALIASES, columns)
     if len(frame) == 0:
         raise DataError(f"the frame has no rows (columns {names}); give at least one label")
     if all(roles.values()):
-        parts = [column(frame, str(roles[role])) for role in ("task", "worker", "label")]
-        return from_long(*parts, abstain=abstain, gold=read_gold(gold))
+        return from_long(**columns_by_role(frame, roles), abstain=abstain, gold=read_gold(gold))
     if roles["worker"] or roles["label"] or columns:
-        lacking = [role for role, name in roles.items() if name is None]
-        raise DataError(
-            f"no column for the {' and the '.join(lacking)} among {names}; "
-            f"name it with columns={{{lacking[0]!r}: '…'}} (--{lacking[0]} on the command line)"
-        )
+        raise _no_column(roles, f"among {names}")
     return _read_wide_frame(frame, roles["task"], index_names(data), abstain, gold)
 
 
 def long_roles(names: Sequence[str], columns: Columns) -> tuple[str, str, str]:
     """The task, worker and label columns of files that are read batch by batch: one label a row."""
-    columns = _check_columns(columns)
-    roles = {role: find_column(names, role, ALIASES[role], columns.get(role)) for role in ALIASES}
-    lacking = [role for role, name in roles.items() if name is None]
-    if lacking:
-        raise DataError(
-            f"no column for the {' and the '.join(lacking)} among {list(names)}, and labels that are streamed need one "
-            f"label a row; name it with columns={{{lacking[0]!r}: '…'}} (--{lacking[0]} on the command line)"
-        )
+    roles = find_roles(names, ALIASES, columns)
+    if not all(roles.values()):
+        raise _no_column(roles, f"among {list(names)}, and labels that are streamed need one label a row")
     return str(roles["task"]), str(roles["worker"]), str(roles["label"])
 
 
@@ -122,7 +107,7 @@ def _read_wide_frame(
     if index is not None and len(set(index)) < len(index):  # of several frames put together: it names nothing
         index = None
     given = index if task is None else column(frame, task).to_pylist()
-    names = np.arange(len(frame)) if given is None else np.array([*given, None], object)[:-1]
+    names = np.arange(len(frame)) if given is None else objects(given)
     if len(encode(names, "task")[1]) < len(names):
         raise DataError(f"column {task!r} repeats a task in a wide frame; give one row per task, or a long frame")
     order = np.argsort(np.array(workers, object))  # workers are walked in the order of their names
@@ -131,9 +116,9 @@ def _read_wide_frame(
     return from_wide(matrix[:, order], abstain=abstain, worker_names=ordered, task_names=names, gold=known)
 
 
-def _check_columns(columns: Columns) -> Mapping[str, str]:
-    columns = {} if columns is None else columns
-    stray = set(columns) - set(ALIASES)
-    if stray:
-        raise DataError(f"columns names the roles {sorted(stray)}; the roles are task, worker and label")
-    return columns
+def _no_column(roles: Roles, where: str) -> DataError:
+    lacking = [role for role, name in roles.items() if name is None]
+    return DataError(
+        f"no column for the {' and the '.join(lacking)} {where}; name it with columns={{{lacking[0]!r}: '…'}} "
+        f"(--{lacking[0]} on the command line)"
+    )

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tacit.data.growing_names import GrowingNames, as_dictionary
 from tacit.data.labels import Abstain, Gold, encode_labels, no_name
-from tacit.data.names import LONGEST_NAME, Names, from_names, long_name, to_arrow
+from tacit.data.names import LONGEST_NAME, Names, are_words, from_names, long_name, to_arrow
 from tacit.data.sampling import scramble
 from tacit.data.spill import Spill, WordSpill, by_bucket, letters_of, word_hashes
 from tacit.errors import DataError
@@ -139,7 +139,7 @@ class LabelSort:
             return pc.add(names, 0.0).cast(pa.string())  # there is one zero
         if pa.types.is_integer(kind):
             return names.cast(pa.string())
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if are_words(kind):
             longest = pc.max(pc.utf8_length(names)).as_py() or 0
             if longest > LONGEST_NAME:
                 raise long_name("task", longest)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.names import Names, encode, from_names, match, to_arrow
+from tacit.data.names import Names, encode, from_names, match, plain, to_arrow
 from tacit.errors import DataError, DataWarning
 from tacit.kernels import BLOCK_ROWS, RaggedCells
 
@@ -29,7 +30,7 @@ RULED_OUT = -1e9
 """Log-probability of a class that a known answer excludes: no evidence can outweigh it."""
 
 
-class CodedLabels:
+class CodedLabels(ABC):
     """What labels in memory (`Labels`) and in a file (`StoredLabels`) have in common: all that a pass asks for.
 
     Whatever is summed over the tasks without a kernel is summed block by block (`blocks`), blocks in order, so that
@@ -40,33 +41,33 @@ class CodedLabels:
     class_names: Names
 
     @property
-    def n_rows(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def n_rows(self) -> int: ...
 
     @property
-    def n_labels(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def n_labels(self) -> int: ...
 
     @property
+    @abstractmethod
     def known(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
         """Tasks whose answer is known, in order, and their classes; None where nobody brought answers."""
-        raise NotImplementedError
 
     @property
     def has_gold(self) -> bool:
         return self.known is not None
 
+    @abstractmethod
     def piece(self, begin: int, end: int) -> Labels:
         """Some tasks in memory; of a file without their names."""
-        raise NotImplementedError
 
+    @abstractmethod
     def names_of(self, begin: int, end: int) -> pa.Array:
         """The names of some tasks."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cells(self, begin: int, end: int) -> RaggedCells:
         """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
-        raise NotImplementedError
 
     def blocks(self) -> Iterator[Labels]:
         """The tasks in order, `BLOCK_ROWS` at a time."""
@@ -311,10 +312,9 @@ def assemble(
 
 def tell_repeated(number: int, task: Any, worker: Any) -> None:
     """Labels that were dropped because a later one of the same worker for the same task came."""
-    task, worker = (name.item() if isinstance(name, np.generic) else name for name in (task, worker))
+    example = f"task {plain(task)!r} by worker {plain(worker)!r}"
     warnings.warn(
-        f"{number:,} labels repeat a (task, worker) pair, for example task {task!r} by worker {worker!r}; "
-        "the last one wins",
+        f"{number:,} labels repeat a (task, worker) pair, for example {example}; the last one wins",
         DataWarning,
         stacklevel=5,
     )

@@ -1,7 +1,8 @@
 """Whatever holds real numbers, samples × features → `Matrix`: frames of any kind, arrays, lists.
 
 Every cell must be a finite number; words that spell numbers are numbers, since CSV files deliver decimals as text.
-Features that never change say nothing about switches and are set aside with a warning.
+Features that never change say nothing about switches and are set aside with a warning. Rows have no names, for they may
+be more than memory holds (`data/stored_matrix.py`); numbers with gaps and named rows are a `NamedMatrix`.
 """
 
 from __future__ import annotations
@@ -87,35 +88,35 @@ def read_matrix(data: Any) -> Matrix:
         names = tuple(frame.columns)
         values = frame_values(data, names) if names else np.empty((len(frame), 0))
     check_values(values, names)
-    largest_of(float(np.abs(values).max(initial=0.0)))
+    check_largest(float(np.abs(values).max(initial=0.0)))
     return Matrix(np.ascontiguousarray(values), names)
 
 
-def frame_values(data: Any, names: tuple[str | int, ...], first: int = 0) -> Floats:
-    """The columns of a frame as numbers (rows, features); `first` rows came before, for what messages say."""
+def frame_values(data: Any, names: tuple[str | int, ...], before: int = 0) -> Floats:
+    """The columns of a frame as numbers (rows, features); so many rows came `before` these."""
     frame = as_frame(data)
     advice = "leave it out, or give --id {} if it names the rows"
-    columns = [as_numbers(column(frame, name), f"feature {name!r}", advice.format(name), first) for name in names]
+    columns = [as_numbers(column(frame, name), f"feature {name!r}", advice.format(name), before) for name in names]
     return np.stack(columns, axis=1)
 
 
-def check_values(values: Floats, names: tuple[str | int, ...], first: int | None = None) -> None:
-    """Every cell must be a finite number; `first` rows came before these, None: these are all."""
+def check_values(values: Floats, names: tuple[str | int, ...], before: int | None = None) -> None:
+    """Every cell must be a finite number; so many rows came `before` these, None: these are all."""
     if values.shape[1] == 0:
         raise DataError("the data has no features; give at least one column of numbers")
     bad = ~np.isfinite(values)
     if bad.any():
         row, at = (int(index[0]) for index in np.nonzero(bad))
         what = "NaN (a gap)" if np.isnan(values[row, at]) else "inf (an infinite number)"
-        count = "" if first is not None else f", {int(bad.sum())} such cells in all"
+        count = "" if before is not None else f", {int(bad.sum())} such cells in all"
         raise DataError(
-            f"feature {names[at]!r} holds {what} in row {(first or 0) + row + 1}{count}; "
+            f"feature {names[at]!r} holds {what} in row {(before or 0) + row + 1}{count}; "
             "leave these rows out or fill the gaps first"
         )
 
 
-def largest_of(largest: float) -> None:
-    """Whether third powers of the largest value can be held."""
+def check_largest(largest: float) -> None:
+    """Third powers of the largest value must be numbers."""
     if largest and not SMALLEST < largest < LARGEST:
         raise DataError(f"the largest value is {largest:g}, whose powers no computer number holds; give other units")
 

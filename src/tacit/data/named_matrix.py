@@ -2,6 +2,7 @@
 
 A frame may name its rows: pandas by its index, any frame by one column of words. All other columns must be numbers
 (also spelled in words, since CSV files deliver decimals as text); nulls and NaN are gaps, infinite numbers are refused.
+It is no `Matrix` (`data/matrix.py`): there every cell is a number, and rows may stand in a file without names.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column, index_names
-from tacit.data.numbers import as_numbers, is_text, worth_of
+from tacit.data.names import are_words, decoded
+from tacit.data.numbers import as_numbers, worth_of
 from tacit.data.sampling import scramble
 from tacit.errors import DataError, nearest
 
@@ -77,7 +78,7 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
     return _checked(NamedMatrix(values, names, tuple(arrays)), what)
 
 
-def match_columns(matrix: NamedMatrix, names: Sequence[str | int], what: str = "the table") -> NamedMatrix:
+def match_columns(matrix: NamedMatrix, names: Sequence[str | int], what: str) -> NamedMatrix:
     """The columns of that name, in that order; numbered columns are those at that place."""
     if names == matrix.column_names:
         return matrix
@@ -121,10 +122,10 @@ def _checked(matrix: NamedMatrix, what: str) -> NamedMatrix:
 
 def _is_words(array: Any) -> bool:
     """Whether most cells are words that spell no number: one word among numbers is a slip, to be told with its row."""
-    kind = array.type.value_type if isinstance(array.type, pa.DictionaryType) else array.type
-    if not is_text(kind):
+    array = decoded(array)
+    if not are_words(array.type):
         return False
-    said = [word for word in array.cast(pa.large_string()).to_pylist() if word is not None and word.strip()]
+    said = [word for word in array.to_pylist() if word is not None and word.strip()]
     return bool(2 * np.isnan(worth_of(said)).sum() > len(said))
 
 

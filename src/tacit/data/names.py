@@ -6,6 +6,7 @@ of classes or workers. Missing values (null, NaN) get code -1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from tacit.errors import DataError
 
 Names = NDArray[Any]
+KINDS: dict[str, Any] = {"O": object, "i": np.int64, "u": np.uint64, "f": np.float64, "b": bool}
+"""Types of names by numpy's letters."""
 
 LONGEST_NAME = 10_000
 """Characters of the longest name kept: a longer one is a broken file (an unclosed quote), not a label."""
@@ -29,7 +32,7 @@ def to_arrow(values: Any, what: str) -> pa.Array:
         return values
     try:
         if isinstance(values, list | tuple):
-            values = np.array([*values, None], object)[:-1]  # pyarrow would import pandas to look at a list
+            values = objects(values)  # pyarrow would import pandas to look at a list
         elif isinstance(values, np.ndarray) and values.dtype.kind == "U":
             values = values.astype(object)
         return pa.array(values, from_pandas=True)
@@ -105,6 +108,31 @@ def from_names(values: Any) -> pa.Array:
     return pa.array(values)
 
 
+def plain(name: Any) -> Any:
+    """A name as Python writes it."""
+    return name.item() if isinstance(name, np.generic) else name
+
+
+def are_words(kind: Any) -> bool:
+    """Whether a type is that of words; words in a dictionary are categories, which have an order of their own."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def decoded(array: Any) -> Any:
+    """A column whose dictionary, if it has one, is resolved into the values that it stands for."""
+    return array.cast(array.type.value_type) if isinstance(array.type, pa.DictionaryType) else array
+
+
+def objects(values: Iterable[Any]) -> Names:
+    """An array with one place for each value, whatever the values are: numpy would stack lists of one length."""
+    return np.array([*values, None], object)[:-1]
+
+
+def typed_names(kind: str, values: Iterable[Any]) -> Names:
+    """Names again from a list and the letter of their type, as a file's header holds them."""
+    return objects(values).astype(KINDS[kind])
+
+
 def dictionary_codes(coded: Any, missing: int) -> NDArray[np.int32]:
     """Indices of a dictionary array, `missing` where there is none; pyarrow's own ways would import pandas."""
     codes = _numbers(coded.indices).astype(np.int32, copy=False)
@@ -125,7 +153,7 @@ def _present(array: pa.Array) -> NDArray[np.bool_]:
 
 def _as_names(dictionary: pa.Array, what: str) -> Names:
     kind = dictionary.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if are_words(kind):
         longest = pc.max(pc.utf8_length(dictionary)).as_py() or 0
         if longest > LONGEST_NAME:
             raise long_name(what, longest)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tacit.data.names import are_words, decoded
 from tacit.errors import DataError
 
 Floats = NDArray[np.float64]
@@ -25,9 +26,8 @@ def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
 
     Cells of blanks are gaps, true and false are 1 and 0. So many rows came `before` these.
     """
-    if isinstance(array.type, pa.DictionaryType):
-        array = array.cast(array.type.value_type)
-    if is_text(array.type):
+    array = decoded(array)
+    if are_words(array.type):
         array = pc.utf8_trim_whitespace(array)
         array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
     elif pa.types.is_boolean(array.type):
@@ -35,7 +35,7 @@ def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
     try:
         numbers = array.cast(pa.float64(), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if not is_text(array.type):
+        if not are_words(array.type):
             raise DataError(f"{where} holds {array.type}, not numbers; {advice}") from None
         listed = array.to_pylist()
         spelled = worth_of("nan" if word is None else word for word in listed)
@@ -58,10 +58,6 @@ def _cure(word: str, advice: str) -> str:
 def worth_of(words: Iterable[Any]) -> Floats:
     """What words spell; NaN where it is no number."""
     return np.array([_worth(word) for word in words], np.float64)
-
-
-def is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _worth(word: Any) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,14 +24,12 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.frames import as_frame, column, find_column
+from tacit.data.frames import Columns, Roles, as_frame, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
 from tacit.data.names import Names, encode, match, to_arrow
 from tacit.errors import DataError, DataWarning
 from tacit.io.scan import Scan
 from tacit.kernels.hmm import GAP, Chains
-
-Columns = Mapping[str, str] | None
 
 ALIASES = {
     "sequence": ("sequence", "sequence_id", "seq", "series", "sentence", "group", "session", "id"),
@@ -199,13 +197,9 @@ def _flat(one: Any, what: str) -> Any:
     return one
 
 
-def _roles(names: list[str], columns: Columns, what: str) -> dict[str, str | None]:
+def _roles(names: list[str], columns: Columns, what: str) -> Roles:
     """Which column holds the symbols, and which the sequences, if any does."""
-    columns = {} if columns is None else columns
-    stray = set(columns) - set(ALIASES)
-    if stray:
-        raise DataError(f"columns names the roles {sorted(stray)}; the roles are sequence and symbol")
-    roles = {role: find_column(names, role, ALIASES[role], columns.get(role)) for role in ALIASES}
+    roles = find_roles(names, ALIASES, columns)
     if roles["symbol"] is None:
         left = [name for name in names if name != roles["sequence"]]
         if len(left) != 1:
@@ -225,13 +219,8 @@ def _roles(names: list[str], columns: Columns, what: str) -> dict[str, str | Non
 
 
 def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any]:
-    names = [str(name) for name in frame.columns]
-    roles = _roles(names, columns, what)
-    symbol, sequence = (
-        None if name is None else column(frame, frame.columns[names.index(name)])
-        for name in (roles["symbol"], roles["sequence"])
-    )
-    return symbol, sequence
+    parts = columns_by_role(frame, _roles([str(name) for name in frame.columns], columns, what))
+    return parts["symbol"], parts.get("sequence")
 
 
 def _from_scan(scan: Scan, columns: Columns, what: str) -> Sequences:

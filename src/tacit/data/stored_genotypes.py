@@ -7,10 +7,9 @@ SNP-major. Tables with one row a person are turned on the way, through a file of
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.flat_file import Lease, fill_from, path_for_now, remove, reopen_flat, write_flat
+from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, path_for_now, write_flat
 from tacit.data.genotypes import BLOCK, Genotypes, SnpBlocks, frame_calls, person_names
 from tacit.data.names import Names
 from tacit.errors import DataError
@@ -26,7 +25,7 @@ from tacit.io.plink import facts_of_plink, stream_plink
 from tacit.io.scan import Scan
 from tacit.kernels.admixture import Calls
 
-FORMAT = 1
+FORMAT, ENDING = 1, "calls"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,43 +92,34 @@ def store_blocks(
     blocks: Iterator[Calls], samples: Names, snps: Names, alleles: NDArray[Any] | None = None
 ) -> StoredGenotypes:
     """Calls that come block by block in a flat file, for this run only."""
-    path = path_for_now("genotypes.calls")
-    try:
-        return replace(_write(path, "", blocks, samples, snps, alleles), lease=Lease(path))
-    except BaseException:
-        remove(path)
-        raise
+    return keep_for_now(lambda path, key: _write(path, key, blocks, samples, snps, alleles), ENDING)
 
 
 def store_bed(path: str | os.PathLike[str], cache: str | None = None, threads: int = 1) -> StoredGenotypes:
     """The calls of a PLINK set, decoded block by block: in the cache, for a second run to find, or for this run."""
 
-    def decoded() -> tuple[Iterator[Calls], Names, Names, NDArray[Any]]:
-        return stream_plink(path, BLOCK, threads=threads)
+    def told() -> str:
+        return f"genotypes {FORMAT}\0bed\0{facts_of_plink(path)}"
 
-    return _cached(cache, f"bed\0{facts_of_plink(path)}", decoded)
+    def write(place: Path, key: str) -> StoredGenotypes:
+        return _write(place, key, *stream_plink(path, BLOCK, threads))
+
+    return keep_rows(cache, told, ENDING, FORMAT, _revived, write)
 
 
 def store_scan(scan: Scan, id_: str | None = None) -> StoredGenotypes:
     """Files with one row a person and one column a SNP, turned SNP by SNP; the column `id_` names the people."""
-    return _cached(scan.cache, f"scan\0{scan.fingerprint()}\0{id_}", lambda: _turned(scan, id_))
+
+    def told() -> str:
+        return f"genotypes {FORMAT}\0scan\0{scan.fingerprint()}\0{id_}"
+
+    def write(place: Path, key: str) -> StoredGenotypes:
+        return _write(place, key, *_turned(scan, id_))
+
+    return keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
 
 
 # --------------------------------------------------------------------- files
-
-
-def _cached(cache: str | None, what: str, read: Any) -> StoredGenotypes:
-    if cache is None:
-        blocks, *names = read()
-        return store_blocks(blocks, *names)
-    key = hashlib.sha256(f"genotypes {FORMAT}\0{what}".encode()).hexdigest()
-    path = Path(cache) / f"{key[:32]}.calls"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    known = _reopened(path, key) if path.exists() else None
-    if known is not None:
-        return known
-    blocks, *names = read()
-    return _write(path, key, blocks, *names)
 
 
 def _write(
@@ -145,18 +135,10 @@ def _write(
     return StoredGenotypes(path, write_flat(path, facts, blocks), samples, snps, alleles)
 
 
-def _reopened(path: Path, key: str) -> StoredGenotypes | None:
-    """The calls an earlier run left, or None when the file is another's, or damaged: then they are read again."""
-    known = reopen_flat(path, key, FORMAT)
-    if known is None:
-        return None
-    facts, offset = known
-    try:
-        samples, snps = (_names(facts[name]) for name in ("samples", "snps"))
-        alleles = None if facts["alleles"] is None else np.array(facts["alleles"], object)
-        return StoredGenotypes(path, offset, samples, snps, alleles)
-    except (ValueError, KeyError, TypeError):
-        return None
+def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredGenotypes:
+    samples, snps = (_names(facts[name]) for name in ("samples", "snps"))
+    alleles = None if facts["alleles"] is None else np.array(facts["alleles"], object)
+    return StoredGenotypes(path, offset, samples, snps, alleles)
 
 
 def _names(listed: list[Any]) -> Names:

@@ -8,7 +8,6 @@ bits.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,20 +19,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.flat_file import Lease, fill_from, path_for_now, remove, reopen_flat, write_flat
-from tacit.data.label_input import Columns, long_roles
+from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
+from tacit.data.frames import Columns
+from tacit.data.label_input import long_roles
 from tacit.data.label_sort import CHUNK_ROWS, LabelSort, SortedTasks, named
 from tacit.data.labels import NO_GOLD, Abstain, CodedLabels, Gold, Labels, join_labels, stray_gold, tell_repeated
-from tacit.data.names import Names, encode, from_names, match
+from tacit.data.names import Names, encode, from_names, match, typed_names
 from tacit.data.spill import letters_of, words_of
 from tacit.errors import DataError
 from tacit.io.scan import Scan
 from tacit.kernels import BLOCK_ROWS, RaggedCells
 
-FORMAT = 1
+FORMAT, ENDING = 1, "codes"
 COPIED = 1 << 22
 """Bytes copied at a time from a section to the file."""
-KINDS: dict[str, Any] = {"O": object, "i": np.int64, "u": np.uint64, "f": np.float64, "b": bool}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,7 @@ class StoredLabels(CodedLabels):
             return RaggedCells(*self._labels(begin, end))
         return self.piece(begin, end).cells(0, end - begin)
 
-    def load(self) -> Labels:
+    def loaded(self) -> Labels:
         """All of it in memory."""
         if not self.n_tasks:
             raise DataError("the files hold no rows; give at least one label")
@@ -161,29 +160,20 @@ def code_labels(
     """The files' labels coded into a flat file: in the scan's cache, where a second run finds it, or for this run."""
     roles = long_roles(scan.first_names(), columns)
     scan = replace(scan, columns=roles)
-    text = any(name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) for name in scan.paths)
-    stored: StoredLabels | None = None
-    if scan.cache is None:
-        path = path_for_now()
-        try:
-            stored = replace(_code(scan, path, "", text, abstain, gold), lease=Lease(path))
-        except BaseException:
-            remove(path)
-            raise
-    else:
+
+    def told() -> str:
         classes = [] if gold is None else sorted(map(str, set(encode(gold[1], "gold label")[1].tolist())))
-        told = f"labels\0{FORMAT}\0{scan.fingerprint()}\0{list(map(str, abstain))}\0{classes}"
-        key = hashlib.sha256(told.encode()).hexdigest()
-        path = Path(scan.cache) / f"{key[:32]}.codes"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stored = _reopened(path, key) if path.exists() else None
-        stored = _code(scan, path, key, text, abstain, gold) if stored is None else stored
+        return f"labels\0{FORMAT}\0{scan.fingerprint()}\0{list(map(str, abstain))}\0{classes}"
+
+    def write(path: Path, key: str) -> StoredLabels:
+        return _code(scan, path, key, abstain, gold)
+
+    stored = keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
     return stored if gold is None else stored.with_gold(gold)
 
 
 def store_labels(labels: Labels) -> StoredLabels:
     """Labels in memory as a file, for this run only."""
-    path = path_for_now()
 
     def tasks() -> Iterator[SortedTasks]:
         for begin in range(0, labels.n_rows, BLOCK_ROWS):
@@ -193,16 +183,15 @@ def store_labels(labels: Labels) -> StoredLabels:
             yield SortedTasks(words, np.diff(block.offsets), block.cell_of())
 
     kind = {"i": "whole", "u": "whole", "f": "number"}.get(labels.task_names.dtype.kind, "word")
-    try:
-        stored = _write(path, "", tasks(), kind, labels.worker_names, labels.class_names)
-    except BaseException:
-        remove(path)
-        raise
-    return replace(stored, answers=labels.known, lease=Lease(path))
+
+    def write(path: Path, key: str) -> StoredLabels:
+        return _write(path, key, tasks(), kind, labels.worker_names, labels.class_names)
+
+    return replace(keep_for_now(write, ENDING), answers=labels.known)
 
 
-def _code(scan: Scan, path: Path, key: str, text: bool, abstain: Abstain, gold: Gold | None) -> StoredLabels:
-    with LabelSort(path.parent, text) as sort:
+def _code(scan: Scan, path: Path, key: str, abstain: Abstain, gold: Gold | None) -> StoredLabels:
+    with LabelSort(path.parent, scan.untyped) as sort:
         for table in _gathered(scan.batches()):
             sort.add(*(table.column(n) for n in range(3)))
         if not sort.n_rows:
@@ -269,19 +258,9 @@ def _copied(*sections: IO[bytes]) -> Iterator[NDArray[np.uint8]]:
             yield np.frombuffer(chunk, np.uint8)
 
 
-def _reopened(path: Path, key: str) -> StoredLabels | None:
-    """The labels an earlier run left, or None when the file is another's, or damaged: then they are coded again."""
-    found = reopen_flat(path, key, FORMAT)
-    if found is None:
-        return None
-    facts, offset = found
-    try:
-        workers, classes = (
-            np.array([*names, None], object)[:-1].astype(KINDS[kind])
-            for kind, names in (facts["workers"], facts["classes"])
-        )
-        if facts["repeated"] is not None:
-            tell_repeated(*facts["repeated"])
-        return StoredLabels(path, offset, facts["n_tasks"], facts["n_cells"], facts["kind"], workers, classes)
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return None
+def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredLabels:
+    workers, classes = typed_names(*facts["workers"]), typed_names(*facts["classes"])
+    stored = StoredLabels(path, offset, facts["n_tasks"], facts["n_cells"], facts["kind"], workers, classes)
+    if facts["repeated"] is not None:
+        tell_repeated(*facts["repeated"])
+    return stored

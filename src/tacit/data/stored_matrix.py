@@ -6,7 +6,6 @@ row in its header, then the rows as float64. It has the manners of `Matrix` that
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.flat_file import Lease, fill_from, path_for_now, remove, reopen_flat, write_flat
-from tacit.data.matrix import Floats, Matrix, check_values, frame_values, largest_of
+from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
+from tacit.data.matrix import Floats, Matrix, check_largest, check_values, frame_values
 from tacit.errors import DataError
 from tacit.io.scan import Scan
 from tacit.kernels import BLOCK_ROWS
 
-FORMAT = 1
+FORMAT, ENDING = 1, "rows"
 DIGITS = 15
 """Digits that the number of rows has in the header: its length is fixed before the rows are counted."""
 
@@ -80,13 +79,11 @@ AnyMatrix = Matrix | StoredMatrix
 
 def store_scan(scan: Scan) -> StoredMatrix:
     """The files' rows as numbers in a flat file: in the scan's cache, where a second run finds it, or for this run."""
-    if scan.cache is None:
-        return _for_now(_scanned(scan))
-    key = hashlib.sha256(f"matrix {FORMAT}\0{scan.fingerprint()}".encode()).hexdigest()
-    path = Path(scan.cache) / f"{key[:32]}.rows"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    known = _reopened(path, key) if path.exists() else None
-    return _write(path, key, _scanned(scan)) if known is None else known
+
+    def told() -> str:
+        return f"matrix {FORMAT}\0{scan.fingerprint()}"
+
+    return keep_rows(scan.cache, told, ENDING, FORMAT, _revived, lambda path, key: _write(path, key, _scanned(scan)))
 
 
 def store_matrix(matrix: Matrix) -> StoredMatrix:
@@ -97,7 +94,8 @@ def store_matrix(matrix: Matrix) -> StoredMatrix:
 
 def store_blocks(names: tuple[str | int, ...], blocks: Iterator[Floats]) -> StoredMatrix:
     """Rows that come block by block in a flat file, for this run only."""
-    return _for_now((names, block) for block in blocks)
+    named = ((names, block) for block in blocks)
+    return keep_for_now(lambda path, key: _write(path, key, named), ENDING)
 
 
 Named = tuple[tuple[str | int, ...], Floats]
@@ -107,24 +105,14 @@ def _scanned(scan: Scan) -> Iterator[Named]:
     behind, largest = 0, 0.0
     for batch in scan.batches():
         names = tuple(batch.schema.names)
-        values = frame_values(pa.Table.from_batches([batch]), names, first=behind)
-        check_values(values, names, first=behind)
+        values = frame_values(pa.Table.from_batches([batch]), names, before=behind)
+        check_values(values, names, before=behind)
         largest = max(largest, float(np.abs(values).max(initial=0.0)))
         behind += len(values)
         yield names, values
     if not behind:
         raise DataError("the files hold no rows; give at least one")
-    largest_of(largest)
-
-
-def _for_now(blocks: Iterator[Named]) -> StoredMatrix:
-    path = path_for_now("rows.rows")
-    try:
-        matrix = _write(path, "", blocks)
-    except BaseException:
-        remove(path)
-        raise
-    return replace(matrix, lease=Lease(path))
+    check_largest(largest)
 
 
 def _write(path: Path, key: str, blocks: Iterator[Named]) -> StoredMatrix:
@@ -160,15 +148,7 @@ def _told(varies: NDArray[np.bool_], n_rows: int) -> dict[str, str]:
     return {"varies": "".join("01"[one] for one in varies.tolist()), "n_rows": f"{n_rows:0{DIGITS}d}"}
 
 
-def _reopened(path: Path, key: str) -> StoredMatrix | None:
-    """The rows an earlier run left, or None when the file is another's, or damaged: then they are read again."""
-    known = reopen_flat(path, key, FORMAT)
-    if known is None:
-        return None
-    facts, offset = known
-    try:
-        names, varies = tuple(facts["names"]), np.array([one == "1" for one in facts["varies"]])
-        first = np.frombuffer(bytes.fromhex(facts["first"]), np.float64)
-        return StoredMatrix(path, offset, int(facts["n_rows"]), names, varies, first, np.ones(len(names), bool))
-    except (ValueError, KeyError, TypeError):
-        return None
+def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredMatrix:
+    names, varies = tuple(facts["names"]), np.array([one == "1" for one in facts["varies"]])
+    first = np.frombuffer(bytes.fromhex(facts["first"]), np.float64)
+    return StoredMatrix(path, offset, int(facts["n_rows"]), names, varies, first, np.ones(len(names), bool))

@@ -8,7 +8,6 @@ both. Equal rows are grouped by the rule of tables in memory; then `fitted_on` i
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,17 +20,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.coding import GAP, GrowingColumn, read_raw, read_weights, write_raw
-from tacit.data.flat_file import Lease, fill_from, path_for_now, remove, reopen_flat, write_flat
-from tacit.data.names import to_arrow
+from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
+from tacit.data.names import to_arrow, typed_names
 from tacit.data.packing import Packing, plan_packing
 from tacit.data.table import Codes, Column, Floats, PatternCount, Table, add_in_parts, gather_patterns
 from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty, tell_odd
 from tacit.errors import DataError
 from tacit.io.scan import Scan
-from tacit.io.write import full_disk, is_full
 from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
 
-FORMAT = 2
+FORMAT, ENDING = 2, "codes"
 PART_ROWS = PART_BLOCKS * BLOCK_ROWS
 """Rows held while patterns are gathered."""
 
@@ -140,14 +138,13 @@ class StoredTable:
         """The table without some of its columns, in a file of its own for as long as it is used."""
         cells = np.repeat(~gone, np.diff(self.first))
         columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
-        path = path_for_now()
-        part = replace(self, path=path, columns=columns, counts=self.counts[cells], gaps=self.gaps[~gone], lease=None)
-        try:
-            blocks = (block.codes[:, ~gone] for block in self.blocks())
-            return replace(_write(part, blocks, "", self._weight_parts()), lease=Lease(path))
-        except BaseException:
-            remove(path)
-            raise
+        part = replace(self, columns=columns, counts=self.counts[cells], gaps=self.gaps[~gone], lease=None)
+        blocks = (block.codes[:, ~gone] for block in self.blocks())
+
+        def write(path: Path, key: str) -> StoredTable:
+            return _write(replace(part, path=path), blocks, key, self._weight_parts())
+
+        return keep_for_now(write, ENDING)
 
     def _weight_parts(self) -> Iterator[Floats]:
         for begin in range(0, self.n_rows if self.weighted else 0, PART_ROWS):
@@ -186,18 +183,14 @@ def code_scan(scan: Scan, learn: LearnColumn, weight: str | None = None) -> Stor
     `weight` names the column that says how many rows each row stands for; it is not among the table's columns.
     """
     scan = _with_weight(scan, weight)
-    if scan.cache is None:
-        return _code_for_now(scan.batches(), learn, scan.untyped, weight)
-    key = hashlib.sha256(f"{FORMAT}\0{scan.fingerprint()}\0{learn!r}\0{weight}".encode()).hexdigest()
-    path = Path(scan.cache) / f"{key[:32]}.codes"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    known = _reopened(path, key) if path.exists() else None
-    if known is not None:
-        return known
-    try:
+
+    def told() -> str:
+        return f"{FORMAT}\0{scan.fingerprint()}\0{learn!r}\0{weight}"
+
+    def write(path: Path, key: str) -> StoredTable:
         return _code(scan.batches(), path, key, learn, scan.untyped, weight)
-    except OSError as error:
-        raise full_disk(path.parent, error) if is_full(error) else error from None
+
+    return keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
 
 
 def _with_weight(scan: Scan, weight: str | None) -> Scan:
@@ -230,22 +223,14 @@ def code_frame(data: Any, learn: LearnColumn, sample_weight: Any = None) -> Stor
         apart = next(f"weight{'_' * n}" for n in range(len(known) + 1) if f"weight{'_' * n}" not in known)
         known, listed = [*known, apart], [*listed, pa.array(weight)]
     batches = iter(pa.table(listed, known).to_batches(BLOCK_ROWS))
-    stored = _code_for_now(batches, learn, False, None if weight is None else apart)
+
+    def write(path: Path, key: str) -> StoredTable:
+        return _code(batches, path, key, learn, False, None if weight is None else apart)
+
+    stored = keep_for_now(write, ENDING)
     called = {str(name): name for name in names}
     columns = tuple(replace(one, name=called[str(one.name)]) for one in stored.columns)
     return replace(stored, columns=columns, names=tuple(names))
-
-
-def _code_for_now(batches: Iterator[Any], learn: LearnColumn, text: bool, weight: str | None = None) -> StoredTable:
-    path = path_for_now()
-    try:
-        table = _code(batches, path, "", learn, text, weight)
-    except BaseException as error:
-        remove(path)
-        if isinstance(error, OSError) and is_full(error):
-            raise full_disk(path.parent.parent, error) from None
-        raise
-    return replace(table, lease=Lease(path))
 
 
 def _code(
@@ -345,25 +330,16 @@ def _described(column: Column) -> dict[str, Any]:
     }
 
 
-def _reopened(path: Path, key: str) -> StoredTable | None:
-    """The table an earlier run left, or None when the file is another's, or damaged: then it is coded again."""
-    found = reopen_flat(path, key, FORMAT)
-    if found is None:
-        return None
-    facts, offset = found
-    try:
-        columns = tuple(_read_column(one) for one in facts["columns"])
-        counts, gaps = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
-        names = tuple(facts["names"])
-        known = StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, bool(facts["grouped"]), names)
-        return replace(known, weighted=facts["weighted"], absent=facts["absent"])
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return None
+def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredTable:
+    columns = tuple(_read_column(one) for one in facts["columns"])
+    counts, gaps = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
+    names = tuple(facts["names"])
+    known = StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, bool(facts["grouped"]), names)
+    return replace(known, weighted=facts["weighted"], absent=facts["absent"])
 
 
 def _read_column(facts: dict[str, Any]) -> Column:
-    kinds: dict[str, Any] = {"O": object, "i": np.int64, "u": np.uint64, "f": np.float64, "b": bool}
-    categories = np.array([*facts["categories"], None], object)[:-1].astype(kinds[facts["kind"]])
+    categories = typed_names(facts["kind"], facts["categories"])
     edges, centres = (None if facts[name] is None else np.array(facts[name]) for name in ("edges", "centres"))
     return Column(facts["name"], categories, edges, centres)
 

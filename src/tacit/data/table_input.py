@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
-from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.names import Names, are_words, encode, match, to_arrow
 from tacit.data.numbers import GAP_WORDS, worth_of
 from tacit.data.table import Codes, Column, Floats, Table, group_rows
 from tacit.errors import DataError, DataWarning
@@ -173,7 +173,7 @@ def _quantiles(words: Floats, rows: NDArray[np.int64], shares: Floats) -> Floats
 
 def _spelled_numbers(array: Any) -> Any:
     """A column of words as numbers when all of them spell finite numbers; otherwise itself."""
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+    if not are_words(array.type):
         return array
     words = pc.unique(array).drop_null()
     try:

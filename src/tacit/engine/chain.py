@@ -13,6 +13,8 @@ from tacit.kernels.hmm import Chains, chain_log_likelihood
 
 FORGOTTEN = 100
 """Steps after which it hardly matters any more where a sequence began."""
+COUNTED = 250
+"""Steps of a drawn sequence whose surprise is averaged."""
 
 Floats = NDArray[np.float64]
 
@@ -88,14 +90,14 @@ def draw_symbols(chain: Chain, states: NDArray[np.int32], rng: np.random.Generat
     return symbols
 
 
-def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400, length: int = 250) -> Entropy:
+def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400) -> Entropy:
     """Nats of new information a symbol in the long run: −log P(symbol | all before it), averaged over drawn sequences.
 
     A hidden chain has no formula for it. Each of `n_chains` sequences starts in the long-run distribution and is
     walked `FORGOTTEN` steps before counting begins, so that the start is forgotten; the error is their scatter.
     """
     settled = replace(chain, start=chain.stationary())
-    total = FORGOTTEN + length
+    total = FORGOTTEN + COUNTED
     states = np.empty((total, n_chains), np.int32)
     cumulated = np.vstack([np.cumsum(settled.start), np.cumsum(settled.transitions, axis=1)])
     row = np.zeros(n_chains, np.int64)
@@ -115,5 +117,5 @@ def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400,
                 settled.emissions,
             )
         )
-    rates = (told[1] - told[0]) / length
+    rates = (told[1] - told[0]) / COUNTED
     return Entropy(float(rates.mean()), float(rates.std(ddof=1) / np.sqrt(n_chains)))

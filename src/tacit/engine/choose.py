@@ -14,5 +14,5 @@ def engine_for(rows: CodedRows, engine: str, n_jobs: int | None) -> MemoryEngine
     if engine.startswith("dask") and hasattr(rows, "lease"):  # coded rows in a file
         from tacit.engine.cluster import ClusterEngine
 
-        return ClusterEngine(rows, engine.partition("=")[2] or None, n_jobs)
+        return ClusterEngine(rows, engine, n_jobs)
     return MemoryEngine(rows, n_jobs)

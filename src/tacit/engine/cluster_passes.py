@@ -1,12 +1,11 @@
 """Passes over blocks of real rows that lie on the workers of a dask cluster: the same bits as `engine/passes.py`.
 
-Workers load their spans of parts from the shared file by themselves and keep them, and what is made of them (`mapped`).
-A pass sends the parameters to every span and gets one sum per part back, never per span. What a function keeps per row
-travels with the call. A span that a dead worker held is loaded and made again by another.
+What is made of rows (`mapped`) stays on the workers too; what a function keeps per row travels with the call.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +14,8 @@ from numpy.typing import NDArray
 from tacit.data.matrix import Floats
 from tacit.data.stored_matrix import StoredMatrix
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.cluster import SPANS_PER_WORKER, connect
 from tacit.engine.passes import Found, LeastRows, RowPasses, View, Words, Work, add_found, worked
+from tacit.engine.workers import Spans
 
 Span = list[list[Floats]]
 """Parts, each a list of blocks."""
@@ -25,42 +24,30 @@ Span = list[list[Floats]]
 class ClusterPasses(RowPasses):
     """Passes on the workers of a cluster."""
 
-    def __init__(self, rows: StoredMatrix, seed: int, address: str | None) -> None:
+    def __init__(self, rows: StoredMatrix, seed: int, engine: str) -> None:
         super().__init__(rows, seed)
-        self.client, self.width = connect(address), rows.n_features
-        begins = range(0, rows.n_rows, self.part_rows)
-        workers = max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
-        per_span = -(-len(begins) // (SPANS_PER_WORKER * workers))
-        self.spans = [list(begins[at : at + per_span]) for at in range(0, len(begins), per_span)]
-        self.loaded = self.client.map(
-            _load, self.spans, rows=replace(rows, lease=None), sizes=(self.block_rows, self.part_rows), pure=False
-        )
+        self.width = rows.n_features
+        begins, sizes = range(0, rows.n_rows, self.part_rows), (self.block_rows, self.part_rows)
+        self.spans = Spans(engine, begins, _load, replace(rows, lease=None), sizes=sizes)
 
     @property
     def n_features(self) -> int:
         return self.width
 
     def sums(self, work: Work, *args: Any, beside: NDArray[Any] | None = None) -> Found:
-        shares = [None if beside is None else self._share(beside, span) for span in self.spans]
-        asked = self.client.map(_span_sums, self.loaded, shares, work=work, args=args, pure=False, retries=3)
-        return add_found(part for span in self.client.gather(asked) for part in span)
-
-    def _share(self, beside: NDArray[Any], span: list[int]) -> NDArray[Any]:
-        return beside[span[0] : span[-1] + self.part_rows]
+        shares = [None if beside is None else beside[span[0] : span[-1] + self.part_rows] for span in self.spans.parts]
+        found = self.spans.answers(_span_sums, shares, work=work, args=args)
+        return add_found(part for span in found for part in span)
 
     def mapped(self, view: View, *args: Any) -> ClusterPasses:
-        new = object.__new__(ClusterPasses)
-        new.__dict__.update(self.__dict__)
-        new.loaded = self.client.map(_span_mapped, self.loaded, view=view, args=args, pure=False, retries=3)
+        new = copy(self)
+        new.spans = self.spans.made(_span_mapped, view=view, args=args)
         new.width = view(self.rows.values_of(0, 1), *args).shape[1]
         return new
 
     def sample(self, most: int, view: View | None = None, *args: Any) -> tuple[Floats, Words]:
-        asked = self.client.map(
-            _span_sample, self.loaded, most=most, seed=self.seed, view=view, args=args, pure=False, retries=3
-        )
         least = LeastRows(most, self.n_rows)
-        for rows, hashes in self.client.gather(asked):
+        for rows, hashes in self.spans.answers(_span_sample, most=most, seed=self.seed, view=view, args=args):
             least.add(hashes, rows)
         return least.found()
 

@@ -1,8 +1,7 @@
 """Passes over genotypes whose parts lie on the workers of a dask cluster: the same bits as `engine/snp_passes.py`.
 
-Workers load their spans of parts from the shared file by themselves and keep them; one sum per part comes back. What is
-kept per SNP travels with the call, since leaps of the climb need it whole: eight bytes a population beside one byte a
-person, so a small share of what a pass computes on.
+What is kept per SNP travels with the call, since leaps of the climb need it whole: eight bytes a population beside one
+byte a person, so a small share of what a pass computes on.
 """
 
 from __future__ import annotations
@@ -12,38 +11,33 @@ from typing import Any
 
 from tacit.data.stored_genotypes import StoredGenotypes
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.cluster import SPANS_PER_WORKER, connect
 from tacit.engine.mixture import Floats
 from tacit.engine.passes import Found, add_found
 from tacit.engine.snp_passes import SnpPasses, SnpWork
+from tacit.engine.workers import Spans
 from tacit.kernels.admixture import Calls
 
 
 class ClusterSnps(SnpPasses):
     """Passes on the workers of a cluster."""
 
-    def __init__(self, genotypes: StoredGenotypes, address: str | None, n_jobs: int | None) -> None:
+    def __init__(self, genotypes: StoredGenotypes, engine: str, n_jobs: int | None) -> None:
         super().__init__(genotypes, n_jobs)
         self.threads = 1  # workers are as many as there are cores
-        self.client = connect(address)
-        begins = range(0, self.n_snps, self.part_snps)
-        workers = max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
-        per_span = max(-(-len(begins) // (SPANS_PER_WORKER * workers)), 1)
-        self.spans = [list(begins[at : at + per_span]) for at in range(0, len(begins), per_span)]
         bare = replace(genotypes, samples=genotypes.samples[:0], snps=genotypes.snps[:0], alleles=None, lease=None)
         size = (self.n_snps, self.n_persons, self.part_snps)
-        self.loaded = self.client.map(_load, self.spans, genotypes=bare, size=size, pure=False)
+        self.spans = Spans(engine, range(0, self.n_snps, self.part_snps), _load, bare, size=size)
 
     def sums(self, work: SnpWork, *args: Any, beside: tuple[Floats, ...] = ()) -> Found:
-        shares = [tuple(one[span[0] : span[-1] + self.part_snps] for one in beside) for span in self.spans]
-        asked = self.client.map(_span_sums, self.loaded, shares, work=work, args=args, pure=False, retries=3)
-        return add_found(part for span in self.client.gather(asked) for part in span)
+        shares = [tuple(one[span[0] : span[-1] + self.part_snps] for one in beside) for span in self.spans.parts]
+        found = self.spans.answers(_span_sums, shares, work=work, args=args)
+        return add_found(part for span in found for part in span)
 
 
-def _load(begins: list[int], genotypes: StoredGenotypes, size: tuple[int, int, int]) -> list[Calls]:
+def _load(begins: list[int], rows: StoredGenotypes, size: tuple[int, int, int]) -> list[Calls]:
     """On a worker: the calls of some parts."""
     n_snps, n_persons, part = size
-    return [genotypes.calls_at(begin, min(begin + part, n_snps), n_persons) for begin in begins]
+    return [rows.calls_at(begin, min(begin + part, n_snps), n_persons) for begin in begins]
 
 
 def _span_sums(parts: list[Calls], shares: tuple[Floats, ...], work: SnpWork, args: tuple[Any, ...]) -> list[Found]:

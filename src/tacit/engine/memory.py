@@ -1,4 +1,4 @@
-"""The engine for what fits: coded rows in memory, parts of 16 blocks handed to the kernels in order."""
+"""The engine of this process: coded rows in memory, or read from a file, in parts of 16 blocks for the kernels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def resolve_jobs(n_jobs: int | None) -> int:
 
 
 class MemoryEngine:
-    """Runs passes over rows held in memory."""
+    """Runs passes in this process, over rows in memory or in a file."""
 
     def __init__(self, rows: CodedRows, n_jobs: int | None = None) -> None:
         self.rows_ = rows

@@ -103,7 +103,7 @@ def passes_for(matrix: AnyMatrix, engine: str, seed: int) -> RowPasses:
     if isinstance(matrix, StoredMatrix) and engine.startswith("dask"):
         from tacit.engine.cluster_passes import ClusterPasses
 
-        return ClusterPasses(matrix, seed, engine.partition("=")[2] or None)
+        return ClusterPasses(matrix, seed, engine)
     return RowPasses(matrix, seed)
 
 

@@ -93,7 +93,7 @@ def snp_passes_for(genotypes: AnyGenotypes, engine: str, n_jobs: int | None) -> 
     if isinstance(genotypes, StoredGenotypes) and engine.startswith("dask"):
         from tacit.engine.cluster_snps import ClusterSnps
 
-        return ClusterSnps(genotypes, engine.partition("=")[2] or None, n_jobs)
+        return ClusterSnps(genotypes, engine, n_jobs)
     return SnpPasses(genotypes, n_jobs)
 
 

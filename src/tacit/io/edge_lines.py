@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from tacit.errors import DataError
-from tacit.io.integers import integers_if_canonical
-from tacit.io.text_lines import read_lines
 
 COMMENTS = ("#", "%")
 """Lines that begin so are comments, as SNAP and KONECT write them."""
 ROLES = ("source", "target", "weight")
 
 
-def read_edge_lines(path: str | os.PathLike[str]) -> pa.Table:
-    """Columns of an edge list; blanks, tabs or a comma part the words; one word alone is a node without edges."""
-    name = os.fspath(path)
-    (columns,) = edge_batches([(name, read_lines(path))])
-    if columns["target"].null_count == len(columns["target"]):
-        raise DataError(f"{name} has no line with two words; give one edge a line")
-    for role in ("source", "target"):
-        columns[role] = integers_if_canonical(columns[role])
-    return pa.table(columns)
-
-
 def edge_batches(batches: Iterable[tuple[str, list[str]]]) -> Iterator[dict[str, Any]]:
-    """The columns of lines that come in batches, as words: source, target and, where a line has one, weight."""
+    """The columns of lines that come in batches, as words: source, target and, where a line has one, weight.
+
+    Blanks, tabs or a comma part the words; one word alone is a node without edges.
+    """
     name, behind = "", 0
     for path, batch in batches:
         name, behind = path, behind if path == name else 0

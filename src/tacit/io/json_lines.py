@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from tacit.errors import DataError, FileFormatError
-from tacit.io.source import BLOCKS, BROKEN, Source, bad_utf8
+from tacit.io.source import BLOCKS, BROKEN, Source, bad_utf8, gathered
 
 MOST_BRACKETS = 500
 """Opening brackets outside of strings that one line may hold; a row of plain values has one."""
@@ -42,7 +42,8 @@ def stream_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str
     """The same batch by batch; columns have the types of the first batch that shows them."""
     schema: Any = None
     chosen: list[str] = []
-    for piece in _pieces(source):
+    for lines in gathered(_checked_lines(source), BLOCKS[0] * 8):
+        piece = b"\n".join(lines)
         try:
             table = _parse_piece(piece, schema)
             if schema is None or any(pa.types.is_timestamp(field.type) for field in table.schema):
@@ -57,20 +58,6 @@ def stream_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str
         for name in lacking:
             table = table.append_column(name, pa.nulls(len(table)))
         yield from table.select(chosen).to_batches()
-
-
-def _pieces(source: Source) -> Iterator[bytes]:
-    """Whole lines, checked, some megabytes at a time."""
-    lines: list[bytes] = []
-    size = 0
-    for line in _checked_lines(source):
-        lines.append(line)
-        size += len(line)
-        if size > BLOCKS[0] * 8:
-            yield b"\n".join(lines)
-            lines, size = [], 0
-    if lines:
-        yield b"\n".join(lines)
 
 
 def _parse_piece(piece: bytes, schema: Any) -> Any:

@@ -6,6 +6,7 @@ the lines by pyarrow, which refuses what is no number and names the row; indices
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -14,12 +15,30 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from tacit.errors import FileFormatError, reason_of
+from tacit.io.source import BROKEN, Source, plain_name, probe
 
 EMPTIEST = 1_000
 """Rows or columns for each entry: with more, the head and the entries do not belong together."""
 FIELDS = ("integer", "unsigned-integer", "real", "double", "pattern")
 _SIZES = {"coordinate": 3, "array": 2}
 _BLANKS = re.compile(rb" {2,}")
+
+
+def is_matrix_market(path: str | os.PathLike[str]) -> bool:
+    """Whether the name says so, gzip or not."""
+    return plain_name(os.fspath(path)).removesuffix(".gz").endswith(".mtx")
+
+
+def read_matrix_market(path: str | os.PathLike[str]) -> Any:
+    """The sparse matrix of a file; for documents (document, word), as gensim's `MmCorpus` writes it."""
+    name = os.fspath(path)
+    probe(name)
+    source = Source(name, "mtx", path=name, packed=plain_name(name).endswith(".gz"))
+    try:
+        data = b"".join(source.lines())
+    except BROKEN as error:
+        raise source.broken(error) from None
+    return parse_matrix_market(data, name)
 
 
 def parse_matrix_market(data: bytes, name: str) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,33 +23,14 @@ SNP_MAJOR, PERSON_MAJOR = 1, 0
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class PlinkPanel:
-    """Calls (SNP, person): 0, 1, 2 copies of the first allele, 3 missing; names of people, SNPs and alleles."""
-
-    calls: NDArray[np.uint8]
-    samples: NDArray[Any]
-    snps: NDArray[Any]
-    alleles: NDArray[Any]  # (SNP, 2): the one counted, the other
-
-
-def read_plink(path: str | os.PathLike[str], *, threads: int = 1) -> PlinkPanel:
-    """Read a `.bed` file and the two beside it; FileFormatError names what is wrong and where."""
-    blocks, *names = stream_plink(path, None, threads=threads)
-    (calls,) = blocks
-    return PlinkPanel(calls, *names)
-
-
 def stream_plink(
-    path: str | os.PathLike[str], block: int | None, *, threads: int = 1
+    path: str | os.PathLike[str], block: int | None, threads: int
 ) -> tuple[Iterator[NDArray[np.uint8]], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Calls in blocks of so many SNPs (None: all at once), names of people and SNPs, alleles."""
-    bed = Path(path)
-    if bed.suffix.lower() != ".bed":
-        raise FileFormatError(f"{bed} has a name that does not end in .bed; give the .bed of a PLINK set (unzipped)")
-    bim, fam = bed.with_suffix(".bim"), bed.with_suffix(".fam")
-    for part in (bed, bim, fam):
-        probe(str(part))
+    """Calls (SNP, person) in blocks of so many SNPs (None: all at once): 0, 1, 2 copies of the first allele, 3 missing.
+
+    Then the names of people and SNPs, and the alleles (SNP, 2): the one counted, the other.
+    """
+    bed, bim, fam = _parts(path)
     n_snps, n_people = _count_lines(bim), _count_lines(fam)
     check_bed(bed, n_snps, n_people)
     try:
@@ -93,9 +73,20 @@ def stream_plink(
 
 def facts_of_plink(path: str | os.PathLike[str]) -> str:
     """Changes when one of the three files is another one: name, sizes and times of writing."""
+    parts = _parts(path)
+    facts = [(part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
+    return f"{parts[0].absolute()} {facts}"
+
+
+def _parts(path: str | os.PathLike[str]) -> tuple[Path, Path, Path]:
+    """The three files of a set, each of which can be opened."""
     bed = Path(path)
-    facts = [(part.stat().st_size, part.stat().st_mtime_ns) for part in map(bed.with_suffix, (".bed", ".bim", ".fam"))]
-    return f"{bed.absolute()} {facts}"
+    if bed.suffix.lower() != ".bed":
+        raise FileFormatError(f"{bed} has a name that does not end in .bed; give the .bed of a PLINK set (unzipped)")
+    parts = bed, bed.with_suffix(".bim"), bed.with_suffix(".fam")
+    for part in parts:
+        probe(str(part))
+    return parts
 
 
 def _unreadable(bed: Path, error: Exception) -> FileFormatError:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from tacit.errors import DataError, nearest
 from tacit.io.csv_file import read_csv
 from tacit.io.json_lines import read_json_lines
-from tacit.io.source import BROKEN, Source, find_source
+from tacit.io.source import Source, find_source
 
 Choose = Callable[[Sequence[str]], list[str]]
 
@@ -32,7 +31,9 @@ def read_columns(path: str | os.PathLike[str], *, columns: Sequence[str] | None 
     source = find_source(path)
     choose = chooser(source, columns)
     if source.kind == "parquet":
-        return _read_parquet(source, choose)
+        from tacit.io.parquet_file import read_parquet  # a CSV file should not wait for it
+
+        return read_parquet(source, choose)
     return read_json_lines(source, choose) if source.kind == "jsonl" else read_csv(source, choose)
 
 
@@ -46,22 +47,6 @@ def chooser(source: Source, columns: Sequence[str] | None) -> Choose:
         return [_known(source, names, name) for name in dict.fromkeys(columns)]
 
     return choose
-
-
-def _read_parquet(source: Source, choose: Choose) -> Any:
-    import pyarrow.parquet as pq  # a CSV file should not wait for it
-
-    try:
-        with source.open() as stream:
-            file = pq.ParquetFile(stream)
-            chosen = choose(file.schema_arrow.names)
-            table = file.read(columns=chosen).select(chosen)
-        table.validate(full=True)  # a damaged file may decode into values that crash later
-    except BROKEN as error:
-        raise source.broken(error) from None
-    if table.num_rows == 0:
-        raise DataError(f"{source.name} has columns and no rows; add at least one row")
-    return table
 
 
 def _refuse_repeated(source: Source, names: Sequence[str]) -> None:

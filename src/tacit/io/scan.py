@@ -14,18 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from tacit.errors import DataError
 from tacit.io.csv_file import stream_csv
 from tacit.io.json_lines import stream_json_lines
 from tacit.io.read import Choose, chooser
 from tacit.io.remote import facts_of, is_remote, list_remote
-from tacit.io.source import BROKEN, READABLE, Source, find_source, probe
+from tacit.io.source import READABLE, Source, find_source, plain_name, probe
 from tacit.io.text_lines import TEXT, is_text, stream_lines
-
-BATCH_ROWS = 65_536
-"""Rows of a Parquet batch."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,7 @@ class Scan:
     @property
     def untyped(self) -> bool:
         """Whether a file is of a format without types, in which whole numbers are words."""
-        return any(name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) for name in self.paths)
+        return any(plain_name(name).removesuffix(".gz").endswith((".csv", ".tsv")) for name in self.paths)
 
     def batches(self) -> Iterator[Any]:
         """Record batches of all files, in order; `told` hears how many rows are behind."""
@@ -150,6 +145,13 @@ def scan(
     )
 
 
+def is_several(name: str) -> bool:
+    """Whether a name may stand for several files: a folder, a pattern, an address that names no file."""
+    if is_remote(name):
+        return not plain_name(name).endswith((*READABLE, *TEXT)) or "*" in name
+    return os.path.isdir(name) or (not os.path.exists(name) and glob.has_magic(name))
+
+
 def _facts(path: str) -> tuple[int, int]:
     """Size and time of writing."""
     if is_remote(path):
@@ -160,12 +162,9 @@ def _facts(path: str) -> tuple[int, int]:
 
 def _rows_about(path: str) -> float:
     if path.lower().endswith(".parquet"):
-        import pyarrow.parquet as pq  # a CSV file should not wait for it
+        from tacit.io.parquet_file import count_rows
 
-        try:
-            return float(pq.read_metadata(path).num_rows)
-        except BROKEN:  # reading it will say what is wrong
-            return 0.0
+        return float(count_rows(path))
     with open(path, "rb") as stream:
         start = stream.read(1 << 20)
     return os.path.getsize(path) * start.count(b"\n") / max(len(start), 1)
@@ -199,30 +198,10 @@ def _of_one_kind(found: list[str]) -> list[str]:
 
 def _batches(source: Source, choose: Choose) -> Iterator[Any]:
     if source.kind == "parquet":
-        return _stream_parquet(source, choose)
+        from tacit.io.parquet_file import stream_parquet  # a CSV file should not wait for it
+
+        return stream_parquet(source, choose)
     return stream_json_lines(source, choose) if source.kind == "jsonl" else stream_csv(source, choose)
-
-
-def _stream_parquet(source: Source, choose: Choose) -> Iterator[Any]:
-    import pyarrow.parquet as pq  # a CSV file should not wait for it
-
-    try:
-        with source.open() as stream:
-            file = pq.ParquetFile(stream)
-            words = [
-                field.name
-                for field in file.schema_arrow
-                if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-            ]
-            file = pq.ParquetFile(stream, read_dictionary=words)
-            chosen = choose(file.schema_arrow.names)
-            if file.metadata.num_rows == 0:
-                raise DataError(f"{source.name} has columns and no rows; add at least one row")
-            for batch in file.iter_batches(BATCH_ROWS, columns=chosen):
-                batch.validate(full=True)  # a damaged file may decode into values that crash later
-                yield batch.select(chosen)
-    except BROKEN as error:
-        raise source.broken(error) from None
 
 
 def _other_columns(path: str, first: str, names: Sequence[str], wanted: Sequence[str]) -> DataError:

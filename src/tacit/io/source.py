@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,8 @@ BROKEN = (pa.ArrowException, OSError, UnicodeDecodeError)
 BLOCKS = (1 << 20, 1 << 25, 1 << 30)
 """Bytes parsed at a time, tried in turn: a row must fit one block, and few files need more than the first."""
 
-_KINDS = {"csv": "csv", "tsv": "tsv", "parquet": "parquet", "jsonl": "jsonl"}
-_PACKED = {"csv", "tsv", "jsonl"}
+_TABLES = {"csv": "CSV", "tsv": "TSV", "jsonl": "JSON lines", "parquet": "Parquet"}
+_FORMATS = {**_TABLES, "txt": "text", "mtx": "Matrix Market"}
 _SHEETS = {"xlsx", "xls", "xlsm", "ods", "numbers"}
 READABLE = (".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet")
 """Ends of the names of files that can be read."""
@@ -79,8 +79,7 @@ class Source:
             return FileFormatError(f"{self.name} ends in the middle of its gzip data; copy it again")
         if self.packed and "zlib" in text:
             return FileFormatError(f"{self.name} has damaged gzip data; copy it again")
-        kind = {"csv": "CSV", "tsv": "TSV", "jsonl": "JSON lines", "parquet": "Parquet"}[self.kind]
-        return FileFormatError(f"{self.name} cannot be read as {kind} ({text}); write it again")
+        return FileFormatError(f"{self.name} cannot be read as {_FORMATS[self.kind]} ({text}); write it again")
 
     def damage(self) -> FileFormatError | OSError | None:
         """What is wrong with the compression, if anything: only reading to the end tells."""
@@ -97,19 +96,38 @@ def find_source(path: str | os.PathLike[str]) -> Source:
     name = os.fspath(path)
     if name == STDIN:
         return _undisguised(Source("standard input", "csv", data=sys.stdin.buffer.read()))
-    plain = name.partition("?")[0] if is_remote(name) else name
-    stem, packed = (plain[:-3], True) if plain.lower().endswith(".gz") else (plain, False)
-    extension = os.path.splitext(stem)[1].lower().removeprefix(".")
+    plain = plain_name(name)
+    packed = plain.endswith(".gz")
+    extension = os.path.splitext(plain.removesuffix(".gz"))[1].removeprefix(".")
     probe(name)
-    if extension not in _KINDS or (packed and extension not in _PACKED):
+    if extension not in _TABLES or (packed and extension == "parquet"):
         if extension in _SHEETS:
             raise FileFormatError(f"{name} is a spreadsheet; save it as CSV")
         raise FileFormatError(f"{name} has a name that tells no format; Tacit reads {_KNOWN}")
-    source = Source(name, _KINDS[extension], path=name, packed=packed)
+    source = Source(name, extension, path=name, packed=packed)
     if not is_remote(name) and not os.path.isfile(name):  # a pipe can be read only once
         with open(name, "rb") as stream:
             source = Source(name, source.kind, data=stream.read(), packed=packed)
     return _undisguised(source)
+
+
+def plain_name(name: str) -> str:
+    """A file's name by which its format is told: in small letters, an address without its options."""
+    return (name.partition("?")[0] if is_remote(name) else name).lower()
+
+
+def gathered(lines: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
+    """Lines in batches of about so many bytes."""
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line)
+        if size > most:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def probe(name: str) -> None:

@@ -1,13 +1,12 @@
-"""A text file → its lines: UTF-8, plain or gzip, here, on a store, or standard input; whole or in batches."""
+"""A text file → its lines, some megabytes at a time: UTF-8, plain or gzip, here or on a store."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 
-from tacit.errors import DataError, FileFormatError, reason_of
-from tacit.io.source import BROKEN, STDIN, Source, bad_utf8, probe
+from tacit.errors import FileFormatError
+from tacit.io.source import BROKEN, Source, bad_utf8, gathered, plain_name, probe
 
 TEXT = (".txt", ".txt.gz")
 """Ends of the names of plain text."""
@@ -17,48 +16,20 @@ BATCH_BYTES = 1 << 23
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether the name says that the file is plain text."""
-    return os.fspath(path).partition("?")[0].lower().endswith(TEXT)
-
-
-def read_lines(path: str | os.PathLike[str]) -> list[str]:
-    """The lines of a text file without their ends; blank lines are left out."""
-    found = [line for lines in stream_lines(path) for line in lines if line.strip()]
-    if not found:
-        name = "standard input" if os.fspath(path) == STDIN else os.fspath(path)
-        raise DataError(f"{name} holds no line with anything in it; give one sequence a line")
-    return found
+    return plain_name(os.fspath(path)).endswith(TEXT)
 
 
 def stream_lines(path: str | os.PathLike[str]) -> Iterator[list[str]]:
     """The lines without their ends, blank ones too, some megabytes at a time."""
     name = os.fspath(path)
-    if name == STDIN:
-        source = Source("standard input", "csv", data=sys.stdin.buffer.read())
-    else:
-        probe(name)
-        source = Source(name, "csv", path=name, packed=name.partition("?")[0].lower().endswith(".gz"))
+    probe(name)
+    source = Source(name, "txt", path=name, packed=plain_name(name).endswith(".gz"))
     encoding = "utf-8-sig"  # a byte order mark stands before the first line only
     try:
-        for piece in _pieces(source):
-            yield piece.decode(encoding).splitlines()
+        for lines in gathered(source.lines(), BATCH_BYTES):
+            yield b"".join(lines).decode(encoding).splitlines()  # a line break of any kind is one
             encoding = "utf-8"
     except UnicodeDecodeError:
         raise bad_utf8(source) or FileFormatError(f"{source.name} is not UTF-8 text; save it as UTF-8") from None
     except BROKEN as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise source.broken(error) from None
-        raise FileFormatError(f"{source.name} cannot be read as text ({reason_of(error)}); write it again") from None
-
-
-def _pieces(source: Source) -> Iterator[bytes]:
-    """Whole lines, some megabytes of them: a line break of any kind inside is left to `splitlines`."""
-    lines: list[bytes] = []
-    size = 0
-    for line in source.lines():
-        lines.append(line)
-        size += len(line)
-        if size > BATCH_BYTES:
-            yield b"".join(lines)
-            lines, size = [], 0
-    if lines:
-        yield b"".join(lines)
+        raise source.broken(error) from None

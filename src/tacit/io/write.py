@@ -106,7 +106,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             part.unlink()
         if is_full(error):
             cure = "free some space, or choose another place; what stood there is as it was"
-            raise OSError(f"{os.fspath(path)} cannot be written: {_reason(error)}; {cure}") from None
+            reason = os.strerror(getattr(error, "errno", 0) or 0).lower()
+            raise OSError(f"{os.fspath(path)} cannot be written: {reason}; {cure}") from None
         raise
     with suppress(OSError):  # the file is in place; not every file system can sync a folder
         _sync(target.parent)
@@ -115,18 +116,6 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 def is_full(error: BaseException) -> bool:
     """Whether a disk, a quota or a limit has no room for more."""
     return isinstance(error, OSError) and error.errno in FULL
-
-
-def _reason(error: BaseException) -> str:
-    return os.strerror(getattr(error, "errno", 0) or 0).lower()
-
-
-def full_disk(folder: Path, error: OSError) -> OSError:
-    """The sentence for a disk that filled up while rows were coded."""
-    return OSError(
-        f"the coded rows do not fit into {folder}: {_reason(error)}; free some space, or name a folder on another disk "
-        "(cache=, --cache)"
-    )
 
 
 def _create(part: Path, name: str) -> None:

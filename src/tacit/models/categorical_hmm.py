@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.frames import backend_of, build_frame
+from tacit.data.frames import Columns, backend_of, build_frame
 from tacit.data.names import Names
-from tacit.data.sequences import Columns, Sequences, read_sequences
+from tacit.data.sequences import Sequences, read_sequences
 from tacit.diagnose.hmm import examine_chain
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread

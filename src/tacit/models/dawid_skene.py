@@ -243,7 +243,7 @@ class DawidSkene(LatentModel):
             if reset:
                 self._backend = "pyarrow"
                 self._check_crowd(stored, wide=False)
-            return stored.load() if self.engine == "memory" else stored
+            return stored.loaded() if self.engine == "memory" else stored
         wide = not isinstance(labels, Labels) and not is_long(labels, self.columns)
         if reset:
             self._backend = "pyarrow" if isinstance(labels, Labels) else backend_of(labels)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.counts import Counts, read_counts
+from tacit.data.count_input import read_counts
+from tacit.data.counts import Counts
 from tacit.data.frames import backend_of, build_frame
 from tacit.diagnose.pair_structure import MOST_COMPONENTS, StructureTest, structure_test
 from tacit.diagnose.pairs import PairEvidence, examine_pairs

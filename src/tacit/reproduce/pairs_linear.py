@@ -20,7 +20,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.counts import Counts, read_counts
+from tacit.data.count_input import read_counts
+from tacit.data.counts import Counts
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
 from tacit.factor.pair_matrix import Factored, decompose, independent

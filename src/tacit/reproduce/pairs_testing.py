@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.counts import read_counts
+from tacit.data.count_input import read_counts
 from tacit.diagnose.pair_structure import structure_power, structure_test
 from tacit.diagnose.pair_theorems import exact_total_variation_bound
 from tacit.reproduce.draw import draw_testing

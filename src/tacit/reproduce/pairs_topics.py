@@ -18,7 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.counts import Counts, read_counts
+from tacit.data.count_input import read_counts
+from tacit.data.counts import Counts
 from tacit.engine.blas import one_blas_thread
 from tacit.factor.scaled_svd import scaled_svd
 from tacit.factor.two_topics import TwoTopics, two_topics, weight_from_anchors, weight_from_triples

@@ -1,0 +1,110 @@
+"""Rows of tables: fitted in memory or, too long for it, part by part; every row's answer is written.
+
+Long files are read once more for that: an answer is written while its row goes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tacit.cli.results import Results
+from tacit.cli.rows import Rows, data_columns, named_rows, read_rows
+from tacit.data.frames import build_frame
+from tacit.io.scan import scan
+from tacit.kernels import BLOCK_ROWS
+
+if TYPE_CHECKING:
+    from tacit.io.scan import Scan
+    from tacit.models.binary_factors import BinaryFactors
+    from tacit.models.table_model import TableModel
+
+Answer = Callable[[Any], dict[str, Any]]
+"""Columns of results from columns of data."""
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """Files of rows as a command names them: which columns are no data, where codes stay, are they read in parts."""
+
+    paths: tuple[str, ...]
+    id_: str | None
+    weights: str | None
+    cache: str | None
+    streamed: bool
+
+
+def fit_rows(
+    model: TableModel | BinaryFactors, files: RowFiles, stem: str, answer: Answer, results: Results,
+    keeping: dict[str, Any], *, in_blocks: bool = False,
+) -> Rows | None:  # fmt: skip
+    """Fit the rows and write what `answer` says of each of them; the rows, or None where they were too long for memory.
+
+    Answers of long files are made in blocks of one size where their last bits could depend on their neighbours.
+    """
+    talk = results.talk
+    if files.streamed:
+        whole = scan(files.paths)
+        columns = data_columns(whole.first_names(), files.id_, files.weights)
+        weight: dict[str, Any] = {} if files.weights is None else {"sample_weight": files.weights}
+        with talk.counting("coding", "rows", whole.rows_about()) as told, talk.heeding_warnings():
+            model.fit(scan(files.paths, columns=columns, cache=files.cache, told=told), **weight, **keeping)
+        results.batches(stem, _answers(whole, files, answer, results, f"writing {stem}", in_blocks), main=True)
+        return None
+    with talk.doing("reading"):
+        rows = read_rows(files.paths[0], files.id_, files.weights)
+    with talk.doing("fitting"):
+        weight = {} if rows.weight is None else {"sample_weight": rows.weight}
+        model.fit(rows.data, **weight, **keeping)
+        found = answer(rows.data)
+    results.table(stem, named_answers(rows, found), main=True)
+    return rows
+
+
+def _answers(
+    whole: Scan, files: RowFiles, answer: Answer, results: Results, what: str, in_blocks: bool
+) -> Iterator[Any]:
+    """A result table batch by batch: the rows' ids, and what `answer` says of their columns."""
+    behind = 0
+    with results.talk.counting(what, "rows", whole.rows_about()) as tell:
+        for batch in _blocks(whole) if in_blocks else (pa.Table.from_batches([one]) for one in whole.batches()):
+            rows = named_rows(batch, files.id_, files.weights, first=behind + 1)
+            behind += batch.num_rows
+            tell(behind)
+            yield build_frame(named_answers(rows, answer(rows.data)), "pyarrow")
+
+
+def named_answers(rows: Rows, found: dict[str, Any]) -> dict[str, Any]:
+    """What was found with the rows' ids before it; a row may have several lines, one after another."""
+    lines = len(next(iter(found.values())))
+    n_rows = rows.data.num_rows
+    if lines == n_rows:
+        return {rows.id_name: rows.ids, **found}
+    ids = np.asarray(rows.ids.to_pylist() if hasattr(rows.ids, "to_pylist") else rows.ids)
+    ids = ids if ids.dtype.kind in "iuf" else ids.astype(object)
+    return {rows.id_name: np.repeat(ids, lines // max(n_rows, 1)), **found}
+
+
+def _blocks(whole: Scan) -> Iterator[Any]:
+    """The files' rows in blocks of one size, the last one shorter."""
+    waiting: list[Any] = []
+    held = 0
+    for batch in whole.batches():
+        while held + batch.num_rows >= BLOCK_ROWS:
+            yield _joined([*waiting, batch.slice(0, BLOCK_ROWS - held)])
+            batch, waiting, held = batch.slice(BLOCK_ROWS - held), [], 0
+        if batch.num_rows:
+            waiting.append(batch)
+            held += batch.num_rows
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[Any]) -> Any:
+    """Batches as one table, whose dictionaries are one."""
+    tables = [pa.Table.from_batches([one]) for one in batches]
+    return pa.concat_tables(tables, promote_options="default").unify_dictionaries()

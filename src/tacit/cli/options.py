@@ -1,0 +1,144 @@
+"""Options that several commands have, and what they mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TEXT_IN_MEMORY = 3
+"""Bytes that a byte of a file takes while it is read whole."""
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
+    """--out, --format, --json, --seed, --quiet: every command that writes results has them; what fits, --no-report."""
+
+    def add(command: F) -> F:
+        if report:
+            command = click.option("--no-report", is_flag=True, help="Write no report.html.")(command)
+        for option in reversed(
+            [
+                click.option("--out", default=default, show_default=True, callback=_writable,
+                             help="Folder for the results; - for stdout."),
+                click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
+                             show_default=True, help="Format of the result tables."),
+                click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
+                click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The one seed."),
+                click.option("--quiet", is_flag=True, help="No talk on stderr."),
+            ]
+        ):  # fmt: skip
+            command = option(command)
+        return command
+
+    return add
+
+
+def _writable(context: click.Context, parameter: click.Parameter, out: str) -> str:
+    """Refuse a folder that cannot be written now, not after an hour of fitting."""
+    place = Path(out)
+    if out != "-" and place.exists() and not place.is_dir():
+        raise NotADirectoryError(f"{out} is a file; name a folder for the results with --out")
+    while out != "-" and not place.exists():
+        place = place.parent
+    if out != "-" and not os.access(place, os.W_OK):
+        raise PermissionError(f"{place} may not be written by this user; name another folder with --out")
+    return out
+
+
+strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+
+
+def column_options(command: F) -> F:
+    """--task, --worker, --label: names of the columns when they are unusual."""
+    for role in ("label", "worker", "task"):
+        command = click.option(f"--{role}", metavar="COLUMN", help=f"Column that holds the {role}.")(command)
+    return command
+
+
+def chosen_columns(**roles: str | None) -> dict[str, str]:
+    """The columns that were named, by the roles they play."""
+    return {role: name for role, name in roles.items() if name}
+
+
+class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A size such as 4GB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip().upper()
+        number = text.rstrip("KMGTB")
+        try:
+            return int(float(number) * UNITS[text[len(number) :]])
+        except (ValueError, KeyError):
+            self.fail(f"{value!r} is not a size; write it like 500MB or 4GB", param, ctx)
+
+
+def engine_options(command: F) -> F:
+    """--engine, --memory, --cache, --threads, --checkpoint, --resume: where and how the passes of a long fit run."""
+    for option in reversed(
+        [
+            click.option("--engine", default="auto", show_default=True, metavar="auto|memory|stream|dask[=ADDRESS]",
+                         help="Where passes over the rows run; auto streams what would fill half of the memory."),
+            _memory_option,
+            click.option("--cache", metavar="DIR", help="Keep the coded rows here: the next run need not read again."),
+            _threads_option,
+            click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting."),
+            click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def reading_options(command: F) -> F:
+    """--engine, --memory, --threads of commands that count while reading and then fit in memory."""
+    for option in reversed(
+        [
+            click.option("--engine", type=click.Choice(["auto", "memory", "stream"]), default="auto",
+                         show_default=True, help="Read files whole (memory), or part by part, adding what they count."),
+            _memory_option,
+            _threads_option,
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+_memory_option = click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default.")
+_threads_option = click.option("--threads", type=int, help="Threads; all cores by default. No result depends on it.")
+
+
+def keeping(checkpoint: str | None, resume: bool) -> dict[str, Any]:
+    """What `fit` is told of checkpoints."""
+    if resume and not checkpoint:
+        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
+    return {"checkpoint": checkpoint, "resume": resume}
+
+
+def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
+    """Whether files are to be read part by part: asked for, more than one, or too large for half of the memory."""
+    from tacit.engine.free_memory import free_memory
+    from tacit.io.remote import is_remote
+    from tacit.io.scan import is_several
+
+    name = engine.partition("=")[0]
+    if name not in ("auto", "memory", "stream", "dask"):
+        raise click.UsageError(f"--engine {engine} is not there; give auto, memory, stream, dask or dask=ADDRESS")
+    if name in ("stream", "dask") or len(paths) > 1 or is_several(paths[0]):
+        return True
+    if name == "memory" or is_remote(paths[0]):
+        return name != "memory"
+    size = os.path.getsize(paths[0]) if os.path.isfile(paths[0]) else 0  # standard input and pipes are read whole
+    return TEXT_IN_MEMORY * size > (memory or free_memory()) / 2
+
+
+def engine_of(engine: str, streamed: bool) -> str:
+    """The engine of the estimator: files that are read in parts are streamed unless something else was asked for."""
+    return "stream" if streamed and engine == "auto" else engine

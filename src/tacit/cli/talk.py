@@ -1,0 +1,70 @@
+"""Everything said to a person: on stderr, with a line of progress on terminals."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tacit.progress import is_watched, stage, watched_by
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Talk:
+    """Everything said to a person: on stderr, nothing when quiet."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    @cached_property
+    def console(self) -> Console:
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False)
+
+    def say(self, text: str = "") -> None:
+        if not self.quiet:
+            self.console.print(text, markup=False, soft_wrap=True)
+
+    def table(self, title: str, columns: list[str], rows: list[list[str]]) -> None:
+        if self.quiet:
+            return
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        for index, column in enumerate(columns):
+            table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        self.console.print(table)
+
+    @contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """While something long runs, a line with its progress, on terminals only; warnings become notes."""
+        with self.counting(what), self.heeding_warnings():
+            yield
+
+    @contextmanager
+    def counting(self, what: str, unit: str = "", total: int | None = None) -> Iterator[Callable[[int], None]]:
+        """The same for work that can be counted: the function given takes how much is behind."""
+        with ExitStack() as open_:
+            if not self.quiet and not is_watched() and sys.stderr.isatty() and self.console.is_terminal:
+                from tacit.cli.bars import Bars
+
+                open_.enter_context(watched_by(open_.enter_context(Bars(self.console))))
+            yield open_.enter_context(stage(what, total, unit)).at
+
+    @contextmanager
+    def heeding_warnings(self) -> Iterator[None]:
+        """Warnings become one line of talk each instead of a line of source code."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+        for text in dict.fromkeys(str(warning.message) for warning in caught):
+            self.say(f"note: {text}")

@@ -1,0 +1,281 @@
+"""Whatever holds pair counts → `Counts`.
+
+Accepted: a scipy.sparse matrix, a dense matrix, a frame of pairs (two columns of names, a third with counts if each
+pair is not one observation), a wide frame (pandas: its index names the rows; else a column of words), a tuple of
+columns ``(i, j)`` or ``(i, j, count)``, a list of pairs, a `tacit.scan` of files of pairs, whose counts are added
+batch by batch.
+
+Rules: counts of the same pair are added; a missing count is no count, and a pair with a missing name is left out (both
+with a `DataWarning` that says how many); negative and infinite counts are refused; fractional counts are weights. Rows
+and columns without counts are kept: an item that was named is an item of the answer. Pairs share one list of items when
+at least half of the names of the side that has fewer occur on the other side too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tacit.data.counts import Counts, same_names
+from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
+from tacit.data.growing_names import GrowingNames
+from tacit.data.named_matrix import read_named_matrix
+from tacit.data.names import Names, are_words, decoded, encode, plain, to_arrow
+from tacit.data.numbers import as_numbers
+from tacit.data.tally import CellTally, sparse_sums
+from tacit.errors import DataError, DataWarning
+from tacit.io.scan import Scan
+
+ALIASES = {
+    "row": ("i", "row", "source", "from", "left", "first", "word", "item", "item_1", "word_1", "a"),
+    "column": ("j", "column", "col", "target", "to", "right", "second", "context", "other", "item_2", "word_2", "b"),
+    "count": ("count", "counts", "n", "weight", "value", "frequency", "freq"),
+}
+
+LARGEST_COUNT = 2.0**53
+"""Above it a float64 no longer holds every whole number, and sums would be wrong without a word."""
+
+SHARED_NAMES = 0.5
+"""Share of the names of the side with fewer that must occur on the other side for the two to be one list of items."""
+
+
+def read_counts(
+    data: Any, *, columns: Columns = None, square: bool | None = None, what: str = "the counts"
+) -> Counts:
+    """Counts of any accepted kind.
+
+    `columns` names the columns of a frame of pairs ({"row": …, "column": …, "count": …}); `square` says whether both
+    columns of pairs name the same items (None: by their names).
+    """
+    if isinstance(data, Counts):
+        return data
+    if isinstance(data, Scan):
+        return _from_scan(data, columns, square, what)
+    if sp.issparse(data):
+        return _from_matrix(data, None, None, what)
+    if isinstance(data, tuple) and len(data) in (2, 3) and all(np.ndim(part) == 1 for part in data):
+        return _from_pairs(data[0], data[1], data[2] if len(data) == 3 else None, square, what)
+    if isinstance(data, list) and data and all(isinstance(pair, tuple) and len(pair) in (2, 3) for pair in data):
+        parts = [list(part) for part in zip(*data, strict=False)]
+        return _from_pairs(parts[0], parts[1], parts[2] if len(data[0]) == 3 else None, square, what)
+    frame = as_frame(data)
+    return _from_array(data, what) if frame is None else _from_frame(data, frame, columns, square, what)
+
+
+def _from_array(data: Any, what: str) -> Counts:
+    try:
+        values = np.asarray(data)
+        if values.dtype.kind not in "biuf":
+            values = values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{what} hold something that is no number; give a matrix of counts, or pairs as a frame with two columns"
+        ) from None
+    if values.ndim != 2:
+        raise DataError(f"{what} have shape {values.shape}; give a matrix (row item, column item) or a frame of pairs")
+    return _from_matrix(values, None, None, what)
+
+
+def pair_columns(frame: Any, columns: Columns, what: str) -> tuple[Any, Any]:
+    """The two columns of names of a frame of pairs; a frame that has none is refused."""
+    roles = _roles(frame, columns)
+    lacking = [role for role in ("row", "column") if roles[role] is None]
+    if lacking:
+        names = [str(name) for name in frame.columns]
+        raise DataError(f"{what} has no column for the {lacking[0]} item among {names}; call them row and column")
+    parts = columns_by_role(frame, roles)
+    return parts["row"], parts["column"]
+
+
+def _roles(frame: Any, columns: Columns) -> Roles:
+    """Which column of a frame plays which role; two columns of words are pairs whatever they are called."""
+    names = list(frame.columns)
+    roles = find_roles(names, ALIASES, columns)
+    words = [are_words(decoded(column(frame, name)).type) for name in names[:2]] if _unsaid(roles, names) else [False]
+    return _in_order(roles, names) if all(words) else roles  # two columns of numbers are a matrix
+
+
+def _unsaid(roles: Roles, names: list[Any]) -> bool:
+    """Whether the columns may be pairs by their places alone."""
+    return roles["row"] is None and roles["column"] is None and 2 <= len(names) <= 3
+
+
+def _in_order(roles: Roles, names: list[Any]) -> Roles:
+    """Row, column and count as they stand."""
+    row, col, *count = (str(name) for name in names)
+    return {"row": row, "column": col, "count": roles["count"] or (count[0] if count else None)}
+
+
+def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, what: str) -> Counts:
+    names = [str(name) for name in frame.columns]
+    if not len(frame) or not names:
+        raise DataError(f"{what} are a frame of {len(frame)} rows and {len(names)} columns; give at least one pair")
+    roles = _roles(frame, columns)
+    if roles["row"] is not None and roles["column"] is not None:
+        parts = columns_by_role(frame, roles)
+        return _from_pairs(parts["row"], parts["column"], parts.get("count"), square, what)
+    if columns:
+        lacking = next(role for role in ("row", "column") if roles[role] is None)
+        raise DataError(f"{what} have no column for the {lacking} item among {names}; name it in columns=")
+    wide = read_named_matrix(data, what=what)
+    rows = None if wide.row_names is None else np.array(wide.row_names, object)
+    cols = np.array(wide.column_names, object if isinstance(wide.column_names[0], str) else None)
+    return _from_matrix(wide.values, rows, cols, what)
+
+
+def _from_pairs(row: Any, col: Any, count: Any, square: bool | None, what: str) -> Counts:
+    left, right = to_arrow(row, "row item"), to_arrow(col, "column item")
+    if len(left) != len(right) or (count is not None and len(count) != len(left)):
+        raise DataError(f"{what} have {len(left)} row items and {len(right)} column items; give one of each per pair")
+    if not len(left):
+        raise DataError(f"{what} hold no pair; give at least one")
+    values, gaps = (np.ones(len(left), np.int64), 0) if count is None else _count_values(count)
+    _tell_gaps(gaps, "pairs", "without a count, and were left out", what)
+    coded = (*encode(left, "row item"), *encode(right, "column item"))
+    named = (coded[0] >= 0) & (coded[2] >= 0)
+    _tell_gaps(int((~named).sum()), "pairs", "without a name, and were left out", what)
+    return _from_codes(coded[0][named], coded[1], coded[2][named], coded[3], values[named], square, what)
+
+
+def _from_scan(scan: Scan, columns: Columns, square: bool | None, what: str) -> Counts:
+    """Pairs of files: coded with names that grow, their counts added batch by batch; never all rows in memory."""
+    names = scan.first_names()
+    roles = find_roles(names, ALIASES, columns)
+    unsaid = not columns and _unsaid(roles, names)
+    roles = _in_order(roles, names) if unsaid else roles
+    lacking = next((role for role in ("row", "column") if roles[role] is None), None)
+    if lacking is not None:
+        raise DataError(f"{what} have no column for the {lacking} item among {names[:12]}; name it in columns=")
+    left, right = GrowingNames("row item", scan.untyped), GrowingNames("column item", scan.untyped)
+    tally, gaps, behind = CellTally(), np.zeros(2, np.int64), 0
+    for part in scan.columns_by_role(roles):
+        rows, cols = left.code(part["row"]), right.code(part["column"])
+        counts, uncounted = _count_values(part["count"], behind) if "count" in part else (None, 0)
+        gaps += int(((rows < 0) | (cols < 0)).sum()), uncounted
+        tally.add(rows, cols, counts)
+        behind += len(rows)
+    for number, rule in zip(gaps.tolist(), ("without a name", "without a count"), strict=True):
+        _tell_gaps(number, "pairs", f"{rule}, and were left out", what)
+    rows, cols, sums = tally.cells()
+    (row_of, row_names), (col_of, column_names) = left.settled(), right.settled()
+    if unsaid and not all(len(found) and isinstance(found[0], str) for found in (row_names, column_names)):
+        raise DataError(f"{what} have the columns {names}, which may be pairs or a matrix; name two in columns=")
+    return _from_codes(row_of[rows], row_names, col_of[cols], column_names, sums, square, what)
+
+
+def _from_codes(
+    rows: NDArray[Any], row_names: Names, cols: NDArray[Any], column_names: Names, data: NDArray[Any],
+    square: bool | None, what: str,
+) -> Counts:  # fmt: skip
+    """Counts from codes of pairs that have both names; both sides under one list of items where they share it."""
+    if _one_list(row_names, column_names) if square is None else square:
+        both = _joined(row_names, column_names)
+        rows, cols = (
+            np.searchsorted(both, _like(names, both))[codes]
+            for names, codes in ((row_names, rows), (column_names, cols))
+        )
+        row_names = column_names = both
+    shape = (len(row_names), len(column_names))
+    return _from_matrix(sparse_sums(rows, cols, data, shape), row_names, column_names, what)
+
+
+def _count_values(count: Any, before: int = 0) -> tuple[NDArray[Any], int]:
+    """A column of counts, zero where one is missing, and how many are; so many rows came `before`."""
+    array = decoded(to_arrow(count, "count"))
+    if pa.types.is_integer(array.type) and not array.null_count:
+        return np.asarray(array.to_numpy(zero_copy_only=False)), 0
+    values = as_numbers(array, "the column of counts", "give how often each pair was seen", before)
+    gaps = np.isnan(values)
+    return np.where(gaps, 0.0, values), int(gaps.sum())
+
+
+def _from_matrix(data: Any, rows: Names | None, cols: Names | None, what: str) -> Counts:
+    given: Any = data if sp.issparse(data) else np.asarray(data)
+    matrix: Any = sp.csr_array(given)
+    if 0 in matrix.shape:
+        raise DataError(f"{what} have shape {matrix.shape}; give at least one row and one column")
+    n_rows, n_columns = (int(size) for size in matrix.shape)
+    if rows is None:
+        rows = cols if cols is not None and len(cols) == n_rows else np.arange(n_rows)
+    if cols is None:
+        cols = rows if n_columns == n_rows else np.arange(n_columns)
+    return _finished(_checked_values(matrix, rows, cols, what), rows, cols)
+
+
+def _checked_values(matrix: Any, rows: Names, cols: Names, what: str) -> sp.csr_array:
+    """Finite, nonnegative, whole as int64; stored zeros and duplicates gone. Never the caller's own arrays changed."""
+    values = matrix.data
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{what} hold {values.dtype} values; give numbers")
+    if values.dtype.kind == "f":
+        gaps = int(np.isnan(values).sum())
+        if gaps:
+            _tell_gaps(gaps, "cells", "missing, and were taken as no count", what)
+            values = np.where(np.isnan(values), 0.0, values)
+    if len(values) and (values.min() < 0 or values.max() > LARGEST_COUNT):
+        coo = matrix.tocoo()
+        first = int(np.flatnonzero((coo.data < 0) | (coo.data > LARGEST_COUNT))[0])
+        row, col = plain(rows[coo.row[first]]), plain(cols[coo.col[first]])
+        kind = "a negative count" if coo.data[first] < 0 else "a count beyond 2^53"
+        raise DataError(
+            f"{what} hold {coo.data[first]:g} for the pair {row!r}, {col!r}, {kind}; "
+            "give how often each pair was seen, zero or more"
+        )
+    whole = values.dtype.kind != "f" or bool((values == np.floor(values)).all())
+    kept = sp.csr_array((values.astype(np.int64 if whole else np.float64), matrix.indices, matrix.indptr), matrix.shape)
+    if not kept.has_canonical_format:
+        kept = kept.copy()
+        kept.sum_duplicates()
+    if (kept.data == 0).any():
+        kept = kept.copy()
+        kept.eliminate_zeros()
+    if not kept.nnz:
+        raise DataError(f"{what} of {matrix.shape[0]} × {matrix.shape[1]} items are all zero; give at least one pair")
+    return kept
+
+
+def _finished(matrix: sp.csr_array, rows: Names, cols: Names) -> Counts:
+    agree = same_names(rows, cols)
+    return Counts(matrix, rows, rows if agree else cols, agree and _is_symmetric(matrix))
+
+
+def _is_symmetric(matrix: sp.csr_array) -> bool:
+    """Exactly, cheapest question first; a diagonal matrix says nothing about both ways, and counts as not."""
+    sums = [np.asarray(matrix.sum(axis=axis)).reshape(-1) for axis in (1, 0)]
+    if not np.allclose(sums[0], sums[1], rtol=1e-12, atol=0) or np.array_equal(sums[0], matrix.diagonal()):
+        return False
+    turned = sp.csr_array(matrix.T)
+    turned.sort_indices()
+    same_places = np.array_equal(matrix.indptr, turned.indptr) and np.array_equal(matrix.indices, turned.indices)
+    return same_places and np.array_equal(matrix.data, turned.data)
+
+
+def _one_list(rows: Names, cols: Names) -> bool:
+    if not len(rows) or not len(cols) or isinstance(rows[0], str) != isinstance(cols[0], str):
+        return False
+    return len(np.intersect1d(rows, cols)) >= SHARED_NAMES * min(len(rows), len(cols))
+
+
+def _joined(rows: Names, cols: Names) -> Names:
+    if len(rows) and len(cols) and isinstance(rows[0], str) != isinstance(cols[0], str):
+        rows, cols = (_spelled(names) for names in (rows, cols))
+    return np.union1d(rows, cols)
+
+
+def _like(names: Names, both: Names) -> Names:
+    words = len(both) and isinstance(both[0], str) and len(names) and not isinstance(names[0], str)
+    return _spelled(names) if words else names
+
+
+def _spelled(names: Names) -> Names:
+    return np.array([str(name) for name in names.tolist()], object)
+
+
+def _tell_gaps(number: int, things: str, rule: str, what: str) -> None:
+    if number:
+        warnings.warn(f"{number} {things} of {what} are {rule}", DataWarning, stacklevel=5)

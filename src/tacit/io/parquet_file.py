@@ -1,0 +1,61 @@
+"""Parquet → columns that keep their types; all are validated, for a damaged file may decode into values that crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tacit.errors import DataError
+from tacit.io.source import BROKEN, Source
+
+BATCH_ROWS = 65_536
+"""Rows of a batch."""
+
+
+def read_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Any:
+    """The chosen columns of a Parquet source; `choose` gets the names and may refuse them."""
+    try:
+        with source.open() as stream:
+            file = pq.ParquetFile(stream)
+            chosen = choose(file.schema_arrow.names)
+            table = file.read(columns=chosen).select(chosen)
+        table.validate(full=True)
+    except BROKEN as error:
+        raise source.broken(error) from None
+    if table.num_rows == 0:
+        raise _no_rows(source)
+    return table
+
+
+def stream_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Iterator[Any]:
+    """The same batch by batch, words as dictionaries."""
+    try:
+        with source.open() as stream:
+            schema = pq.ParquetFile(stream).schema_arrow
+            chosen = choose(schema.names)
+            words = [
+                field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+            ]
+            file = pq.ParquetFile(stream, read_dictionary=words)
+            if file.metadata.num_rows == 0:
+                raise _no_rows(source)
+            for batch in file.iter_batches(BATCH_ROWS, columns=chosen):
+                batch.validate(full=True)
+                yield batch.select(chosen)
+    except BROKEN as error:
+        raise source.broken(error) from None
+
+
+def count_rows(path: str) -> int:
+    """Rows of a file, from its end; none of one that is broken: reading it will say what is wrong."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except BROKEN:
+        return 0
+
+
+def _no_rows(source: Source) -> DataError:
+    return DataError(f"{source.name} has columns and no rows; add at least one row")
