@@ -33,7 +33,7 @@ from scipy.stats import norm
 
 from tacit.data.table import Table, group_rows
 from tacit.engine.mixture import Floats, Mixture
-from tacit.factor.assign import match_classes
+from tacit.factor.assign import align_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
 from tacit.progress import counted
 from tacit.refine.em import em
@@ -120,11 +120,6 @@ def resample_rows(table: Table, rng: np.random.Generator) -> Table:
     keep = np.flatnonzero(drawn)
     codes = np.ascontiguousarray(table.codes[keep])
     return replace(table, codes=codes, row_weight=drawn[keep], pattern_of=None, equal=None)
-
-
-def align_classes(moved: Mixture, reference: Mixture) -> Mixture:
-    """`moved` with its classes in the order of `reference`: likeness is the sum of √(a b) over all cells."""
-    return moved.permuted(match_classes(np.sqrt(reference.table).T @ np.sqrt(moved.table)))
 
 
 def effective_rows(mixture: Mixture, table_se: Floats) -> Floats:

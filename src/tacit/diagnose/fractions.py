@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.diagnose.report import Examination, Examiner
-from tacit.factor.assign import match_classes
+from tacit.factor.assign import mean_distance
 from tacit.factor.fractions import Shares, random_profiles
 from tacit.refine.choose_parts import PartsPath
 from tacit.refine.fractions import FractionSteps, fit_parts, residual_squares
@@ -105,13 +105,6 @@ def equally_good_distance(
         if other.residual <= residual * (1 + AS_GOOD) + 1e-12:
             found.append(mean_distance(fractions, other.fractions))
     return max(found) if found else None
-
-
-def mean_distance(one: Floats, other: Floats) -> float:
-    """Mean |w − w'| after the best matching of parts."""
-    apart = np.abs(one[:, :, None] - other[:, None, :]).mean(axis=0)
-    order = match_classes(-apart)
-    return float(np.abs(one - other[:, order]).mean())
 
 
 def _examine_profiles(examiner: Examiner, profiles: Floats, parts: Sequence[object], errors: Floats) -> None:

@@ -23,11 +23,11 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.engine.passes import RowPasses
+from tacit.factor.assign import match_classes
 from tacit.factor.n_switches import TRACY_WIDOM, threshold
 from tacit.factor.switches import KS_NULL, SCORE_ROWS, sampled, score
 from tacit.moments.whitened import Spectrum
@@ -315,5 +315,5 @@ def _fit_half(half: Floats, params: SwitchParams, seed: int) -> Floats:
 def relative_change(W: Floats, other: Floats) -> Floats:
     """‖w_i − w'_i‖/‖w_i‖ (d,) after the best match of switches."""
     apart = np.linalg.norm(W[:, None] - other[None], axis=2)
-    left, right = linear_sum_assignment(apart**2)
-    return np.asarray(apart[left, right] / np.maximum(np.linalg.norm(W, axis=1), 1e-300))
+    matched = apart[np.arange(len(W)), match_classes(-(apart**2))]
+    return np.asarray(matched / np.maximum(np.linalg.norm(W, axis=1), 1e-300))

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.diagnose.fractions import mean_distance
+from tacit.factor.assign import mean_distance
 from tacit.models.admixture import Admixture
 from tacit.reproduce.baselines import ancestry_programs
 from tacit.reproduce.baselines.alstructure import alstructure
