@@ -74,8 +74,7 @@ def examine_ancestry(
             f"Half of the people's proportions are known to no better than ± {np.median(errors):.2f}; bring more SNPs, "
             "or populations further apart.",
         )
-    if not converged:
-        examiner.doubt("caution", "The climb stopped before it stood still, so figures may still move; raise max_iter.")
+    examiner.doubt_stopped(converged, "The climb", "figures")
     if refit is not None and K > 1:
         _examine_other_start(examiner, shares, log_likelihood, *refit())
     return examiner.conclude()

@@ -32,6 +32,7 @@ import numpy as np
 from scipy.stats import norm
 
 from tacit.data.table import Table, group_rows
+from tacit.diagnose.intervals import reach_bounds, wilson
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import align_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
@@ -130,20 +131,6 @@ def effective_rows(mixture: Mixture, table_se: Floats) -> Floats:
     pool_spread = np.repeat(np.add.reduceat(spread, starts, axis=0) / sizes[:, None], sizes, axis=0)
     share = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, 1e-300)
     return np.asarray(np.maximum(share, 1.0))
-
-
-def wilson(p: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
-    """Wilson's score interval for a share p of n rows."""
-    scale = 1 + z**2 / n
-    centre = (p + z**2 / (2 * n)) / scale
-    half = z / scale * np.sqrt(p * (1 - p) / n + z**2 / (4 * np.square(n)))
-    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
-
-
-def reach_bounds(p: Floats, se: Floats, interval: tuple[Floats, Floats], z: float) -> tuple[Floats, Floats]:
-    """The interval, drawn out to 0 or 1 where z standard errors reach it."""
-    low, high = interval
-    return np.where(p - z * se <= 0, 0.0, low), np.where(p + z * se >= 1, 1.0, high)
 
 
 # ------------------------------------------------------- likelihood-ratio test

@@ -76,8 +76,7 @@ def examine_fractions(
         _examine_other_starts(examiner, data, fractions, residual, rng)
     if empty:
         examiner.doubt("caution", f"{empty} samples have no value at all and got the mean fractions; leave them out.")
-    if not converged:
-        examiner.doubt("caution", "The fit stopped before it stood still, so fractions may still move; raise max_iter.")
+    examiner.doubt_stopped(converged, "The fit", "fractions")
     return examiner.conclude()
 
 

@@ -24,9 +24,9 @@ from tacit.data.labels import CodedLabels, Labels
 from tacit.data.sampling import block_hashes
 from tacit.diagnose import theorems
 from tacit.diagnose.copies import agreements, expected_agreement, pairs_within_reach
+from tacit.diagnose.label_structure import examine_classes, examine_graph, listed, spell
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.scatter import check_scatter, nearest_to_axes, rows_for_scatter
-from tacit.diagnose.structure import examine_classes, examine_graph, listed, spell
 from tacit.diagnose.workers import Judged, WorkerQuality, own_posterior, worker_quality
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
 from tacit.factor.votes import sums_of
@@ -88,8 +88,7 @@ def examine_labels(
     _examine_workers(examiner, labels, mixture, quality, pairs)
     _examine_consensus(examiner, judged, believed)
     _examine_model(examiner, labels, mixture, pairs)
-    if not converged:
-        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+    examiner.doubt_stopped(converged)
     return examiner.conclude()
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tacit.data.labels import CodedLabels
 from tacit.diagnose.copies import pairs_within_reach
-from tacit.diagnose.structure import MOST_WORKERS
+from tacit.diagnose.label_structure import MOST_WORKERS
 from tacit.factor.designated import reachable
 from tacit.moments.graph import co_label_graph
 

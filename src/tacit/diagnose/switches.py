@@ -94,8 +94,7 @@ def examine_switches(
         _examine_rivals(examiner, rows, params, on)
     if params.d > 1 and not any(level == "not identifiable" for level, _ in examiner.found):
         _examine_halves(examiner, rows, params, hashes[some], seed)
-    if not converged:
-        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+    examiner.doubt_stopped(converged)
     return examiner.conclude()
 
 

@@ -31,6 +31,7 @@ from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.spa import factor_spa
 from tacit.factor.table_pool import MOST_CELLS as SPA_CELLS
 from tacit.factor.table_pool import pair_frequencies
+from tacit.refine.tables import count_parameters
 
 LEAST_ROWS = 50.0
 """Rows a class should have: with fewer a share of one half is known to no better than ± 14 points. Also the rows
@@ -72,8 +73,7 @@ def examine_table(table: Table, mixture: Mixture, *, converged: bool, start: Mix
             _examine_classes(examiner, table, mixture)
             _examine_halves(examiner, table, mixture, needed)
         _add_theorems(examiner, table, mixture, evidence, start)
-    if not converged:
-        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+    examiner.doubt_stopped(converged)
     return examiner.conclude()
 
 
@@ -87,7 +87,6 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
     needs = rows_needed(counts, seen, table.first)
     needed = float(needs.max(initial=LEAST_ROWS))
     thin = (seen > 0) & (mixture.weights.min() * seen < needs)
-    parameters = mixture.n_classes * (1 + int(table.first[-1]) - table.n_columns) - 1
     examiner.quantities |= {
         "n_rows": table.total_weight,
         "n_columns": table.n_columns,
@@ -96,7 +95,7 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
         "rows_per_class": rows.tolist(),
         "rows_needed_per_class": needed,
         "thin_columns": [table.columns[n].name for n in np.flatnonzero(thin)],
-        "cells_per_parameter": table.n_cells / max(parameters, 1),
+        "cells_per_parameter": table.n_cells / max(count_parameters(table.first, mixture.n_classes), 1),
     }
     if mixture.n_classes < 2:
         return needed

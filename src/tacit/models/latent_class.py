@@ -38,8 +38,8 @@ from tacit.models.clock import StageClock, make_report
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_evidence import TableEvidence
 from tacit.moments.pairs import count_table_pairs
+from tacit.refine.choose_classes import choose_classes
 from tacit.refine.em import Refined, em
-from tacit.refine.select import choose_components
 from tacit.refine.table_prior import shaped_prior, table_steps
 from tacit.refine.table_starts import race_starts, table_starts
 from tacit.refine.tables import maximise_tables
@@ -159,7 +159,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 n_components = self._number_of(self.init)
             if n_components is None:
                 with clock.stage("select"):
-                    chosen = choose_components(table, self._fit_at, self.select, self._seed())
+                    chosen = choose_classes(table, self._fit_at, self.select, self._seed())
                     n_components, self.selection_ = chosen.n_components, chosen.curve
                     notes.append(chosen.note)
             with clock.stage("refine"):

@@ -27,10 +27,12 @@ from tacit.factor.row_starts import spectral_clusters, spread_rows
 from tacit.factor.table_pool import MOST_CELLS, Sample, draw_sample
 from tacit.progress import tried
 from tacit.refine.choose_clusters import PathNumbers, number_clusters, statistical_charge
-from tacit.refine.class_splits import entropy_of, plain_steps, split_classes, with_split, with_twin
+from tacit.refine.class_splits import split_classes, with_split, with_twin
 from tacit.refine.em import Refined, em
 from tacit.refine.merge_down import MERGE_ROWS, merge_down, single_merges
 from tacit.refine.starts import Entrant, go_on, halve
+from tacit.refine.table_prior import plain_steps
+from tacit.refine.tables import entropy_of
 
 MOST_CLUSTERS = 24
 """Where a path ends at the latest, unless asked otherwise."""
