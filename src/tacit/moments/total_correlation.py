@@ -69,7 +69,7 @@ def total_correlation(table: Table, columns: Sequence[int] | Ints, *, membership
     _refuse_other_columns(rows)
     complete = rows.present[:, columns].all(axis=1)
     bits = rows.codes[complete][:, columns]
-    weight = _weight(rows)[complete]
+    weight = weights_of_rows(rows)[complete]
     counts = np.bincount(pattern_ids(bits), weight)
     excess = _excess(xlogy(counts, counts).sum(), weight @ bits, weight.sum())
     return float(_per_row(excess, weight.sum()))
@@ -137,7 +137,7 @@ def cluster_rows(table: Table, membership: Membership | None) -> Table:
         raise DataError(f"membership has shape {share.shape}; give one value for each of {table.n_rows} rows")
     if share.dtype == bool:
         return table.take(share)
-    return replace(table, row_weight=_weight(table) * share, pattern_of=None, equal=None).take(share > 0)
+    return replace(table, row_weight=weights_of_rows(table) * share, pattern_of=None, equal=None).take(share > 0)
 
 
 # ------------------------------------------------------------ the maximum over subsets
@@ -196,7 +196,7 @@ def _upper_pairs(rows: Table) -> Floats:
 def _joined(rows: Table, columns: Ints, candidates: Ints) -> Floats:
     """D of `columns` together with each of the candidates in turn, all from one count of the patterns."""
     complete = rows.present[:, columns].all(axis=1)
-    weight, bits = _weight(rows)[complete], rows.codes[complete][:, columns]
+    weight, bits = weights_of_rows(rows)[complete], rows.codes[complete][:, columns]
     if not len(bits):
         return np.zeros(len(candidates))
     ids = pattern_ids(bits)
@@ -237,7 +237,8 @@ def pattern_ids(bits: NDArray[Any]) -> Ints:
     return np.asarray(np.unique(keys, return_inverse=True)[1], np.intp).reshape(-1)
 
 
-def _weight(table: Table) -> Floats:
+def weights_of_rows(table: Table) -> Floats:
+    """Weights (n_rows,), all 1 where the table has none."""
     return np.ones(table.n_rows) if table.row_weight is None else table.row_weight
 
 

@@ -76,7 +76,7 @@ def chance_margin(n_columns: int) -> float:
 
 
 def information_criteria(log_likelihood: Number, n_parameters: Any, n_rows: float) -> dict[str, Number]:
-    """AIC, AIC3, BIC, SABIC and CAIC (`diagnose/fit_indices.py` has them all) by name, of one fit or several at once."""
+    """AIC, AIC3, BIC, SABIC and CAIC (for `diagnose/fit_indices.py`) by name, of one fit or of several at once."""
     q, deviance, n = n_parameters, -2 * log_likelihood, max(n_rows, 1.0)
     return {
         "aic": deviance + 2 * q,
