@@ -73,16 +73,14 @@ def fit_indices(table: Table, mixture: Mixture, *, n_jobs: int | None = None) ->
     return FitIndices(log_likelihood, n_parameters, n_rows, **criteria, entropy_r2=sure)
 
 
-def compare(
-    table: Table, numbers: Iterable[int], fit: Fit, *, n_jobs: int | None = None
-) -> dict[str, list[float] | list[int]]:
+def compare(table: Table, numbers: Iterable[int], fit: Fit) -> dict[str, list[float] | list[int]]:
     """One row per number of classes, ready for a frame: every index, and the share of the smallest class."""
     wanted = [int(number) for number in numbers]
     out: dict[str, list[float] | list[int]] = {"n_components": wanted}
     rows: list[dict[str, float]] = []
     for number in tried(wanted, "classes"):
         mixture = fit(table, number)
-        rows.append(asdict(fit_indices(table, mixture, n_jobs=n_jobs)) | {"smallest": float(mixture.weights.min())})
+        rows.append(asdict(fit_indices(table, mixture)) | {"smallest": float(mixture.weights.min())})
     for name in rows[0] if rows else []:
         out[name] = [row[name] for row in rows]
     return out

@@ -93,12 +93,12 @@ def standard_errors(data: Shares, profiles: Floats, noise: float) -> Floats:
 
 
 def equally_good_distance(
-    data: Shares, fractions: Floats, residual: float, rng: np.random.Generator, n_starts: int = OTHER_STARTS
+    data: Shares, fractions: Floats, residual: float, rng: np.random.Generator
 ) -> float | None:
     """Largest mean |w − w'| to a fit from another start that explains the values as well; None where none does."""
     steps = FractionSteps.of(data)
     found = []
-    for _ in range(n_starts):
+    for _ in range(OTHER_STARTS):
         start = random_profiles(steps.turned, fractions.shape[1], rng)
         other = fit_parts(steps, [("other", start)], max_iter=300, tol=1e-6).refined.sums
         if other.residual <= residual * (1 + AS_GOOD) + 1e-12:

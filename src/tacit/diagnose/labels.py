@@ -219,7 +219,7 @@ def unexplained_agreement(mixture: Mixture, pairs: PairCounts) -> float:
     return (float(agreements(pairs).sum()) - expected) / possible if possible > 0 else 0.0
 
 
-def split_half_noise(labels: CodedLabels, mixture: Mixture, *, seed: int = 0) -> float:
+def split_half_noise(labels: CodedLabels, mixture: Mixture) -> float:
     """ν = ‖N‖_F of the fitted H: half the distance between the H of two halves of the tasks.
 
     Half the data have twice the variance, a difference of two halves four times: hence half the distance.
@@ -229,7 +229,7 @@ def split_half_noise(labels: CodedLabels, mixture: Mixture, *, seed: int = 0) ->
     tables = np.zeros((2, *mixture.table.shape))
     for block in labels.blocks():
         own = own_posterior(block, mixture)
-        first_half = block_hashes(block, seed) < np.uint64(2**63)
+        first_half = block_hashes(block, 0) < np.uint64(2**63)
         for at, half in enumerate((first_half, ~first_half)):
             sums = sums_of(block.take(half), own[half])
             tasks[at] += half.sum()

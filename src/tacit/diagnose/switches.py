@@ -28,7 +28,7 @@ from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.engine.passes import RowPasses
 from tacit.factor.assign import match_classes
-from tacit.factor.n_switches import TRACY_WIDOM, threshold
+from tacit.factor.n_switches import ALPHA, threshold
 from tacit.factor.switches import KS_NULL, SCORE_ROWS, sampled, score
 from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
@@ -134,7 +134,7 @@ def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int) -> None:
             "them; bring more features or rows, or ask for fewer switches.",
         )
         return
-    limit = threshold(seen.values, seen.n, seen.m, d, min(TRACY_WIDOM, key=lambda level: abs(level - 0.005)))
+    limit = threshold(seen.values, seen.n, seen.m, d, ALPHA)
     last = float(seen.values[d - 1])
     examiner.quantities |= {"smallest_eigenvalue": last, "noise_threshold": limit}
     if last <= limit:

@@ -54,6 +54,8 @@ N_SPLITS = 2
 """Splits of the fit before that are tried at each K."""
 ROUNDS = (4, 8)
 """Passes after which the better half of the starts stays."""
+MOST_PASSES = 300
+"""Passes of a fit on the sample at the most."""
 BACK_PASSES = 8
 """Passes by which a challenger must have overtaken, or come near, the fit that is there."""
 NEAR_SHARE = 0.25
@@ -110,7 +112,6 @@ def cluster_path(
     *,
     most: int | None = None,
     least: int = 1,
-    max_iter: int = 300,
     tol: float = 1e-6,
     seed: int = 0,
     n_jobs: int | None = 1,
@@ -125,7 +126,7 @@ def cluster_path(
     sample = draw_sample(table, PATH_ROWS, seed)
     varying = varying_columns(table)
     last = most_clusters(table, most)
-    walk = _Walk(sample, last, max_iter, tol, seed, n_jobs)
+    walk = _Walk(sample, last, tol, seed, n_jobs)
     found: list[Found] = []  # on the sample
     whole: list[Found] = []  # on all rows, in the user's order: what the criteria see
     names: list[str] = []
@@ -172,9 +173,9 @@ def most_clusters(table: Table, most: int | None) -> int:
 class _Walk:
     """What all steps of one path share: the sample, its chain of merges, the limits."""
 
-    def __init__(self, sample: Sample, last: int, max_iter: int, tol: float, seed: int, n_jobs: int | None) -> None:
+    def __init__(self, sample: Sample, last: int, tol: float, seed: int, n_jobs: int | None) -> None:
         self.sample, self.rows, self.last = sample, sample.table, last
-        self.max_iter, self.tol, self.n_jobs = max_iter, tol, n_jobs
+        self.tol, self.n_jobs = tol, n_jobs
         self.near = NEAR_SHARE * statistical_charge(sample.table.n_columns)
         self.rng = np.random.default_rng(seed)
 
@@ -185,7 +186,7 @@ class _Walk:
             alone = Mixture(np.ones(1), self.sample.view.marginals[:, None], self.rows.first)
             return "one cluster", em(steps, alone, max_iter=2, tol=max(self.tol, 1e-12))
         entrants = [Entrant(name, steps, start) for name, start in self._starts(before, number)]
-        raced = halve(entrants, rounds=ROUNDS, max_iter=self.max_iter, tol=self.tol, accelerate=True)
+        raced = halve(entrants, rounds=ROUNDS, max_iter=MOST_PASSES, tol=self.tol, accelerate=True)
         return raced.name, raced.refined
 
     def _starts(self, before: Found, number: int) -> Iterator[tuple[str, Mixture]]:
@@ -237,7 +238,7 @@ class _Walk:
         for name, start in starts:
             tried = em(steps, start, max_iter=BACK_PASSES, tol=self.tol, accelerate=True)
             if tried.log_likelihood > found[at].log_likelihood - self.near:
-                tried = go_on(steps, tried, self.max_iter, tol=self.tol, accelerate=True)
+                tried = go_on(steps, tried, MOST_PASSES, tol=self.tol, accelerate=True)
             if tried.log_likelihood > found[at].log_likelihood:
                 found[at], names[at] = tried, name
         return found[at].log_likelihood > held + RISE

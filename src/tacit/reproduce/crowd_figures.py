@@ -43,9 +43,9 @@ def figure3(run: Run) -> Outcome:
     return _convergence(run, "at 30 dB", 30.0)
 
 
-def draw_factor(density: float, rng: np.random.Generator, rows: int = ROWS) -> Floats:
+def draw_factor(density: float, rng: np.random.Generator) -> Floats:
     """H (J, K): uniform entries, each zero with chance 1 − φ."""
-    return np.asarray(rng.random((rows, CLASSES)) * (rng.random((rows, CLASSES)) < density))
+    return np.asarray(rng.random((ROWS, CLASSES)) * (rng.random((ROWS, CLASSES)) < density))
 
 
 def noisy_root(factor: Floats, snr: float | None, rng: np.random.Generator) -> Floats:
