@@ -39,7 +39,8 @@ def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, q
     data = find_data()
     run = Run(repeats, quick, seed, data, talk.say, Progress(folder / "progress.jsonl"))
     outcomes: dict[str, Outcome] = {}
-    figures, written, missing = figure_names(chosen), [folder / "results.csv"], []
+    figures, written = figure_names(chosen), [folder / "results.csv"]
+    missing: list[str] = []
     for at, name in enumerate(chosen):
         begin = time.perf_counter()
         with talk.counting(f"{name} ({at + 1} of {len(chosen)})"):

@@ -201,6 +201,7 @@ def _value(gram: Floats, target: Floats, point: Floats) -> float:
 
 def onto_simplex(points: Floats) -> Floats:
     """The nearest points of the simplex to the columns of `points` (I, F)."""
+    # `tensor` and `designated` do the same and round ties another way, which their published figures rest on
     falling = -np.sort(-points, axis=0)
     above = np.cumsum(falling, axis=0) - 1
     ranks = np.arange(1, len(points) + 1)[:, None]

@@ -18,7 +18,7 @@ from tacit.reproduce.crowd_methods import OWN, RELEASED, error_percent, solve
 from tacit.reproduce.crowd_paper import FIGURE4
 from tacit.reproduce.crowd_real import read_crowd
 from tacit.reproduce.draw import draw_convergence, draw_histogram
-from tacit.reproduce.table import Curves, Outcome, Row, Run, absent, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, absent, add_line, mean_row
 
 ROWS, CLASSES = 1000, 3
 DENSITIES = (0.3, 0.5, 0.7)
@@ -93,9 +93,7 @@ def _convergence(run: Run, name: str, snr: float | None) -> Outcome:
         for kind in SCHEDULES:
             low, middle, high = np.quantile(paths[kind], (0, 0.5, 1), axis=0)
             for step in range(ITERATIONS):
-                values = (density, kind, step + 1, middle[step], low[step], high[step])
-                for column, value in zip(columns.values(), values, strict=True):
-                    column.append(value)
+                add_line(columns, density, kind, step + 1, middle[step], low[step], high[step])
             steps = [_first_below(path, NEAR) for path in paths[kind]]
             row = Row(f"φ = {density} {name}", f"SymNMF, α {kind}", measure=STEPS, repeats=len(seeds))
             rows.append(replace(row, ours=float(np.median(steps)), seconds=float(np.mean(seconds[kind]))))

@@ -23,7 +23,7 @@ from tacit.factor.block_starts import k_means, unit_rows
 from tacit.models.block_model import BlockModel
 from tacit.models.pair_matrix import PairMatrix
 from tacit.reproduce.draw import draw_communities
-from tacit.reproduce.table import Curves, Outcome, Row, Run, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
 from tacit.simulate import block_graph
 from tacit.simulate.graphs import BlockGraph
 
@@ -65,8 +65,7 @@ def communities(run: Run) -> Outcome:
                     if not np.isnan(table[:, at]).any():
                         rows.append(mean_row(Row(dataset, method, measure=measure), table[:, at], table[:, 3]))
                 means = table.mean(axis=0)
-                for name, value in zip(columns, (M, d, method, means[0], means[1], means[3]), strict=True):
-                    columns[name].append(value)
+                add_line(columns, M, d, method, means[0], means[1], means[3])
             run.say(dataset)
     rows += _beyond(run)
     notes = [

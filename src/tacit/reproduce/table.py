@@ -149,6 +149,12 @@ def mean_row(row: Row, values: Iterable[float], seconds: Iterable[float]) -> Row
     return replace(row, ours=float(got.mean()), spread=spread, seconds=float(took.mean()), repeats=len(got))
 
 
+def add_line(columns: dict[str, list[object]], *values: object) -> None:
+    """One more line of a figure's numbers, a value a column."""
+    for column, value in zip(columns.values(), values, strict=True):
+        column.append(value)
+
+
 def render(key: str, outcome: Outcome) -> str:
     """The table as text, one block per data set and measure, and its notes."""
     lines = [f"{key}  {outcome.title}"]
