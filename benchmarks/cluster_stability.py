@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from harness import data_folder
 from sklearn.metrics import adjusted_rand_score
 
 from tacit import BernoulliMixture
-from tacit.reproduce.table import find_data
 
 TABLES = {
     "digits_bin": ("digits_bin.csv", "class", True),
@@ -51,7 +51,7 @@ class Fit:
 
 def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.Series | None]:
     file, aside, labelled = TABLES[name]
-    frame = pd.read_csv(folder / "tables" / file, na_values=["?"])
+    frame = pd.read_csv(folder / file, na_values=["?"])
     rows = frame.drop(columns=aside)
     binary = rows.loc[:, rows.nunique() <= 2]
     return binary.apply(as_zeros_and_ones), frame[aside] if labelled else None
@@ -126,9 +126,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--repeats", type=int, default=10)
     arguments = parser.parse_args()
-    folder = find_data()
-    if folder is None:
-        raise SystemExit("set TACIT_DATA to the folder that holds tables/")
+    folder = data_folder("tables")
     head = ["table", "rows × columns", "practical K, seeds", "orders", "statistical K, seeds", "orders"]
     head += ["ARI, practical", "ARI, statistical", "s a fit"]
     print("| " + " | ".join([*head, "ARI, StepMix with BIC", "s of its scan"]) + " |")

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 import warnings
 
 import numpy as np
 import pandas as pd
-from tables import data_folder
+from harness import data_folder, fresh
+from tables import N_CLASSES as N_CLUSTERS
+from tables import fit_tacit, seconds_per_pass
 
 SETS = ("nltcs", "plants", "digits", "digits gaps", "20k x 100", "20k x 100 gaps", "200k x 500")
 SYSTEMS = ("tacit", "stepmix", "pomegranate")
-N_CLUSTERS = 10
 
 
 def load(name: str) -> np.ndarray:
@@ -37,23 +36,11 @@ def load(name: str) -> np.ndarray:
         codes = (rng.random((rows, columns)) < frequencies[rng.integers(8, size=rows)]).astype(np.int8)
     else:
         file = {"nltcs": "debd_nltcs.csv", "plants": "debd_plants.csv.gz", "digits": "digits_bin.csv"}[kind]
-        frame = pd.read_csv(data_folder() / file).drop(columns=["class", "split"], errors="ignore")
+        frame = pd.read_csv(data_folder("tables") / file).drop(columns=["class", "split"], errors="ignore")
         codes = frame.to_numpy().astype(np.int8)
     if kind != name:
         codes[rng.random(codes.shape) < 0.1] = -1
     return codes
-
-
-def fit_tacit(codes: np.ndarray, n_iter: int) -> float:
-    """Plain passes from a random start over rows as given: no grouping of equal rows, no leaps."""
-    from tacit.data.table import Column, Table
-    from tacit.factor.table_pool import random_start
-    from tacit.refine.em import em
-    from tacit.refine.table_prior import table_steps
-
-    table = Table(codes.view(np.uint8), tuple(Column(n, np.arange(2)) for n in range(codes.shape[1])))
-    start = random_start(table, N_CLUSTERS, np.random.default_rng(0))
-    return em(table_steps(table, N_CLUSTERS, 0.0, 1), start, max_iter=n_iter, tol=0.0).log_likelihood
 
 
 def fit_stepmix(codes: np.ndarray, n_iter: int, n_clusters: int = N_CLUSTERS, tol: float = 0.0) -> float:
@@ -90,16 +77,8 @@ FIT = dict(zip(SYSTEMS, (fit_tacit, fit_stepmix, fit_pomegranate), strict=True))
 def run(system: str, name: str) -> dict:
     warnings.simplefilter("ignore")
     codes = load(name)
-    fit = FIT[system]
-    fit(codes[:500], 1)  # imports and first calls are not what is measured
-    few, more = (2, 10) if system != "tacit" and codes.size > 5_000_000 else (5, 25)
-    fit(codes, few)
-    begin = time.process_time()
-    fit(codes, few)
-    middle = time.process_time()
-    score = fit(codes, more)
-    end = time.process_time()
-    return {"pass": ((end - middle) - (middle - begin)) / (more - few), "score": score / len(codes)}
+    slow = system != "tacit" and codes.size > 5_000_000
+    return seconds_per_pass(FIT[system], codes, *((2, 10) if slow else (5, 25)))
 
 
 def scan(system: str, name: str, longest: int) -> dict:
@@ -118,17 +97,6 @@ def scan(system: str, name: str, longest: int) -> dict:
     return {"seconds": time.perf_counter() - begin, "found": found, "longest": longest}
 
 
-def call(*arguments: str) -> dict | str:
-    command = [sys.executable, __file__, *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    except subprocess.TimeoutExpired:
-        return "stopped after 5 minutes"
-    if done.returncode:
-        return f"failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
@@ -143,7 +111,7 @@ def main() -> None:
     for name in options.sets:
         ours = None
         for system in sorted(options.systems, key=lambda s: s != "tacit"):
-            row = call("--run", system, name)
+            row = fresh(__file__, "--run", system, name, timeout=300)
             if isinstance(row, str):
                 print(f"{name:16} {system:12} {row}", flush=True)
                 continue
@@ -152,7 +120,7 @@ def main() -> None:
             print(f"{name:16} {system:12} {row['pass']:10.5f} s/pass {ratio:>8} {row['score']:10.4f} a row", flush=True)
         longest = 0
         for system in [s for s in ("tacit", "stepmix") if s in options.systems]:
-            row = call("--scan", system, name, str(longest))
+            row = fresh(__file__, "--scan", system, name, str(longest), timeout=300)
             if isinstance(row, str):
                 print(f"{name:16} {system:12} scan {row}", flush=True)
                 continue

@@ -16,15 +16,13 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import os
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linear_sum_assignment
+from harness import data_folder
 from scipy.sparse.linalg import eigsh, svds
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.metrics import normalized_mutual_info_score
@@ -32,19 +30,11 @@ from sklearn.metrics import normalized_mutual_info_score
 from tacit import BlockModel
 from tacit.engine.blas import one_blas_thread
 from tacit.refine.choose_blocks import choose_blocks
+from tacit.reproduce.pairs_communities import overlap
 from tacit.simulate import BlockGraph, block_graph
 
 REAL = ("karate", "football", "polblogs", "eurosis", "news_5cl1_0.1")
 NODES, POWER, FIRST_SEED = 3000, 2.5, 100
-
-
-def overlap(truth: np.ndarray, found: np.ndarray) -> float:
-    """Share right after the best match, beyond guessing."""
-    K = int(truth.max()) + 1
-    table = np.zeros((K, max(K, int(found.max()) + 1)))
-    np.add.at(table, (truth, found), 1)
-    right = table[linear_sum_assignment(-table)].sum() / len(truth)
-    return float((right - 1 / K) / (1 - 1 / K))
 
 
 def bethe_hessian(matrix: sp.csr_array, K: int, unit: bool) -> np.ndarray:
@@ -119,7 +109,7 @@ def compare_overlap(degrees: list[float], sizes: list[int], strengths: list[floa
 
 
 def read_real(name: str) -> tuple[sp.csr_array, np.ndarray]:
-    folder = Path(os.environ.get("TACIT_DATA", Path(__file__).parents[2] / "shared" / "data")) / "pairs"
+    folder = data_folder("pairs")
     with gzip.open(folder / f"{name}.labels.txt.gz", "rt") as stream:
         truth = np.unique([line.strip() for line in stream], return_inverse=True)[1]
     with gzip.open(folder / f"{name}.edges.txt.gz", "rt") as stream:

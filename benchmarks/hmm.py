@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from harness import data_folder
 
 from tacit import CategoricalHMM
 from tacit.data.sequences import Sequences, lines_to_sequences, read_sequences
@@ -31,7 +32,6 @@ from tacit.io.text_lines import stream_lines
 from tacit.kernels.hmm import chain_sums
 from tacit.refine.chain_fit import log_likelihood, one_state
 from tacit.refine.choose_states import choose_states
-from tacit.reproduce.table import find_data
 from tacit.simulate import draw_sequences, hidden_markov
 
 STARTS, PASSES = 10, 100
@@ -57,11 +57,9 @@ def seen(train: Sequences, test: Sequences) -> Sequences:
 
 
 def real(name: str) -> Iterator[Case]:
-    folder = find_data()
-    if folder is None:
-        raise SystemExit("the data is not here: set TACIT_DATA to the folder that holds pairs/")
+    folder = data_folder("pairs")
     if name == "words":
-        text = stream_lines(folder / "pairs" / "ud_ewt_dev.words.txt.gz")
+        text = stream_lines(folder / "ud_ewt_dev.words.txt.gz")
         lines = [line.split() for batch in text for line in batch if line.strip()]
         often = Counter(word for line in lines for word in line)
         data = read_sequences([[word if often[word] > 1 else "<rare>" for word in line] for line in lines])
@@ -72,7 +70,7 @@ def real(name: str) -> Iterator[Case]:
         sizes = (2, 5, 10)
     else:
         stem = {"letters": "genesis_kjv_letters", "dna": "mjannaschii_dna"}[name]
-        data = lines_to_sequences(stream_lines(folder / "pairs" / f"{stem}.seq.txt.gz"), letters=True)
+        data = lines_to_sequences(stream_lines(folder / f"{stem}.seq.txt.gz"), letters=True)
         cut = int(0.8 * data.n_steps)
         ends = np.array([0, cut, data.n_steps])
         parts = [data.slices(ends[[part]], ends[[part + 1]]) for part in (0, 1)]

@@ -18,7 +18,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from tables import data_folder
+from harness import data_folder
 
 TABLES = ("car", "house_votes_84", "mushroom", "nursery", "polca_election", "zoo")
 SYSTEMS = ("tacit", "mode", "knn codes", "knn hamming", "forests")
@@ -26,7 +26,7 @@ MOST_ROWS = 2_500
 
 
 def load(name: str) -> pd.DataFrame:
-    frame = pd.read_csv(data_folder() / f"{name}.csv", dtype=str).replace("?", np.nan)
+    frame = pd.read_csv(data_folder("tables") / f"{name}.csv", dtype=str).replace("?", np.nan)
     for column in frame:  # measurements are cut into tenths for everyone: what is compared is categories
         if frame[column].nunique() > 50:
             tenths = pd.qcut(pd.to_numeric(frame[column]), 10, duplicates="drop").astype(str)

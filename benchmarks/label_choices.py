@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 import pyarrow.csv as pc
-from labels import find_data  # the benchmark beside this one
+from harness import data_folder
 
 from tacit import DawidSkene
 from tacit.data.label_input import read_labels
@@ -37,9 +37,9 @@ CHOICES = {
 
 
 def load(name: str):
-    folder = find_data()
-    labels = read_labels(pc.read_csv(folder / "crowd" / name / "labels.csv"))
-    truth = pc.read_csv(folder / "crowd" / name / "truth.csv")
+    folder = data_folder("crowd") / name
+    labels = read_labels(pc.read_csv(folder / "labels.csv"))
+    truth = pc.read_csv(folder / "truth.csv")
     rows = match(truth["task"], labels.task_names, "task")
     return labels, rows, match(truth["label"], labels.class_names, "label")
 

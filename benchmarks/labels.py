@@ -15,17 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from harness import PeakMemory, data_folder, fresh
 
 MIXED = {"labels_per_task": 10, "kind": "one-coin", "skill": (0.4, 0.95)}  # from near guessing to good
 SETS = {
@@ -44,23 +42,14 @@ SYSTEMS = ("tacit auto", "tacit majority-em", "tacit robust", "crowd-kit DawidSk
 MOST_DENSE_CELLS = 2 * 10**8  # snorkel wants a dense task × worker matrix of 8-byte integers, and copies of it
 
 
-def find_data() -> Path:
-    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
-    folder = next((Path(place) for place in places if place and Path(place).is_dir()), None)
-    if folder is None:
-        raise SystemExit("the real crowds are not here: set TACIT_DATA to the folder that holds crowd/")
-    return folder
-
-
 def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
     if SETS[name] is not None:
         from tacit.simulate import crowd
 
         made = crowd(**SETS[name], random_state=0)
         return made.labels.to_pandas(), made.truth.to_pandas().set_index("task")["label"]
-    folder = find_data()
-    labels = pd.read_csv(folder / "crowd" / name / "labels.csv")
-    return labels, pd.read_csv(folder / "crowd" / name / "truth.csv").set_index("task")["label"]
+    folder = data_folder("crowd") / name
+    return pd.read_csv(folder / "labels.csv"), pd.read_csv(folder / "truth.csv").set_index("task")["label"]
 
 
 def fit_tacit(method: str, labels: pd.DataFrame) -> tuple[pd.Series, np.ndarray]:
@@ -99,37 +88,6 @@ def fit_snorkel(labels: pd.DataFrame):
     return model, answers
 
 
-class PeakMemory:
-    """Largest resident size while a block runs, sampled by a thread: ru_maxrss cannot be reset."""
-
-    def __enter__(self):
-        self.base = self.peak = self._now()
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._watch, daemon=True)
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.peak = max(self.peak, self._now())
-        self.stop.set()
-        self.thread.join()
-
-    def _watch(self):
-        while not self.stop.wait(0.005):
-            self.peak = max(self.peak, self._now())
-
-    @staticmethod
-    def _now() -> int:
-        try:
-            return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except OSError:
-            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-    @property
-    def added(self) -> float:
-        return (self.peak - self.base) / 1e6
-
-
 def run(system: str, name: str) -> dict:
     """One system on one set, in this process."""
     labels, truth = load(name)
@@ -166,7 +124,7 @@ model.errors_.to_csv(sys.argv[2] + "/confusion.csv")
 
 def startup(repeats: int = 7) -> None:
     """Median seconds of whole processes: read the file, fit, write the results."""
-    source = find_data() / "crowd" / "bluebird" / "labels.csv"
+    source = data_folder("crowd") / "bluebird" / "labels.csv"
     with tempfile.TemporaryDirectory() as folder:
         tacit = [sys.executable, "-c", "from tacit.cli.main import run; run()", "labels", str(source)]
         commands = {
@@ -217,14 +175,11 @@ def main() -> None:
             if reason := why_not(system, name):
                 print(f"{name:9} {system:22} not run: {reason}", flush=True)
                 continue
-            done = subprocess.run(
-                [sys.executable, __file__, "--run", system, name], capture_output=True, text=True, check=False
-            )
-            if done.returncode:
-                last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-                print(f"{name:9} {system:22} failed: {last}", flush=True)
+            row = fresh(__file__, "--run", system, name)
+            if isinstance(row, str):
+                print(f"{name:9} {system:22} {row}", flush=True)
                 continue
-            row = results[system] = json.loads(done.stdout.splitlines()[-1])
+            results[system] = row
             peer = results.get("crowd-kit DawidSkene")
             ratio = f"{peer['seconds'] / row['seconds']:.1f}x" if peer else "-"
             print(

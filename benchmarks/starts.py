@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from tables import data_folder
+from harness import data_folder
 
 from tacit import LatentClass
 from tacit.data.table import Table
@@ -33,7 +33,7 @@ CLIMB = {"max_iter": 500, "tol": 1e-6, "accelerate": True}
 
 
 def tables() -> list[Path]:
-    return sorted(path for path in data_folder().iterdir() if ".csv" in path.name)
+    return sorted(path for path in data_folder("tables").iterdir() if ".csv" in path.name)
 
 
 def held_out(test: Table, mixture) -> float:

@@ -15,7 +15,6 @@ import time
 import warnings
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from tacit import BinaryFactors
 from tacit.engine.blas import one_blas_thread
@@ -23,6 +22,7 @@ from tacit.moments.whitened import spectrum
 from tacit.refine.switch_baselines import oracle
 from tacit.refine.switch_start import estimate_number
 from tacit.refine.switches import first_params, refine_switches
+from tacit.reproduce.switches_methods import squared_error as error
 from tacit.simulate import binary_factors
 
 FEATURES = 30
@@ -30,12 +30,6 @@ FIRST_SEED = 1000
 NUMBERS = [(6, 10_000, 0.1), (6, 10_000, 0.4), (6, 10_000, 0.7), (6, 10_000, 1.0), (6, 10_000, 2.0), (8, 10_000, 1.0),
            (6, 1_000, 0.4)]  # fmt: skip
 """Switches, rows and noise of the part `number`."""
-
-
-def error(weights: np.ndarray, found: np.ndarray) -> float:
-    """Mean squared error of a weight after the best match of switches."""
-    apart = ((weights[:, None] - found[None]) ** 2).sum(axis=-1)
-    return float(apart[linear_sum_assignment(apart)].sum() / weights.size)
 
 
 def recovery(rows: int, switches: int, noises: list[float], repeats: int) -> None:

@@ -13,28 +13,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import time
 import warnings
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+from harness import PeakMemory, data_folder, fresh
 
 SETS = ("car", "mushroom", "mushroom gaps", "1M", "1M gaps", "0.5M gaps", "0.25M gaps")
 SYSTEMS = ("tacit", "stepmix", "pomegranate")
 N_CLASSES = 10
-
-
-def data_folder() -> Path:
-    """Where the tables are."""
-    places = [os.environ.get("TACIT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
-    folder = next((Path(place) / "tables" for place in places if place and Path(place).is_dir()), None)
-    if folder is None:
-        raise SystemExit("set TACIT_DATA to the folder that holds tables/")
-    return folder
 
 
 def load(name: str) -> np.ndarray:
@@ -51,7 +40,7 @@ def load(name: str) -> np.ndarray:
             if gaps:
                 codes[rng.random(n_rows) < 0.2, n] = -1
         return codes
-    frame = pd.read_csv(data_folder() / f"{kind}.csv", dtype=str, keep_default_na=False)
+    frame = pd.read_csv(data_folder("tables") / f"{kind}.csv", dtype=str, keep_default_na=False)
     if gaps:
         frame = frame.replace({"?": np.nan, "": np.nan})
     return np.stack([pd.factorize(frame[c], sort=True)[0] for c in frame], axis=1).astype(np.int8)
@@ -105,29 +94,29 @@ def fit_pomegranate(codes: np.ndarray, n_iter: int) -> float:
 FIT = dict(zip(SYSTEMS, (fit_tacit, fit_stepmix, fit_pomegranate), strict=True))
 
 
-def run(system: str, name: str) -> dict:
-    from labels import PeakMemory
-
-    warnings.simplefilter("ignore")
-    codes = load(name)
-    fit = FIT[system]
+def seconds_per_pass(fit: Callable[[np.ndarray, int], float], codes: np.ndarray, few: int, more: int) -> dict:
+    """CPU seconds of a pass, from fits of few and of more passes, and the log-likelihood a row that they reach."""
     fit(codes[:500], 1)  # imports and first calls are not what is measured
-    slow = system != "tacit" and len(codes) * (1 + 20 * bool((codes < 0).any())) > 1_000_000
-    few, more = (1, 2) if slow else (5, 25)
     fit(codes, few)  # the first fit of a long table also pays for its memory
     begin = time.process_time()
     fit(codes, few)
     middle = time.process_time()
     with PeakMemory() as memory:
         score = fit(codes, more)
-    end = time.process_time()
-    out = {"pass": ((end - middle) - (middle - begin)) / (more - few), "score": score / len(codes), "passes": more}
-    out["memory"] = memory.added
+    took = (time.process_time() - middle) - (middle - begin)
+    return {"pass": took / (more - few), "score": score / len(codes), "passes": more, "memory": memory.added}
+
+
+def run(system: str, name: str) -> dict:
+    warnings.simplefilter("ignore")
+    codes = load(name)
+    slow = system != "tacit" and len(codes) * (1 + 20 * bool((codes < 0).any())) > 1_000_000
+    out = seconds_per_pass(FIT[system], codes, *((1, 2) if slow else (5, 25)))
     if system == "tacit":
         walls = []
         for threads in (1, 2):
             begin = time.perf_counter()
-            fit_tacit(codes, more, threads)
+            fit_tacit(codes, out["passes"], threads)
             walls.append(time.perf_counter() - begin)
         out["speed_up"] = walls[0] / walls[1]
         out |= whole_fit(codes)
@@ -135,8 +124,6 @@ def run(system: str, name: str) -> dict:
 
 
 def whole_fit(codes: np.ndarray) -> dict:
-    from labels import PeakMemory
-
     from tacit import LatentClass
 
     frame = pd.DataFrame({f"c{n:02}": pd.array(codes[:, n], "Int8") for n in range(codes.shape[1])})
@@ -162,13 +149,10 @@ def main() -> None:
     for name in options.sets:
         ours = None
         for system in sorted(options.systems, key=lambda s: s != "tacit"):
-            command = [sys.executable, __file__, "--run", system, name]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-                print(f"{name:14} {system:12} failed: {last}", flush=True)
+            row = fresh(__file__, "--run", system, name)
+            if isinstance(row, str):
+                print(f"{name:14} {system:12} {row}", flush=True)
                 continue
-            row = json.loads(done.stdout.splitlines()[-1])
             ours = row if system == "tacit" else ours
             ratio = f"{row['pass'] / ours['pass']:.1f}x" if ours else "-"
             print(

@@ -12,10 +12,12 @@ from tacit.data.table import Column, Table, group_rows
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
-from tacit.refine.class_splits import LEAST_SHARE, entropy_of, plain_steps, split_classes, with_split, with_twin
+from tacit.refine.class_splits import LEAST_SHARE, split_classes, with_split, with_twin
 from tacit.refine.cluster_path import ClusterPath, cluster_path, most_clusters
 from tacit.refine.merge_down import merge_down, single_merges
 from tacit.refine.near_copies import Screened, find_near_copies, pair_moments, screened_path
+from tacit.refine.table_prior import plain_steps
+from tacit.refine.tables import entropy_of
 from tacit.simulate import bernoulli_mixture
 
 

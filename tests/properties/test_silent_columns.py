@@ -12,11 +12,10 @@ from tacit import BernoulliMixture, load
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.refine.choose_clusters import statistical_charge
-from tacit.refine.class_splits import plain_steps
 from tacit.refine.cluster_path import cluster_path
 from tacit.refine.em import em
 from tacit.refine.silent_columns import column_gains, fit_speaking, silent_columns
-from tacit.refine.table_prior import table_steps
+from tacit.refine.table_prior import plain_steps, table_steps
 from tacit.simulate import bernoulli_mixture
 
 WIDE = {"n_columns": 120, "n_clusters": 3, "separation": 16.0, "informative": 0.1}

@@ -19,7 +19,7 @@ from tacit.data.matrix import read_matrix
 from tacit.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
 from tacit.io.model_file import read_model, write_model
 from tacit.refine.em import em
-from tacit.refine.switch_baseline import baseline, conventional
+from tacit.refine.switch_always_on import baseline, conventional
 from tacit.refine.switch_start import spectral_start
 from tacit.refine.switches import SwitchParams, SwitchSteps, first_params, most_likely, posterior, refine_switches
 from tacit.simulate import binary_factors

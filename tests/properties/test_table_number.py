@@ -7,7 +7,7 @@ import pandas as pd
 
 from tacit import LatentClass
 from tacit.data.table_input import read_table
-from tacit.refine.select import hide_cells
+from tacit.refine.choose_classes import hide_cells
 
 
 def made(n_classes: int, seed: int, n_columns: int = 6) -> pd.DataFrame:

@@ -5,19 +5,16 @@ A few graphs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from tests.statistics.graph_worlds import hopeless, sound
+from tests.statistics.verdict_counts import COUNT
 
 from tacit import BlockModel
 from tacit.diagnose.blocks import detection_ratio, expected_overlap, kesten_stigum
 from tacit.refine.choose_blocks import choose_blocks
 from tacit.reproduce.pairs_communities import block_error, overlap
 from tacit.simulate import block_graph
-
-COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
 
 
 @pytest.mark.slow

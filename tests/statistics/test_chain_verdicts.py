@@ -5,19 +5,17 @@ A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
 
 from __future__ import annotations
 
-import os
 import warnings
 
 import numpy as np
 import pytest
 from tests.statistics.chain_worlds import HOPELESS, hopeless, sound
+from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 from tacit import CategoricalHMM
 from tacit.diagnose.hmm import structure_test
 from tacit.engine.chain import Chain
 from tacit.simulate import draw_sequences
-
-COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
 
 
 def verdict(world):
@@ -28,24 +26,12 @@ def verdict(world):
 
 @pytest.mark.slow
 def test_inputs_without_an_answer_are_doubted():
-    wrong = []
-    count = COUNT or len(HOPELESS)
-    for seed in range(count):
-        world = hopeless(seed)
-        if verdict(world).verdict == "trusted":
-            wrong.append((seed, world.kind))
-    assert len(wrong) <= 0.01 * count, wrong
+    assert_doubted(hopeless, verdict, len(HOPELESS))
 
 
 @pytest.mark.slow
 def test_sound_inputs_are_trusted():
-    wrong = []
-    count = COUNT or 6
-    for seed in range(count):
-        report = verdict(sound(seed))
-        if report.verdict != "trusted":
-            wrong.append((seed, report.reasons))
-    assert len(wrong) <= 0.01 * count, wrong
+    assert_trusted(sound, verdict, 6)
 
 
 @pytest.mark.parametrize(

@@ -5,22 +5,21 @@ A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
 
 from __future__ import annotations
 
-import os
 import warnings
 
 import numpy as np
 import pytest
 from tests.statistics.pair_worlds import HOPELESS, SOUND, hopeless, sound
+from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 from tacit import PairMatrix
 from tacit.data.count_input import read_counts
 from tacit.diagnose.pair_structure import structure_test
 from tacit.simulate import draw_pairs, pairs
 
-COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
 
-
-def report(counts, number):
+def report(world):
+    counts, number = world
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return PairMatrix(number).fit(counts).report_
@@ -28,21 +27,12 @@ def report(counts, number):
 
 @pytest.mark.slow
 def test_counts_without_an_answer_are_doubted():
-    count, wrong = COUNT or 2 * len(HOPELESS), []
-    for seed in range(count):
-        if report(*hopeless(seed)).verdict == "trusted":
-            wrong.append((seed, HOPELESS[seed % len(HOPELESS)]))
-    assert len(wrong) <= 0.01 * count, wrong
+    assert_doubted(hopeless, report, 2 * len(HOPELESS))
 
 
 @pytest.mark.slow
 def test_sound_counts_are_trusted():
-    count, wrong = COUNT or 2 * len(SOUND), []
-    for seed in range(count):
-        found = report(*sound(seed))
-        if found.verdict != "trusted":
-            wrong.append((seed, SOUND[seed % len(SOUND)], found.reasons))
-    assert len(wrong) <= 0.01 * count, wrong
+    assert_trusted(sound, report, 2 * len(SOUND))
 
 
 @pytest.mark.parametrize(
@@ -57,11 +47,11 @@ def test_sound_counts_are_trusted():
 def test_the_case_is_named(seed, words):
     import re
 
-    assert any(re.search(words, reason) for reason in report(*hopeless(seed)).reasons)
+    assert any(re.search(words, reason) for reason in report(hopeless(seed)).reasons)
 
 
 def test_the_report_holds_the_papers_quantities():
-    found = report(pairs(300, 6000, "zipf", random_state=0).counts, 2)
+    found = report((pairs(300, 6000, "zipf", random_state=0).counts, 2))
     q = found.quantities
     assert q["pairs_per_item"] == pytest.approx(20, rel=0.1)
     assert 0.3 < q["separation_l1"] < 1

@@ -8,7 +8,7 @@ import pytest
 
 from tacit.reproduce import KEYS, keys_of
 from tacit.reproduce.pairs_linear import AUTO, MEASURES, METHODS, REGULARISED
-from tacit.reproduce.table import Run, render, write_outcomes
+from tacit.reproduce.table import Run, render, write_curves
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def test_linear_sample_size_briefly(tmp_path: Path):
         small, large = (errors[f"{world}, N/M = 20", REGULARISED, size] for size in ("M = 200", "M = 500"))
         assert large < 1.2 * small, "the error must not grow with the number of items"
     assert "ℓ₁ error of B" in render("pairs:linear", outcome)
-    written, _ = write_outcomes({"pairs:linear": outcome}, tmp_path)
+    written, _ = write_curves(outcome.curves, tmp_path / "linear")
     assert (tmp_path / "linear.csv") in written
 
 

@@ -9,7 +9,7 @@ import pyarrow.csv as pc
 import pytest
 
 from tacit.cli.main import main
-from tacit.diagnose.fractions import mean_distance
+from tacit.factor.assign import mean_distance
 from tacit.reproduce import keys_of
 from tacit.reproduce.baselines import ancestry_programs
 from tacit.reproduce.baselines.alstructure import alstructure, latent_subspace

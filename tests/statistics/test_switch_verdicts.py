@@ -5,16 +5,14 @@ A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
 
 from __future__ import annotations
 
-import os
 import warnings
 
 import numpy as np
 import pytest
 from tests.statistics.switch_worlds import HOPELESS, hopeless, sound
+from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 from tacit import BinaryFactors
-
-COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
 
 
 def verdict(world):
@@ -25,24 +23,12 @@ def verdict(world):
 
 @pytest.mark.slow
 def test_inputs_without_an_answer_are_doubted():
-    wrong = []
-    count = COUNT or 2 * len(HOPELESS)
-    for seed in range(count):
-        world = hopeless(seed)
-        if verdict(world).verdict == "trusted":
-            wrong.append((seed, world.kind))
-    assert len(wrong) <= 0.01 * count, wrong
+    assert_doubted(hopeless, verdict, 2 * len(HOPELESS))
 
 
 @pytest.mark.slow
 def test_sound_inputs_are_trusted():
-    wrong = []
-    count = COUNT or 12
-    for seed in range(count):
-        report = verdict(sound(seed))
-        if report.verdict != "trusted":
-            wrong.append((seed, report.reasons))
-    assert len(wrong) <= 0.01 * count, wrong
+    assert_trusted(sound, verdict, 12)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from tacit.data.table import Column, Table
-from tacit.diagnose.bootstrap import align_classes, bootstrap_mixture, draw_table, ratio_test
+from tacit.diagnose.bootstrap import bootstrap_mixture, draw_table, ratio_test
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.mixture import Mixture
+from tacit.factor.assign import align_classes
 from tacit.refine.em import em
 from tacit.refine.table_prior import table_steps
 

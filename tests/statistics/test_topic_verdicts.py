@@ -11,13 +11,13 @@ import warnings
 import numpy as np
 import pytest
 from tests.statistics.topic_worlds import HOPELESS, hopeless, sound
+from tests.statistics.verdict_counts import COUNT, assert_doubted
 
 from tacit import TopicModel
 from tacit.data.document_input import read_documents
 from tacit.refine.choose_topics import choose_topics
 from tacit.simulate import topic_documents
 
-COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
 NUMBERS = int(os.environ.get("TACIT_NUMBERS", "1"))
 
 
@@ -29,13 +29,7 @@ def fitted(world):
 
 @pytest.mark.slow
 def test_documents_without_an_answer_are_doubted():
-    wrong = []
-    count = COUNT or len(HOPELESS)
-    for seed in range(count):
-        world = hopeless(seed)
-        if fitted(world).report_.verdict == "trusted":
-            wrong.append((seed, world.kind))
-    assert len(wrong) <= 0.01 * count, wrong
+    assert_doubted(hopeless, lambda world: fitted(world).report_, len(HOPELESS))
 
 
 @pytest.mark.slow

@@ -27,28 +27,32 @@ def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, q
     \b
     tacit reproduce crowd:table4              # error and seconds on two real crowds
     tacit reproduce crowd --quick             # all tables and figures of the paper, briefly
+    tacit reproduce all                       # every key of all papers
     """
-    from tacit.reproduce import KEYS, keys_of
-    from tacit.reproduce.table import Outcome, Progress, Run, find_data, render, write_outcomes
+    from tacit.reproduce import KEYS, keys_of, words
+    from tacit.reproduce.table import Outcome, Progress, Run, figure_names, find_data, render, write_curves, write_rows
 
     chosen = keys_of(key)
     if not chosen:
-        papers = dict.fromkeys(name.partition(":")[0] for name in KEYS)
-        hint = nearest(key, [*papers, *KEYS], "the keys are")
-        raise click.UsageError(f"there is no table or figure {key!r}; {hint}")
-    talk = Talk(quiet)
+        raise click.UsageError(f"there is no table or figure {key!r}; {nearest(key, words(), 'the keys are')}")
+    talk, folder = Talk(quiet), Path(out)
     data = find_data()
-    run = Run(repeats, quick, seed, data, talk.say, Progress(Path(out) / "progress.jsonl"))
+    run = Run(repeats, quick, seed, data, talk.say, Progress(folder / "progress.jsonl"))
     outcomes: dict[str, Outcome] = {}
+    figures, written = figure_names(chosen), [folder / "results.csv"]
+    missing: list[str] = []
     for at, name in enumerate(chosen):
         begin = time.perf_counter()
         with talk.counting(f"{name} ({at + 1} of {len(chosen)})"):
             outcomes[name] = KEYS[name](run)
         click.echo(render(name, outcomes[name]) + "\n")
         talk.say(f"{name}: {time.perf_counter() - begin:.1f} s")
+        write_rows(outcomes, folder)  # after every key: an interrupted run leaves what it has
+        if (curves := outcomes[name].curves) is not None:
+            files, lacking = write_curves(curves, folder / figures[name])
+            written, missing = written + files, missing + lacking
     if any(row.note.startswith("skipped: no ") for outcome in outcomes.values() for row in outcome.rows):
         talk.say(f"some rows lack data; it is looked for in {data or 'the folder that TACIT_DATA names'}")
-    written, missing = write_outcomes(outcomes, Path(out))
     for sentence in missing:
         talk.say(sentence)
     talk.say("wrote " + ", ".join(map(str, written)))

@@ -87,13 +87,13 @@ def habits(counts: Floats) -> Floats:
     return np.asarray((counts + SHRINK * overall) / (counts.sum(axis=1, keepdims=True) + SHRINK))
 
 
-def class_support(labels: CodedLabels, believe: Callable[[Labels], Floats], *, seed: int = 0) -> ClassSupport:
+def class_support(labels: CodedLabels, believe: Callable[[Labels], Floats]) -> ClassSupport:
     """Support of every class against the others explaining its labels; `believe` knows the posterior of any tasks.
 
     The weakest class goes first and its tasks to the others, until all that are left have support: a class
     that is not there could otherwise stand in for one that is.
     """
-    labels, share = tested_tasks(labels, labels.n_classes, seed)
+    labels, share = tested_tasks(labels, labels.n_classes)
     K, posterior = labels.n_classes, believe(labels)
     left, support, twin = np.ones(K, bool), np.full(K, np.inf), np.full(K, -1)
     for _ in range(MOST_WEAK):
@@ -135,12 +135,12 @@ def _twin_of(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_])
     return best if ratio[best] >= TWIN_RATIO else -1
 
 
-def tested_tasks(labels: CodedLabels, work_per_label: int, seed: int) -> tuple[Labels, float]:
+def tested_tasks(labels: CodedLabels, work_per_label: int) -> tuple[Labels, float]:
     """As many tasks as `TEST_WORK` allows, chosen by hash, and the share of tasks kept."""
     share = TEST_WORK / max(labels.n_labels * work_per_label, 1)
     if share >= 1:
         return labels.piece(0, labels.n_rows), 1.0
-    return share_of_tasks(labels, share, seed), share
+    return share_of_tasks(labels, share, 0), share
 
 
 def tables_related(pairs: PairCounts) -> float:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from tacit.diagnose.report import Examination, Examiner
 from tacit.engine.mixture import Floats
+from tacit.factor.assign import mean_distance
 
 LEAST_PEOPLE = 10.0
 """People's worth of genomes a population should have: with fewer, a frequency of one half is known to ± 22 points."""
@@ -74,8 +74,7 @@ def examine_ancestry(
             f"Half of the people's proportions are known to no better than ± {np.median(errors):.2f}; bring more SNPs, "
             "or populations further apart.",
         )
-    if not converged:
-        examiner.doubt("caution", "The climb stopped before it stood still, so figures may still move; raise max_iter.")
+    examiner.doubt_stopped(converged, "The climb", "figures")
     if refit is not None and K > 1:
         _examine_other_start(examiner, shares, log_likelihood, *refit())
     return examiner.conclude()
@@ -110,7 +109,7 @@ def _examine_populations(examiner: Examiner, shares: Floats, frequencies: Floats
 
 
 def _examine_other_start(examiner: Examiner, shares: Floats, value: float, other: Floats, other_value: float) -> None:
-    moved = float(np.abs(shares - other[:, aligned(shares, other)]).mean())
+    moved = mean_distance(shares, other)
     examiner.quantities |= {"other_start_moved": moved, "other_start_gain": other_value - value}
     if moved > APART and other_value > value - 1e-5 * abs(value):
         examiner.doubt(
@@ -154,9 +153,3 @@ def distances(frequencies: Floats) -> Floats:
             apart = float((a * (1 - b) + b * (1 - a)).sum())
             out[k, l] = out[l, k] = float(((a - b) ** 2).sum()) / max(apart, 1e-300)
     return out
-
-
-def aligned(shares: Floats, other: Floats) -> list[int]:
-    """Which population of `other` is which of `shares`: the matching with the least difference."""
-    cost = np.abs(shares[:, :, None] - other[:, None, :]).mean(axis=0)
-    return [int(k) for k in linear_sum_assignment(cost)[1]]

@@ -124,8 +124,7 @@ def examine_blocks(fitted: FittedBlocks, number: NumberOfBlocks, degrees: Degree
     if K > 1:
         _examine_fit(examiner, fitted, sizes)
         _examine_pieces(examiner, graph.matrix, beliefs)
-    if not fitted.converged:
-        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+    examiner.doubt_stopped(fitted.converged)
     return examiner.conclude()
 
 

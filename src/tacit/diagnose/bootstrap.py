@@ -32,16 +32,21 @@ import numpy as np
 from scipy.stats import norm
 
 from tacit.data.table import Table, group_rows
+from tacit.diagnose.intervals import reach_bounds, wilson
+from tacit.engine.memory import Sums
 from tacit.engine.mixture import Floats, Mixture
-from tacit.factor.assign import match_classes
+from tacit.factor.assign import align_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
 from tacit.progress import counted
-from tacit.refine.em import em
+from tacit.refine.em import Refined, em
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.table_prior import table_steps
 
-TOLERANCE = 1e-8
-"""Gain per cell at which a refit stands still: looser ones would leave replicates at their start, too close."""
+MOST_PASSES, TOLERANCE = 500, 1e-8
+"""Passes of a refit, and the gain per cell at which it stands still: looser ones would leave replicates at their start,
+too close."""
+TEST_PASSES, TEST_TOLERANCE = 300, 1e-6
+"""The same for the fits of the ratio test, which are compared by their log-likelihoods alone."""
 POOLED = 0.5
 """Weight of the class and column's pooled spread beside a category's own."""
 ROUNDS = (5, 5, 10)
@@ -63,8 +68,6 @@ class Bootstrap:
     table_se: Floats  # (C, F)
     table_low: Floats
     table_high: Floats
-    draws_weights: Floats  # (B, F)
-    draws_table: Floats  # (B, C, F)
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,6 @@ def bootstrap_mixture(
     n_draws: int = 100,
     level: float = 0.95,
     smoothing: float = 0.0,
-    max_iter: int = 500,
-    tol: float = TOLERANCE,
     random_state: int = 0,
     n_jobs: int | None = 1,
 ) -> Bootstrap:
@@ -97,7 +98,7 @@ def bootstrap_mixture(
     for draw in counted(range(n_draws), "resampling", n_draws, "tables"):
         resampled = resample_rows(table, rng)
         steps = table_steps(resampled, F, smoothing, n_jobs)
-        moved = em(steps, mixture, max_iter=max_iter, tol=tol, accelerate=True).params
+        moved = em(steps, mixture, max_iter=MOST_PASSES, tol=TOLERANCE, accelerate=True).params
         moved = align_classes(moved, mixture)
         weights[draw], tables[draw] = moved.weights, moved.table
     weights_se, table_se = weights.std(axis=0, ddof=1), tables.std(axis=0, ddof=1)
@@ -107,7 +108,7 @@ def bootstrap_mixture(
     weights_low, weights_high = wilson(mixture.weights, mixture.weights * (1 - mixture.weights) / spread, z)
     table_low, table_high = reach_bounds(mixture.table, table_se, wilson(mixture.table, rows, z), z)
     return Bootstrap(
-        mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high, weights, tables
+        mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high
     )
 
 
@@ -122,11 +123,6 @@ def resample_rows(table: Table, rng: np.random.Generator) -> Table:
     return replace(table, codes=codes, row_weight=drawn[keep], pattern_of=None, equal=None)
 
 
-def align_classes(moved: Mixture, reference: Mixture) -> Mixture:
-    """`moved` with its classes in the order of `reference`: likeness is the sum of √(a b) over all cells."""
-    return moved.permuted(match_classes(np.sqrt(reference.table).T @ np.sqrt(moved.table)))
-
-
 def effective_rows(mixture: Mixture, table_se: Floats) -> Floats:
     """Rows (C, F) whose binomial spread would be the bootstrap's, a category's own mixed with its column's."""
     sizes, starts = np.diff(mixture.first), mixture.first[:-1]
@@ -135,20 +131,6 @@ def effective_rows(mixture: Mixture, table_se: Floats) -> Floats:
     pool_spread = np.repeat(np.add.reduceat(spread, starts, axis=0) / sizes[:, None], sizes, axis=0)
     share = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, 1e-300)
     return np.asarray(np.maximum(share, 1.0))
-
-
-def wilson(p: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
-    """Wilson's score interval for a share p of n rows."""
-    scale = 1 + z**2 / n
-    centre = (p + z**2 / (2 * n)) / scale
-    half = z / scale * np.sqrt(p * (1 - p) / n + z**2 / (4 * np.square(n)))
-    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
-
-
-def reach_bounds(p: Floats, se: Floats, interval: tuple[Floats, Floats], z: float) -> tuple[Floats, Floats]:
-    """The interval, drawn out to 0 or 1 where z standard errors reach it."""
-    low, high = interval
-    return np.where(p - z * se <= 0, 0.0, low), np.where(p + z * se >= 1, 1.0, high)
 
 
 # ------------------------------------------------------- likelihood-ratio test
@@ -161,53 +143,43 @@ def ratio_test(
     n_draws: int = 99,
     alpha: float = 0.05,
     smoothing: float = 0.0,
-    max_iter: int = 300,
-    tol: float = 1e-6,
-    early: bool = True,
     random_state: int = 0,
     n_jobs: int | None = 1,
 ) -> RatioTest:
     """Are F + 1 classes better than the fitted F beyond chance? A small p-value says yes."""
     rng = np.random.default_rng(random_state)
-    limits = _Limits(smoothing, max_iter, tol, n_jobs)
-    null = em(
-        table_steps(table, mixture.n_classes, smoothing, n_jobs), mixture, max_iter=max_iter, tol=tol, accelerate=True
-    ).params
-    statistic, alternative = _ratio(table, null, limits, rng)
+    null = _climbed(table, mixture, smoothing, n_jobs).params
+    statistic, alternative = _ratio(table, null, smoothing, n_jobs, rng)
     decided = int(np.floor(alpha * (n_draws + 1)))  # so many exceedances and p is above alpha, whatever follows
     simulated: list[float] = []
     above = 0
     for _ in counted(range(n_draws), "ratio test", n_draws, "tables"):
         drawn = draw_table(table, null, rng)
-        simulated.append(_ratio(drawn, null, limits, rng)[0])
+        simulated.append(_ratio(drawn, null, smoothing, n_jobs, rng)[0])
         above += simulated[-1] >= statistic
-        if early and decided > 0 and above >= decided:
+        if decided > 0 and above >= decided:
             break
     stopped = len(simulated) < n_draws
     p_value = above / len(simulated) if stopped else (above + 1) / (n_draws + 1)
     return RatioTest(statistic, float(p_value), len(simulated), np.array(simulated), alternative)
 
 
-@dataclass(frozen=True)
-class _Limits:
-    smoothing: float
-    max_iter: int
-    tol: float
-    n_jobs: int | None
+def _climbed(table: Table, start: Mixture, smoothing: float, n_jobs: int | None) -> Refined[Mixture, Sums]:
+    steps = table_steps(table, start.n_classes, smoothing, n_jobs)
+    return em(steps, start, max_iter=TEST_PASSES, tol=TEST_TOLERANCE, accelerate=True)
 
 
-def _ratio(table: Table, null: Mixture, limits: _Limits, rng: np.random.Generator) -> tuple[float, Mixture]:
+def _ratio(
+    table: Table, null: Mixture, smoothing: float, n_jobs: int | None, rng: np.random.Generator
+) -> tuple[float, Mixture]:
     """2 (ℓ_{F+1} − ℓ_F) with the same starts for every table: F from `null`, F + 1 from splits and rows."""
     F = null.n_classes
-    few = em(
-        table_steps(table, F, limits.smoothing, limits.n_jobs), null, max_iter=limits.max_iter, tol=limits.tol,
-        accelerate=True,
-    )  # fmt: skip
-    steps = table_steps(table, F + 1, limits.smoothing, limits.n_jobs)
+    few = _climbed(table, null, smoothing, n_jobs)
+    steps = table_steps(table, F + 1, smoothing, n_jobs)
     starts = [split_class(few.params, f, table, rng) for f in range(F)]
     starts += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(FRESH_STARTS)]
     entrants = [Entrant(str(number), steps, start) for number, start in enumerate(starts)]
-    many = halve(entrants, rounds=ROUNDS, max_iter=limits.max_iter, tol=limits.tol, accelerate=True).refined
+    many = halve(entrants, rounds=ROUNDS, max_iter=TEST_PASSES, tol=TEST_TOLERANCE, accelerate=True).refined
     return max(2 * (many.log_likelihood - few.log_likelihood), 0.0), many.params
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tacit.data.table import Floats, Table
-from tacit.diagnose.bootstrap import wilson
+from tacit.diagnose.intervals import wilson
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,6 @@ class SimulatedAnswer:
 
     correct: float
     oracle: float
-    right_number: float  # share with exactly K clusters that hold a row
     separable: float  # mean 𝓛 at this δ
     repeats: int
 
@@ -103,15 +102,13 @@ def simulated_correctness(
     repeats: int = 100,
 ) -> SimulatedAnswer:
     """How often `cluster` (table → labels) is ε-correct on n rows of such a mixture, a new one in every repeat."""
-    correct, oracle, right, separation = 0, 0, 0, 0
+    correct, oracle, separation = 0, 0, 0
     most = ceil(1 / alpha - 1e-9)
     for _ in range(repeats):
         model = separated_mixture(L, K, alpha, delta, rng, separable=separable)
         table, truth = model.draw(n, rng)
         labels = np.asarray(cluster(table), np.intp)
-        number = len(np.unique(labels))
-        correct += number <= most and is_correct(labels, truth, epsilon)
+        correct += len(np.unique(labels)) <= most and is_correct(labels, truth, epsilon)
         oracle += is_correct(model.oracle(table), truth, epsilon)
-        right += number == K
         separation += separable_columns(model.P, delta * (1 - 1e-9))  # ½ ± δ/2 differ by δ but for rounding
-    return SimulatedAnswer(correct / repeats, oracle / repeats, right / repeats, separation / repeats, repeats)
+    return SimulatedAnswer(correct / repeats, oracle / repeats, separation / repeats, repeats)

@@ -5,7 +5,7 @@ Paper     Najafi, Motahari & Rabiee 2020, "Reliable clustering of Bernoulli mixt
 Needs     numbers only: n rows, L columns, K classes of weight at least α, (𝓛, δ)-separable frequencies, ε, ζ
 Promises  the paper's bounds as printed, as logarithms (most are far beyond the largest float). They are loose by many
           orders of magnitude: docs/models/clusters_theory.md shows them beside simulated answers
-Differs   d, a number of columns, is rounded up. K defaults to ⌊1/α⌋, the most that α allows (the paper says ⌈1/α⌉).
+Differs   d, a number of columns, is rounded up. K is ⌊1/α⌋, the most that α allows (the paper says ⌈1/α⌉).
           The constants B and C of Theorem 3.1, announced for Section 4, are not given there: `needed` solves (4.5),
           (4.7) and Lemma A.3 for n and 𝓛 themselves. Slips of the proofs, none of them mended in the printed bounds:
           - Lemma A.1: (A.9) takes the smallest pair difference of every column, which is 0 in a column that separates
@@ -81,9 +81,9 @@ def impurities(labels: Ints, truth: Ints, weight: Floats | None = None) -> Float
     return np.asarray(1 - np.divide(counts.max(axis=1), sizes, out=np.ones_like(sizes), where=sizes > 0))
 
 
-def is_correct(labels: Ints, truth: Ints, epsilon: float, weight: Floats | None = None) -> bool:
+def is_correct(labels: Ints, truth: Ints, epsilon: float) -> bool:
     """Whether a clustering is ε-correct, Definition 3.2: all its clusters are ε-pure."""
-    return bool(impurities(labels, truth, weight).max() <= epsilon + 1e-12)
+    return bool(impurities(labels, truth).max() <= epsilon + 1e-12)
 
 
 def least_columns(K: int) -> int:
@@ -193,16 +193,13 @@ def lemma_a3(n: float, K: int, alpha: float) -> Quantities:
 # ------------------------------------------------------------ the theorem
 
 
-def theorem_3_1(
-    n: float, L: float, separable: float, alpha: float, delta: float, epsilon: float, *, K: int | None = None
-) -> Quantities:
+def theorem_3_1(n: float, L: float, separable: float, alpha: float, delta: float, epsilon: float) -> Quantities:
     """Theorem 3.1: how surely Algorithm 1 is ε-correct on n rows.
 
     `promised` = 1 − P{ℰ₁} − P{ℰ₂} − P{ℰ₃}, 0 when that is less. The logarithms of the three bounds are those of (4.5),
     (4.7) and Lemma A.3; the promise needs 𝓛 > d.
     """
-    K = floor(1 / alpha + 1e-9) if K is None else K
-    d, tau = ceil(sub_dimension(1 / alpha, delta, epsilon) - 1e-9), threshold(1 / alpha, epsilon)
+    K, d, tau = _test(alpha, delta, epsilon)
     errors = [
         _accept_impure(log(n), log(separable), K, _log_rate(alpha, tau, d) - 5 * log(d)) if K > 1 else -inf,
         _reject_pure(log(n), log(L), K, d, _log_rate(alpha, tau, d) - 2 * log(d)) if d else -inf,
@@ -221,51 +218,50 @@ def theorem_3_1(
     }
 
 
-def needed(
-    alpha: float, delta: float, epsilon: float, zeta: float, *, K: int | None = None, L: float | None = None
-) -> Quantities:
+def needed(alpha: float, delta: float, epsilon: float, zeta: float) -> Quantities:
     """What Theorem 3.1 asks for: (4.5), (4.7) and Lemma A.3 at most ζ/3 each, at the 𝓛 and n with the least n · 𝓛.
 
-    L defaults to 𝓛: every column tells. For a given 𝓛, `needed_rows` has the smallest n.
+    L is 𝓛: every column tells. For a given 𝓛, `needed_rows` has the smallest n.
     """
-    K = floor(1 / alpha + 1e-9) if K is None else K
+    K, d, tau = _test(alpha, delta, epsilon)
     if K < 2:
         raise DataError(f"K is {K}: with one class every clustering is pure; give alpha of at most 1/2")
-    d, tau = ceil(sub_dimension(1 / alpha, delta, epsilon) - 1e-9), threshold(1 / alpha, epsilon)
     log_least = log(log(K)) - _log_rate(alpha, tau, d) + 5 * log(d)  # below it (4.5) grows with n
 
     def log_cells(above: float) -> float:
         log_separable = max(log_least + above, log(d + 1))
-        return log_separable + _log_rows(log_separable, L, alpha, K, d, tau, zeta)
+        return log_separable + _log_rows(log_separable, alpha, K, d, tau, zeta)
 
     above = float(minimize_scalar(log_cells, bounds=(1e-6, 20.0), method="bounded", options={"xatol": 1e-9}).x)
     log_separable = max(log_least + above, log(d + 1))
     if log_separable < log(WHOLE):
         log_separable = log(ceil(exp(log_separable)))
-    log_rows = _log_rows(log_separable, L, alpha, K, d, tau, zeta)
+    log_rows = _log_rows(log_separable, alpha, K, d, tau, zeta)
     return {
         "d": d,
         "tau": tau,
         "separable": round(_exp(log_separable)) if log_separable < log(WHOLE) else _exp(log_separable),
-        "n": _smallest(log_rows, log_separable, L, alpha, K, d, tau, zeta),
+        "n": _smallest(log_rows, log_separable, alpha, K, d, tau, zeta),
         "log10_separable": log_separable / log(10),
         "log10_n": log_rows / log(10),
     }
 
 
-def needed_rows(
-    separable: float, alpha: float, delta: float, epsilon: float, zeta: float, *, K: int | None = None,
-    L: float | None = None,
-) -> Quantities:  # fmt: skip
+def needed_rows(separable: float, alpha: float, delta: float, epsilon: float, zeta: float) -> Quantities:
     """The smallest n for which the three bounds are at most ζ/3 each at this 𝓛; infinite when 𝓛 is too small."""
-    K = floor(1 / alpha + 1e-9) if K is None else K
-    d, tau = ceil(sub_dimension(1 / alpha, delta, epsilon) - 1e-9), threshold(1 / alpha, epsilon)
-    log_rows = _log_rows(log(separable), L, alpha, K, d, tau, zeta) if separable > d else inf
-    n = _smallest(log_rows, log(separable), L, alpha, K, d, tau, zeta)
+    K, d, tau = _test(alpha, delta, epsilon)
+    log_rows = _log_rows(log(separable), alpha, K, d, tau, zeta) if separable > d else inf
+    n = _smallest(log_rows, log(separable), alpha, K, d, tau, zeta)
     return {"d": d, "tau": tau, "n": n, "log10_n": log_rows / log(10)}
 
 
 # ------------------------------------------------------------ pieces
+
+
+def _test(alpha: float, delta: float, epsilon: float) -> tuple[int, int, float]:
+    """K, the most classes that α allows, and d and τ of Algorithm 1, (4.1)–(4.2)."""
+    d = ceil(sub_dimension(1 / alpha, delta, epsilon) - 1e-9)
+    return floor(1 / alpha + 1e-9), d, threshold(1 / alpha, epsilon)
 
 
 def _log_rate(alpha: float, tau: float, d: int) -> float:
@@ -287,30 +283,29 @@ def _reject_pure(log_n: float, log_L: float, K: int, d: int, log_c: float) -> fl
     return log(K) + _log_binomial(log_L, d) + (d + 1) * LOG_2 - _exp(log_n + log_c)
 
 
-def _log_rows(log_separable: float, L: float | None, alpha: float, K: int, d: int, tau: float, zeta: float) -> float:
+def _log_rows(log_separable: float, alpha: float, K: int, d: int, tau: float, zeta: float) -> float:
     """log of the least n at which each of the three bounds is ζ/3: each solved for n."""
     rate, spare = _log_rate(alpha, tau, d), log(3 / zeta)
     slope = _exp(log_separable + rate - 5 * log(d)) - log(K)  # 𝓛c − log K
     if slope <= 0:
         return inf
     first = float(np.logaddexp(log_separable + log(LOG_4), log(log(K) + spare))) - log(slope)
-    log_L = log_separable if L is None else max(log(L), log_separable)
-    second = log(log(K) + _log_binomial(log_L, d) + (d + 1) * LOG_2 + spare) - rate + 2 * log(d)
+    second = log(log(K) + _log_binomial(log_separable, d) + (d + 1) * LOG_2 + spare) - rate + 2 * log(d)
     return max(first, second, log(2 / alpha**2 * log(3 * K / zeta)))
 
 
 def _smallest(
-    log_rows: float, log_separable: float, L: float | None, alpha: float, K: int, d: int, tau: float, zeta: float
+    log_rows: float, log_separable: float, alpha: float, K: int, d: int, tau: float, zeta: float
 ) -> float:
     """The least whole n, while floats name whole numbers."""
     if log_rows >= log(WHOLE):
         return _exp(log_rows)
-    rate, log_L = _log_rate(alpha, tau, d), log_separable if L is None else max(log(L), log_separable)
+    rate = _log_rate(alpha, tau, d)
 
     def enough(n: int) -> bool:
         errors = (
             _accept_impure(log(n), log_separable, K, rate - 5 * log(d)),
-            _reject_pure(log(n), log_L, K, d, rate - 2 * log(d)),
+            _reject_pure(log(n), log_separable, K, d, rate - 2 * log(d)),
             lemma_a3(n, K, alpha)["log_bound"],
         )
         return max(errors) <= log(zeta / 3)

@@ -77,8 +77,7 @@ def examine_clusters(
             f"The evidence asks for {numbers.chosen['statistical']} clusters, the first large steps end at "
             f"{numbers.chosen['practical']}: clusters of this table are not quite pure, and no number is right.",
         )
-    if not converged:
-        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+    examiner.doubt_stopped(converged)
     return examiner.conclude()
 
 

@@ -48,13 +48,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Alike:
-    """Reported pairs of workers, the `share` of copied labels, the common tasks; and how many were tested."""
+    """Reported pairs of workers, the `share` of copied labels, the common tasks."""
 
     left: NDArray[np.intp]
     right: NDArray[np.intp]
     share: Floats
     n_common: Ints
-    n_tested: int
 
     def peers(self, n_workers: int) -> NDArray[np.intp]:
         """For every worker the one they copy most (the most common tasks among equals), or -1."""
@@ -115,7 +114,7 @@ def find_copies(pairs: PairCounts, mixture: Mixture) -> Alike:
     spread = np.sqrt(np.maximum(sizes * expected * (1 - expected), 1e-12))
     beyond = (same - sizes * expected) / spread > -ndtri(level)
     found = (beyond & (share >= COPIED_SHARE)) | _apart(sizes, same, level)
-    return Alike(left[found], right[found], np.clip(share[found], 0, 1), sizes[found], len(left))
+    return Alike(left[found], right[found], np.clip(share[found], 0, 1), sizes[found])
 
 
 def _apart(sizes: Ints, same: Ints, level: float) -> NDArray[np.bool_]:

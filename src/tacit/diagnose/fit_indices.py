@@ -25,12 +25,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.progress import tried
+from tacit.refine.choose_clusters import information_criteria
+from tacit.refine.tables import count_parameters
 
 Fit = Callable[[Table, int], Mixture]
 """Fits a number of classes to a table."""
@@ -49,23 +50,6 @@ class FitIndices:
     sabic: float
     caic: float
     entropy_r2: float  # not a number for one class
-
-
-def count_parameters(first: NDArray[np.int32], n_components: int) -> int:
-    """Free parameters: class weights and, per column, categories − 1 for each class."""
-    return n_components * (1 + int(first[-1]) - (len(first) - 1)) - 1
-
-
-def information_criteria(log_likelihood: float, n_parameters: int, n_rows: float) -> dict[str, float]:
-    """The five criteria by name."""
-    q, deviance, n = n_parameters, -2 * log_likelihood, max(n_rows, 1.0)
-    return {
-        "aic": deviance + 2 * q,
-        "aic3": deviance + 3 * q,
-        "bic": deviance + q * float(np.log(n)),
-        "sabic": deviance + q * float(np.log((n + 2) / 24)),
-        "caic": deviance + q * (float(np.log(n)) + 1),
-    }
 
 
 def entropy_r2(posterior: Floats, row_weight: Floats | None = None) -> float:
@@ -89,16 +73,14 @@ def fit_indices(table: Table, mixture: Mixture, *, n_jobs: int | None = None) ->
     return FitIndices(log_likelihood, n_parameters, n_rows, **criteria, entropy_r2=sure)
 
 
-def compare(
-    table: Table, numbers: Iterable[int], fit: Fit, *, n_jobs: int | None = None
-) -> dict[str, list[float] | list[int]]:
+def compare(table: Table, numbers: Iterable[int], fit: Fit) -> dict[str, list[float] | list[int]]:
     """One row per number of classes, ready for a frame: every index, and the share of the smallest class."""
     wanted = [int(number) for number in numbers]
     out: dict[str, list[float] | list[int]] = {"n_components": wanted}
     rows: list[dict[str, float]] = []
     for number in tried(wanted, "classes"):
         mixture = fit(table, number)
-        rows.append(asdict(fit_indices(table, mixture, n_jobs=n_jobs)) | {"smallest": float(mixture.weights.min())})
+        rows.append(asdict(fit_indices(table, mixture)) | {"smallest": float(mixture.weights.min())})
     for name in rows[0] if rows else []:
         out[name] = [row[name] for row in rows]
     return out

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.diagnose.report import Examination, Examiner
-from tacit.factor.assign import match_classes
+from tacit.factor.assign import mean_distance
 from tacit.factor.fractions import Shares, random_profiles
 from tacit.refine.choose_parts import PartsPath
 from tacit.refine.fractions import FractionSteps, fit_parts, residual_squares
@@ -76,8 +76,7 @@ def examine_fractions(
         _examine_other_starts(examiner, data, fractions, residual, rng)
     if empty:
         examiner.doubt("caution", f"{empty} samples have no value at all and got the mean fractions; leave them out.")
-    if not converged:
-        examiner.doubt("caution", "The fit stopped before it stood still, so fractions may still move; raise max_iter.")
+    examiner.doubt_stopped(converged, "The fit", "fractions")
     return examiner.conclude()
 
 
@@ -94,24 +93,17 @@ def standard_errors(data: Shares, profiles: Floats, noise: float) -> Floats:
 
 
 def equally_good_distance(
-    data: Shares, fractions: Floats, residual: float, rng: np.random.Generator, n_starts: int = OTHER_STARTS
+    data: Shares, fractions: Floats, residual: float, rng: np.random.Generator
 ) -> float | None:
     """Largest mean |w − w'| to a fit from another start that explains the values as well; None where none does."""
     steps = FractionSteps.of(data)
     found = []
-    for _ in range(n_starts):
+    for _ in range(OTHER_STARTS):
         start = random_profiles(steps.turned, fractions.shape[1], rng)
         other = fit_parts(steps, [("other", start)], max_iter=300, tol=1e-6).refined.sums
         if other.residual <= residual * (1 + AS_GOOD) + 1e-12:
             found.append(mean_distance(fractions, other.fractions))
     return max(found) if found else None
-
-
-def mean_distance(one: Floats, other: Floats) -> float:
-    """Mean |w − w'| after the best matching of parts."""
-    apart = np.abs(one[:, :, None] - other[:, None, :]).mean(axis=0)
-    order = match_classes(-apart)
-    return float(np.abs(one - other[:, order]).mean())
 
 
 def _examine_profiles(examiner: Examiner, profiles: Floats, parts: Sequence[object], errors: Floats) -> None:

@@ -36,7 +36,7 @@ from scipy.stats import norm
 
 from tacit.data.copies import is_whole
 from tacit.data.table import Table
-from tacit.diagnose.bootstrap import wilson
+from tacit.diagnose.intervals import wilson
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from tacit.data.sequences import Sequences
 from tacit.diagnose.report import Examination, Examiner
@@ -71,9 +72,7 @@ def structure_test(data: Sequences, n_directions: int = 1) -> StructureTest:
         return StructureTest(0.0, 1.0)
     found = [_test_along(one, other, n_directions) for one, other in (halves, halves[::-1])]
     z = float(sum(found) / 2)
-    from scipy.stats import norm
-
-    return StructureTest(z, float(norm.sf(z)))
+    return StructureTest(z, float(ndtr(-z)))
 
 
 def _test_along(learn: sp.csr_array, test: sp.csr_array, n_directions: int) -> float:
@@ -134,8 +133,7 @@ def examine_chain(
         _examine_structure(examiner, data, chain, test)
         _examine_states(examiner, chain, weights, N)
         _examine_last_state(examiner, data, K, seed, threads)
-    if not converged:
-        examiner.doubt("caution", "Baum–Welch stopped before it stood still, so states may still move; raise max_iter.")
+    examiner.doubt_stopped(converged, "Baum–Welch", "states")
     return examiner.conclude()
 
 

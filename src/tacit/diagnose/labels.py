@@ -24,9 +24,9 @@ from tacit.data.labels import CodedLabels, Labels
 from tacit.data.sampling import block_hashes
 from tacit.diagnose import theorems
 from tacit.diagnose.copies import agreements, expected_agreement, pairs_within_reach
+from tacit.diagnose.label_structure import examine_classes, examine_graph, listed, spell
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.scatter import check_scatter, nearest_to_axes, rows_for_scatter
-from tacit.diagnose.structure import examine_classes, examine_graph, listed, spell
 from tacit.diagnose.workers import Judged, WorkerQuality, own_posterior, worker_quality
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
 from tacit.factor.votes import sums_of
@@ -88,8 +88,7 @@ def examine_labels(
     _examine_workers(examiner, labels, mixture, quality, pairs)
     _examine_consensus(examiner, judged, believed)
     _examine_model(examiner, labels, mixture, pairs)
-    if not converged:
-        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+    examiner.doubt_stopped(converged)
     return examiner.conclude()
 
 
@@ -220,7 +219,7 @@ def unexplained_agreement(mixture: Mixture, pairs: PairCounts) -> float:
     return (float(agreements(pairs).sum()) - expected) / possible if possible > 0 else 0.0
 
 
-def split_half_noise(labels: CodedLabels, mixture: Mixture, *, seed: int = 0) -> float:
+def split_half_noise(labels: CodedLabels, mixture: Mixture) -> float:
     """ν = ‖N‖_F of the fitted H: half the distance between the H of two halves of the tasks.
 
     Half the data have twice the variance, a difference of two halves four times: hence half the distance.
@@ -230,7 +229,7 @@ def split_half_noise(labels: CodedLabels, mixture: Mixture, *, seed: int = 0) ->
     tables = np.zeros((2, *mixture.table.shape))
     for block in labels.blocks():
         own = own_posterior(block, mixture)
-        first_half = block_hashes(block, seed) < np.uint64(2**63)
+        first_half = block_hashes(block, 0) < np.uint64(2**63)
         for at, half in enumerate((first_half, ~first_half)):
             sums = sums_of(block.take(half), own[half])
             tasks[at] += half.sum()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tacit.data.labels import CodedLabels
 from tacit.diagnose.copies import pairs_within_reach
-from tacit.diagnose.structure import MOST_WORKERS
+from tacit.diagnose.label_structure import MOST_WORKERS
 from tacit.factor.designated import reachable
 from tacit.moments.graph import co_label_graph
 
@@ -43,9 +43,7 @@ def meetings(data: CodedLabels, most: int) -> Meetings | None:
     rows, columns = place[left[inside]], place[right[inside]]
     matrix[rows, columns] = matrix[columns, rows] = common[inside]
     if data.n_workers <= MOST_WORKERS:  # what leads from one to another may lead over workers not shown
-        met = np.zeros((data.n_workers, data.n_workers), bool)
-        met[left, right] = met[right, left] = True
-        reached = reachable(met)[np.ix_(kept, kept)]
+        reached = reachable(pairs.met())[np.ix_(kept, kept)]
     else:
         reached = part[kept][:, None] == part[kept][None]
     return Meetings(len(common), kept, matrix, reached)

@@ -122,8 +122,7 @@ def examine_pairs(evidence: PairEvidence) -> Examination:
             "The counts are not whole: they were taken as weights, and the tests behind this verdict assume that their "
             "sum is a number of observations; give counts.",
         )
-    if not evidence.converged:
-        examiner.doubt("caution", "The fit stopped before it stood still, so B may still move; raise max_iter.")
+    examiner.doubt_stopped(evidence.converged, "The fit", "B")
     return examiner.conclude()
 
 

@@ -53,6 +53,7 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
+from tacit.factor.table_pool import name_order
 from tacit.progress import counted
 
 FLAG_AT = 3.0
@@ -209,10 +210,6 @@ def drawn_labels(posterior: Floats, uniform: Floats, ranks: NDArray[np.intp]) ->
     below = np.cumsum(posterior[:, order], axis=1)
     place = (uniform[:, None] * below[:, -1:] >= below).sum(axis=1)
     return np.asarray(order[np.minimum(place, len(order) - 1)])
-
-
-def name_order(table: Table) -> NDArray[np.intp]:
-    return np.array(sorted(range(table.n_columns), key=lambda n: (str(table.columns[n].name), n)), np.intp)
 
 
 def tested_rows(n_columns: int) -> int:

@@ -36,6 +36,11 @@ class Examiner:
         if number < FEWEST:
             self.doubt("caution", f"{number:g} {things} show too little for any answer; bring {FEWEST} at the least.")
 
+    def doubt_stopped(self, converged: bool, climb: str = "EM", what: str = "the figures") -> None:
+        """A climb that was cut short may not have arrived."""
+        if not converged:
+            self.doubt("caution", f"{climb} stopped before it stood still, so {what} may still move; raise max_iter.")
+
     def conclude(self) -> Examination:
         worst = max((_ORDER.index(level) for level, _ in self.found), default=0)
         ranked = sorted(self.found, key=lambda item: -_ORDER.index(item[0]))

@@ -94,15 +94,15 @@ class WithoutStates:
         return replace(params, log_prior=logs)
 
 
-def combinations_of(params: SwitchParams, most: int = 3) -> list[Rival]:
-    """Combinations of two to `most` switches with coefficients ±1, most nearly binary first.
+def combinations_of(params: SwitchParams) -> list[Rival]:
+    """Combinations of two and three switches with coefficients ±1, most nearly binary first.
 
     Rigidity (6), in expectation (27), is condition (I): no combination but the switches themselves is binary.
     """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)
     found = []
-    for size in range(2, min(most, d) + 1):
+    for size in range(2, min(3, d) + 1):
         for some in combinations(range(d), size):
             code = S[:, list(some)] @ 2.0 ** np.arange(size)
             share = np.bincount(code.astype(np.intp), P, minlength=2**size)  # P of these switches alone

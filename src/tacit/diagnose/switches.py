@@ -23,12 +23,12 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.engine.passes import RowPasses
-from tacit.factor.n_switches import TRACY_WIDOM, threshold
+from tacit.factor.assign import match_classes
+from tacit.factor.n_switches import ALPHA, threshold
 from tacit.factor.switches import KS_NULL, SCORE_ROWS, sampled, score
 from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
@@ -94,8 +94,7 @@ def examine_switches(
         _examine_rivals(examiner, rows, params, on)
     if params.d > 1 and not any(level == "not identifiable" for level, _ in examiner.found):
         _examine_halves(examiner, rows, params, hashes[some], seed)
-    if not converged:
-        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+    examiner.doubt_stopped(converged)
     return examiner.conclude()
 
 
@@ -135,7 +134,7 @@ def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int) -> None:
             "them; bring more features or rows, or ask for fewer switches.",
         )
         return
-    limit = threshold(seen.values, seen.n, seen.m, d, min(TRACY_WIDOM, key=lambda level: abs(level - 0.005)))
+    limit = threshold(seen.values, seen.n, seen.m, d, ALPHA)
     last = float(seen.values[d - 1])
     examiner.quantities |= {"smallest_eigenvalue": last, "noise_threshold": limit}
     if last <= limit:
@@ -315,5 +314,5 @@ def _fit_half(half: Floats, params: SwitchParams, seed: int) -> Floats:
 def relative_change(W: Floats, other: Floats) -> Floats:
     """‖w_i − w'_i‖/‖w_i‖ (d,) after the best match of switches."""
     apart = np.linalg.norm(W[:, None] - other[None], axis=2)
-    left, right = linear_sum_assignment(apart**2)
-    return np.asarray(apart[left, right] / np.maximum(np.linalg.norm(W, axis=1), 1e-300))
+    matched = apart[np.arange(len(W)), match_classes(-(apart**2))]
+    return np.asarray(matched / np.maximum(np.linalg.norm(W, axis=1), 1e-300))

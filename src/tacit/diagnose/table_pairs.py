@@ -28,7 +28,8 @@ from scipy.stats import gamma
 from tacit.data.sampling import row_hashes, scramble
 from tacit.data.table import Table
 from tacit.engine.mixture import Floats, Mixture
-from tacit.factor.row_starts import one_hot_rows, row_weights
+from tacit.factor.row_starts import dense_pairs
+from tacit.factor.table_pool import block_sums
 from tacit.kernels import BLOCK_ROWS
 from tacit.moments.pairs import count_table_pairs
 
@@ -62,11 +63,6 @@ class PairEvidence:
         return block_sums(self.counts, self.first)
 
 
-def block_sums(values: Floats, first: Blocks) -> Floats:
-    """Sums of a (C, C) matrix over the blocks of every two columns (N, N)."""
-    return np.asarray(np.add.reduceat(np.add.reduceat(values, first[:-1], axis=0), first[:-1], axis=1))
-
-
 def count_evidence(table: Table) -> PairEvidence:
     """Pair counts within bounds of memory and time."""
     columns = chosen_columns(table)
@@ -84,17 +80,8 @@ def count_evidence(table: Table) -> PairEvidence:
     else:
         most = max(WEIGHTED_WORK // int(rows.first[-1]) ** 2, 1)
         rows = rows if rows.n_rows <= most else some_rows(rows, most)
-        counts = _weighted_pairs(rows)
+        counts = dense_pairs(rows, rows.n_rows)
     return PairEvidence(counts, rows.first, columns, rows.total_weight)
-
-
-def _weighted_pairs(table: Table) -> Floats:
-    """Pair counts (C, C) of rows with weights, by dense products of blocks of rows."""
-    counts = np.zeros((int(table.first[-1]),) * 2)
-    for begin in range(0, table.n_rows, 4_096):
-        block = one_hot_rows(table, begin, begin + 4_096)
-        counts += block.T @ (block * row_weights(table, begin, begin + 4_096)[:, None])
-    return counts
 
 
 def chosen_columns(table: Table) -> Ints:
@@ -113,7 +100,11 @@ def chosen_columns(table: Table) -> Ints:
 
 
 def some_rows(table: Table, most: int) -> Table:
-    """About `most` of the user's rows, chosen by hash; patterns keep the share of their rows that was chosen."""
+    """About `most` of the user's rows, chosen by hash; patterns keep the share of their rows that was chosen.
+
+    Not `data.copies.sample_rows`, which writes rows out one by one: a diagnosis reads the patterns of long tables, and
+    two patterns with the weights of a million rows are two rows here.
+    """
     copies = row_copies(table)
     if copies.sum() <= most:
         return table

@@ -26,16 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.diagnose.scatter import nearest_to_axes
+from tacit.diagnose.theorems import WORST_CONDITION
 from tacit.engine.mixture import Floats, Mixture
-from tacit.factor.assign import match_classes
+from tacit.factor.assign import align_classes
 
 DELTA = 0.05
 """δ of Theorem 1 and Proposition 1, μ of Theorem 2: a promise may fail once in twenty times."""
 LARGEST_LOG = 700.0
 """Logarithm of the largest number written out: e^700 columns are as good as infinitely many."""
-WORST_CONDITION = 1e15
-"""Condition number of a singular matrix, as far as double precision can tell."""
-
 LEAST_OBSERVED = 1e-12
 """Share of cells observed in a table of gaps: keeps what divides by it finite."""
 
@@ -175,7 +173,7 @@ def start_in_basin(start: Mixture, mixture: Mixture, basin: dict[str, float | li
     """
     if start.n_classes != mixture.n_classes:
         return {"profile_error": None, "weight_error": None, "inside": 0.0}
-    near = start.permuted(match_classes(np.sqrt(mixture.table).T @ np.sqrt(start.table)))
+    near = align_classes(start, mixture)
     profile_error = float(np.abs(near.table - mixture.table).max())
     weight_error = float(np.abs(near.weights - mixture.weights).max())
     delta_1, delta_2 = basin["delta_1"], basin["delta_2"]

@@ -31,6 +31,7 @@ from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.spa import factor_spa
 from tacit.factor.table_pool import MOST_CELLS as SPA_CELLS
 from tacit.factor.table_pool import pair_frequencies
+from tacit.refine.tables import count_parameters
 
 LEAST_ROWS = 50.0
 """Rows a class should have: with fewer a share of one half is known to no better than ± 14 points. Also the rows
@@ -49,8 +50,8 @@ AGREEMENT = 0.7
 """Share of the rows that models of the two halves should put in the same class."""
 
 
-def examine_table(table: Table, mixture: Mixture, *, converged: bool, start: Mixture | None = None) -> Examination:
-    """Diagnose a fitted table; `start` is where EM began, for Theorem 2 (None: the paper's own start, CNMF-SPA)."""
+def examine_table(table: Table, mixture: Mixture, *, converged: bool) -> Examination:
+    """Diagnose a fitted table."""
     examiner = Examiner()
     with one_blas_thread():
         needed = _examine_sizes(examiner, table, mixture)
@@ -71,9 +72,8 @@ def examine_table(table: Table, mixture: Mixture, *, converged: bool, start: Mix
         if mixture.n_classes > 1:
             _examine_classes(examiner, table, mixture)
             _examine_halves(examiner, table, mixture, needed)
-        _add_theorems(examiner, table, mixture, evidence, start)
-    if not converged:
-        examiner.doubt("caution", "EM stopped before it stood still, so the figures may still move; raise max_iter.")
+        _add_theorems(examiner, table, mixture, evidence)
+    examiner.doubt_stopped(converged)
     return examiner.conclude()
 
 
@@ -87,7 +87,6 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
     needs = rows_needed(counts, seen, table.first)
     needed = float(needs.max(initial=LEAST_ROWS))
     thin = (seen > 0) & (mixture.weights.min() * seen < needs)
-    parameters = mixture.n_classes * (1 + int(table.first[-1]) - table.n_columns) - 1
     examiner.quantities |= {
         "n_rows": table.total_weight,
         "n_columns": table.n_columns,
@@ -96,7 +95,7 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
         "rows_per_class": rows.tolist(),
         "rows_needed_per_class": needed,
         "thin_columns": [table.columns[n].name for n in np.flatnonzero(thin)],
-        "cells_per_parameter": table.n_cells / max(parameters, 1),
+        "cells_per_parameter": table.n_cells / max(count_parameters(table.first, mixture.n_classes), 1),
     }
     if mixture.n_classes < 2:
         return needed
@@ -235,9 +234,8 @@ def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: 
         )
 
 
-def _add_theorems(
-    examiner: Examiner, table: Table, mixture: Mixture, evidence: PairEvidence, start: Mixture | None
-) -> None:
+def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: PairEvidence) -> None:
+    """What the theorems say; Theorem 2 is asked about the paper's own start of EM, CNMF-SPA, where there is one."""
     n_rows, observed = table.total_weight, 1 - examiner.quantities["share_missing"]
     examiner.quantities |= {
         "proposition_1": theorems.noise_bound(n_rows, observed),
@@ -245,19 +243,18 @@ def _add_theorems(
         "theorem_2": theorems.theorem_2(mixture, n_rows, observed),
         "start": None,
     }
-    seen_by, F = mixture, mixture.n_classes
-    if len(evidence.columns) > 1:
-        part = _restricted(mixture, evidence)
-        frequencies = pair_frequencies(evidence.counts, evidence.first)
-        examiner.quantities["theorem_1"] = theorems.theorem_1(part, frequencies, n_rows, observed)
-        if start is None and F > 1 and evidence.first[-1] <= SPA_CELLS:
-            split = theorems.widest_split(np.diff(evidence.first), F)
-            cells = np.repeat(split, np.diff(evidence.first))
-            if frequencies[np.ix_(cells, ~cells)].any():
-                start, seen_by = factor_spa(frequencies, evidence.first, F, split, exact=False).mixture, part
-    if start is not None and F > 1:
-        basin = theorems.theorem_2(seen_by, n_rows, observed)
-        examiner.quantities["start"] = theorems.start_in_basin(start, seen_by, basin)
+    if len(evidence.columns) < 2:
+        return
+    part, F = _restricted(mixture, evidence), mixture.n_classes
+    frequencies = pair_frequencies(evidence.counts, evidence.first)
+    examiner.quantities["theorem_1"] = theorems.theorem_1(part, frequencies, n_rows, observed)
+    if F > 1 and evidence.first[-1] <= SPA_CELLS:
+        split = theorems.widest_split(np.diff(evidence.first), F)
+        cells = np.repeat(split, np.diff(evidence.first))
+        if frequencies[np.ix_(cells, ~cells)].any():
+            start = factor_spa(frequencies, evidence.first, F, split, exact=False).mixture
+            basin = theorems.theorem_2(part, n_rows, observed)
+            examiner.quantities["start"] = theorems.start_in_basin(start, part, basin)
 
 
 def _restricted(mixture: Mixture, evidence: PairEvidence) -> Mixture:

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from tacit.data.labels import CodedLabels, Labels
 from tacit.diagnose.copies import Alike, find_copies, pairs_within_reach
+from tacit.diagnose.intervals import jeffreys
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, unstack_confusions
 from tacit.moments.pairs import PairCounts
@@ -145,7 +145,7 @@ def worker_quality(
     judged = Judged(labels, mixture) if judged is None else judged
     n_labels = labels.per_worker
     accuracy, trials = _climb(judged, n_labels)
-    low, high = jeffreys_interval(accuracy, trials)
+    low, high = jeffreys(accuracy, trials, COVERAGE)
     pairs = pairs_within_reach(labels, memory) if pairs is None else pairs
     alike = None if pairs is None else find_copies(pairs, mixture)
     quality = WorkerQuality(n_labels, accuracy, low, high, np.full(labels.n_workers, "", object))
@@ -183,18 +183,6 @@ def _slopes(judged: Judged, accuracy: Floats) -> tuple[Floats, Floats]:
         slope *= slope
         squares += np.bincount(block.workers, slope, len(accuracy))
     return slopes, squares
-
-
-def jeffreys_interval(accuracy: Floats, trials: Floats) -> tuple[Floats, Floats]:
-    """Jeffreys' interval at (successes + ½) / (trials + 1) = accuracy.
-
-    As Brown, Cai & DasGupta 2001 advise, it reaches 0 when nothing succeeded and 1 when everything did.
-    """
-    alpha, beta = accuracy * (trials + 1), (1 - accuracy) * (trials + 1)
-    tail = (1 - COVERAGE) / 2
-    low = np.where(alpha < 1, 0.0, betaincinv(alpha, beta, tail))
-    high = np.where(beta < 1, 1.0, betaincinv(alpha, beta, 1 - tail))
-    return np.minimum(low, accuracy), np.maximum(high, accuracy)
 
 
 def chance_accuracy(labels: CodedLabels, mixture: Mixture) -> Floats:

@@ -14,7 +14,7 @@ Differs   one order for the whole crowd. The published figures of Ibrahim & Fu 2
           by themselves (`align_each_worker`), which takes every worker to be better than chance
 
 Symbols   here         shape                  meaning
-          similarity   (K, K)                 what is summed along the matching
+          similarity   (K, L)                 what is summed along the matching, L ≥ K
           confusions   (worker, true, given)
           say          (M,)                   labels given · decisiveness²
 """
@@ -28,16 +28,27 @@ from tacit.engine.mixture import Floats, Mixture, stack_confusions, unstack_conf
 
 
 def match_classes(similarity: Floats) -> NDArray[np.intp]:
-    """`order` such that column order[k] of `similarity` belongs to row k, the total similarity largest."""
-    if len(similarity) <= 2:  # two classes need no search, and the search is slow to import
+    """`order` such that column order[k] of `similarity` belongs to row k, the total similarity largest.
+
+    There may be more columns than rows: some then belong to none.
+    """
+    if len(similarity) == similarity.shape[1] <= 2:  # two classes need no search, and the search is slow to import
         swapped = len(similarity) == 2 and np.trace(similarity) < np.trace(similarity[:, ::-1])
         return np.arange(len(similarity))[:: -1 if swapped else 1]
     from scipy.optimize import linear_sum_assignment
 
-    rows, columns = linear_sum_assignment(-similarity)
-    order = np.empty(len(rows), np.intp)
-    order[rows] = columns
-    return order
+    return np.asarray(linear_sum_assignment(-similarity)[1], np.intp)  # rows come back in their order
+
+
+def align_classes(moved: Mixture, reference: Mixture) -> Mixture:
+    """`moved` with its classes in the order of `reference`: likeness is the sum of √(a b) over all cells."""
+    return moved.permuted(match_classes(np.sqrt(reference.table).T @ np.sqrt(moved.table)))
+
+
+def mean_distance(one: Floats, other: Floats) -> float:
+    """Mean |w − w'| of shares (row, class) after the best matching of classes."""
+    apart = np.abs(one[:, :, None] - other[:, None, :]).mean(axis=0)
+    return float(np.abs(one - other[:, match_classes(-apart)]).mean())
 
 
 def decisiveness(confusions: Floats) -> Floats:

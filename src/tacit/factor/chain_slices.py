@@ -57,9 +57,9 @@ class Neighbours:
     frequencies: Floats  # (M,)
 
 
-def neighbours_of(data: Sequences, n_states: int, pairs: sp.csr_array | None = None) -> Neighbours:
+def neighbours_of(data: Sequences, n_states: int) -> Neighbours:
     """Features of symbols by the company they keep."""
-    pairs = data.pairs() if pairs is None else pairs
+    pairs = data.pairs()
     found = scaled_svd(pairs, n_states - 1, centred=True, symmetric=False, tol=ROUGHLY)
     ones = np.ones((data.n_symbols, 1))
     before = np.hstack([ones, found.left / np.sqrt(found.row_scale)[:, None]])

@@ -34,6 +34,8 @@ STARTS = 4
 """Random starts given a short run."""
 SHORT_SWEEPS = 20
 """Sweeps of a short run."""
+SETTLED = 1e-6
+"""Share by which the last sweep lowers the objective."""
 INNER_STEPS = 25
 """Projected steps within one constrained least squares problem, which starts where the last sweep ended."""
 
@@ -114,15 +116,13 @@ def factor_ctd(
     n_components: int,
     *,
     rng: np.random.Generator,
-    most_triples: int | None = MOST_TRIPLES,
     n_starts: int = STARTS,
     max_iter: int = 300,
-    tol: float = 1e-6,
 ) -> Mixture:
     """Latent classes of a table with gaps, from its triples; needs three columns seen together."""
-    counts = count_table_triples(table, choose_triples(table.n_columns, most_triples, rng))
+    counts = count_table_triples(table, choose_triples(table.n_columns, MOST_TRIPLES, rng))
     problem = CoupledTriples(*counts.frequencies(), table.first)
-    return decompose_triples(problem, n_components, rng=rng, n_starts=n_starts, max_iter=max_iter, tol=tol).mixture
+    return decompose_triples(problem, n_components, rng=rng, n_starts=n_starts, max_iter=max_iter).mixture
 
 
 def decompose_triples(
@@ -132,13 +132,12 @@ def decompose_triples(
     rng: np.random.Generator,
     n_starts: int = STARTS,
     max_iter: int = 300,
-    tol: float = 1e-6,
 ) -> CtdFactors:
-    """The best of a few short runs, continued until a sweep lowers the objective by less than a share `tol`."""
+    """The best of a few short runs, continued until a sweep lowers the objective by less than a share `SETTLED`."""
     starts = [_random_factors(problem.first, n_components, rng) for _ in range(n_starts)]
-    short = [alternate(problem, start, max_iter=min(SHORT_SWEEPS, max_iter), tol=tol) for start in starts]
+    short = [alternate(problem, start, max_iter=min(SHORT_SWEEPS, max_iter), tol=SETTLED) for start in starts]
     best = min(short, key=lambda run: run.path[-1])
-    more = alternate(problem, best.mixture, max_iter=max_iter - len(best.path) + 1, tol=tol)
+    more = alternate(problem, best.mixture, max_iter=max_iter - len(best.path) + 1, tol=SETTLED)
     return CtdFactors(more.mixture, best.path + more.path[1:], more.converged)
 
 
@@ -202,6 +201,7 @@ def _value(gram: Floats, target: Floats, point: Floats) -> float:
 
 def onto_simplex(points: Floats) -> Floats:
     """The nearest points of the simplex to the columns of `points` (I, F)."""
+    # `tensor` and `designated` do the same and round ties another way, which their published figures rest on
     falling = -np.sort(-points, axis=0)
     above = np.cumsum(falling, axis=0) - 1
     ranks = np.arange(1, len(points) + 1)[:, None]

@@ -173,6 +173,7 @@ def _write(blocks: Floats, R: Floats, m: Ints, n: Ints) -> None:
 
 def to_simplex(R: Floats) -> Floats:
     """The nearest joint distribution to each block (blocks, K, K): subtract one number, cut off at zero."""
+    # `ctd` and `tensor` do the same and round ties another way, which their published figures rest on
     flat = R.reshape(len(R), R.shape[1] * R.shape[2])
     down = -np.sort(-flat, axis=1)
     excess = (down.cumsum(axis=1) - 1) / np.arange(1, flat.shape[1] + 1)

@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 
 from tacit.engine.passes import RowPasses
 from tacit.factor.eigenpairs import contract, sphere
-from tacit.moments.whitened import Spectrum, centred_tensor, spectrum, whiten
+from tacit.moments.whitened import centred_tensor, spectrum, whiten
 
 Floats = NDArray[np.float64]
 
 STARTS = 20
 """Power starts per deflation step and switch."""
 POWER_STEPS = 100
-WEAK_SKEW = 0.15
-"""A switch with less skew (p within about .04 of one half) hardly shows in third moments."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +38,10 @@ class IndependentSwitches:
 
 
 def factor_independent(
-    X: Floats | RowPasses, d: int, sigma2: float, *, rng: np.random.Generator, seen: Spectrum | None = None
+    X: Floats | RowPasses, d: int, sigma2: float, *, rng: np.random.Generator
 ) -> IndependentSwitches:
     """Weights of d independent switches from rows (n, m) with noise variance σ²."""
-    seen = spectrum(X, centred=True) if seen is None else seen
+    seen = spectrum(X, centred=True)
     whitening = whiten(seen, d, sigma2)
     T = centred_tensor(X, whitening, seen.mean)
     rest = T.copy()

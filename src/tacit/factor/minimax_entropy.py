@@ -55,12 +55,12 @@ class Side:
 
 
 def factor_minimax_entropy(
-    labels: Labels, *, gamma: float = GAMMA, max_iter: int = 50, tol: float = 5e-3, n_steps: int = 5
+    labels: Labels, *, max_iter: int = 50, tol: float = 5e-3, n_steps: int = 5
 ) -> Floats:
     """Soft labels (n, K): Q after `max_iter` rounds, or when no entry of it moves by more than `tol`."""
     if labels.n_labels == 0:
         return vote_shares(labels)
-    workers, tasks = sides(labels, gamma)
+    workers, tasks = sides(labels, GAMMA)
     shape = (labels.n_classes, labels.n_classes)
     sigma, tau = np.zeros((labels.n_workers, *shape)), np.zeros((labels.n_rows, *shape))
     Q = vote_shares(labels)

@@ -34,12 +34,11 @@ from scipy.optimize import nnls
 from tacit.engine.mixture import Floats, Mixture, stack_confusions
 from tacit.errors import DataError
 from tacit.factor.assign import match_classes
+from tacit.factor.symnmf import START_FLOOR
 from tacit.moments.pairs import PairCounts
 
 Indices = NDArray[np.intp]
 
-START_FLOOR = 1e-3
-"""Smallest probability of a start: a zero is final for EM, and few labels cannot tell 0 from 1/1000."""
 RANK_TOLERANCE = 1e-8
 """Ratio of singular values, or squared length of a projected column, that counts as zero: well above the
 rounding of frequencies, well below what one label changes in any block of less than 10⁷ co-labels."""

@@ -3,7 +3,7 @@
 Paper     Kritchman & Nadler, "Non-parametric detection of the number of signals: hypothesis testing and random matrix
           theory" (IEEE Trans. Signal Processing 2009), as step 1 of Algorithm 1 of the tensor eigenpair paper asks
 Needs     more features than switches, noise of one variance in all features
-Promises  an eigenvalue of pure noise is taken for a switch with probability about `alpha`
+Promises  an eigenvalue of pure noise is taken for a switch with probability about `ALPHA`
 Differs   moments are not centred: a switch that is nearly always on would vanish with the mean. Without any noise the
           rank is counted instead, as Algorithm 2 does.
 
@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 
 TRACY_WIDOM = {0.001: 3.2724, 0.005: 2.4224, 0.01: 2.0234, 0.05: 0.9793}
 """Upper quantiles of the Tracy–Widom law for real data, by level."""
+ALPHA = 0.005
+"""Level of the test that counts switches."""
 NOISE_FREE = 1e-12
 """Eigenvalues below this share of the largest are rounding: such data has no noise, and a rank instead."""
 SELF_CONSISTENT_STEPS = 50
@@ -37,14 +39,14 @@ class SwitchCount:
     margins: tuple[float, float]
 
 
-def count_switches(values: Floats, n: int, m: int, *, alpha: float = 0.005, most: int | None = None) -> SwitchCount:
+def count_switches(values: Floats, n: int, m: int, *, most: int | None = None) -> SwitchCount:
     """The number of eigenvalues (largest first) that noise cannot explain, at least one; `most` caps it."""
     rank = numerical_rank(values)
     limit = max(min(len(values) - 1, n - 1, m - 1), 1)
     if rank <= limit and rank < min(n, m):
         d = max(min(rank, most or rank), 1)
         return SwitchCount(d, 0.0, True, (np.inf, 0.0))
-    ratios = [values[k - 1] / threshold(values, n, m, k, alpha) for k in range(1, limit + 1)]
+    ratios = [values[k - 1] / threshold(values, n, m, k, ALPHA) for k in range(1, limit + 1)]
     passed = next((k for k, ratio in enumerate(ratios) if ratio <= 1), limit)
     d = max(min(passed, most or passed), 1)
     after = ratios[d] if d < len(ratios) else 0.0

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.factor.scaled_svd import peak_signs
 from tacit.factor.vertices import PairModel
 
 Floats = NDArray[np.float64]
@@ -105,8 +106,7 @@ def _ordered(factored: Factored) -> Factored:
     """Every separation's largest entry made positive (of equals the first)."""
     if not factored.separation.size:
         return factored
-    peaks = np.argmax(np.round(np.abs(factored.separation), 15), axis=0)
-    turn = np.where(factored.separation[peaks, np.arange(factored.separation.shape[1])] < 0, -1.0, 1.0)
+    turn = peak_signs(factored.separation, 15)
     left = factored.separation * turn
     right = left if factored.column_separation is factored.separation else factored.column_separation * turn
     return Factored(factored.marginal, factored.column_marginal, left, right, factored.signs)

@@ -36,7 +36,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
 from tacit.data.count_split import split_counts
 from tacit.data.counts import Counts
-from tacit.factor.scaled_svd import start_vector
+from tacit.factor.scaled_svd import peak_signs, start_vector
 
 Floats = NDArray[np.float64]
 Levels = NDArray[np.intp]
@@ -221,8 +221,7 @@ def _leading(block: sp.csr_array, parts: list[Floats], scales: list[Floats], sym
 
 def _signed(vectors: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     """The first vector's largest entry made positive: the anchor set is the + side, and must not be drawn."""
-    peak = int(np.argmax(np.round(np.abs(vectors[0]), 12)))
-    sign = -1.0 if vectors[0][peak] < 0 else 1.0
+    sign = float(peak_signs(vectors[0][:, None])[0])
     return sign * vectors[0], sign * vectors[1]
 
 

@@ -47,6 +47,8 @@ SPREAD_ROWS = 500
 """Rows among which seeds far apart are looked for."""
 LLOYD_ROUNDS = 5
 """Rounds of k-means: EM does the rest."""
+PAIRED_ROWS = 4_096
+"""Rows held one-hot while pairs are counted."""
 SHARING = 0.1
 """Dirichlet parameter by which shared-out rows are divided among the classes: most of a row goes to one."""
 
@@ -113,6 +115,16 @@ def rows_as_seeds(view: RowView, n_components: int, rng: np.random.Generator) ->
     return _around(view, view.one_hot[rng.choice(len(view.one_hot), size=n_components, replace=few)])
 
 
+def fill_classes(found: Mixture, view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
+    """The same mixture with the classes it lacks taken from data rows."""
+    lacking = n_components - found.n_classes
+    if lacking <= 0:
+        return found
+    more = rows_as_seeds(view, lacking, rng)
+    weights = np.concatenate([found.weights, more.weights * lacking / n_components])
+    return Mixture(weights / weights.sum(), np.hstack([found.table, more.table]), found.first)
+
+
 def shared_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
     """Every row divided among the classes at random."""
     shares = rng.dirichlet(np.full(n_components, SHARING), size=len(view.one_hot))
@@ -142,6 +154,16 @@ def one_hot_rows(table: Table, begin: int, end: int) -> Floats:
 
 def row_weights(table: Table, begin: int, end: int) -> Floats:
     return np.ones(min(end, table.n_rows) - begin) if table.row_weight is None else table.row_weight[begin:end]
+
+
+def dense_pairs(table: Table, n_rows: int) -> Floats:
+    """Pair counts (C, C) of the first rows, each by its weight: dense products, some rows at a time."""
+    counts = np.zeros((int(table.first[-1]),) * 2)
+    for begin in range(0, n_rows, PAIRED_ROWS):
+        end = min(begin + PAIRED_ROWS, n_rows)
+        block = one_hot_rows(table, begin, end)
+        counts += block.T @ (block * row_weights(table, begin, end)[:, None])
+    return counts
 
 
 def marginal_table(table: AnyTable) -> Floats:

@@ -166,7 +166,8 @@ def _eigenpairs(product: _Product, rank: int, tol: float) -> tuple[Floats, Float
         )
         values, vectors = eigsh(operator, k=rank, which="LM", v0=start_vector(size), tol=tol)
     order = np.argsort(-np.abs(values), kind="stable")[:rank]
-    return values[order], _signed(vectors[:, order])[0]
+    chosen = vectors[:, order]
+    return values[order], np.ascontiguousarray(chosen * peak_signs(chosen))
 
 
 def _singular(product: _Product, rank: int, tol: float) -> tuple[Floats, Floats, Floats]:
@@ -177,8 +178,9 @@ def _singular(product: _Product, rank: int, tol: float) -> tuple[Floats, Floats,
         operator = LinearOperator(shape, matvec=product.forth, rmatvec=product.back, dtype=np.float64)
         left, values, right_t = svds(operator, k=rank, v0=start_vector(min(shape)), tol=tol)
     order = np.argsort(-values, kind="stable")[:rank]
-    signed_left, signs = _signed(left[:, order])
-    return values[order], signed_left, np.ascontiguousarray(right_t[order].T * signs)
+    chosen = left[:, order]
+    signs = peak_signs(chosen)
+    return values[order], np.ascontiguousarray(chosen * signs), np.ascontiguousarray(right_t[order].T * signs)
 
 
 def start_vector(size: int) -> Floats:
@@ -186,11 +188,10 @@ def start_vector(size: int) -> Floats:
     return np.random.default_rng(0).uniform(0.5, 1.5, size) * np.where(np.arange(size) % 3, 1.0, -1.0)
 
 
-def _signed(vectors: Floats) -> tuple[Floats, Floats]:
-    """Each vector's largest entry made positive (of equals the first)."""
-    peaks = np.argmax(np.round(np.abs(vectors), 12), axis=0)
-    signs = np.where(vectors[peaks, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
-    return np.ascontiguousarray(vectors * signs), signs
+def peak_signs(vectors: Floats, digits: int = 12) -> Floats:
+    """The signs (k,) that make the largest entry of each vector (M, k) positive, of equals (to `digits`) the first."""
+    peaks = np.argmax(np.round(np.abs(vectors), digits), axis=0)
+    return np.where(vectors[peaks, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 
 def _inverse_root(scale: Floats) -> Floats:

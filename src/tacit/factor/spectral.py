@@ -33,7 +33,6 @@ Symbols   paper       here        shape       meaning
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.labels import Labels
@@ -41,6 +40,8 @@ from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import NotIdentifiableError
 from tacit.factor.assign import match_classes
 from tacit.factor.multispa import check_labels_are_classes, start_mixture
+from tacit.factor.votes import label_matrix
+from tacit.moments.whitened import symmetrised
 
 POWER_STARTS, POWER_STEPS = 50, 100
 """L and N of the power method: its theorem asks for a polynomial in K starts and about log K steps; a tensor
@@ -111,8 +112,7 @@ def whitened_moments(Za: Floats, Zb: Floats, Zc: Floats) -> tuple[Floats, Floats
     whitener = whiten(M2)
     x, y, z = carried_a @ whitener, carried_b @ whitener, Zc @ whitener  # project first: n rows of K numbers
     T = np.stack([(x[:, [f]] * y).T @ z / n for f in range(x.shape[1])])
-    orders = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
-    return np.asarray(sum(T.transpose(order) for order in orders)) / 6, whitener
+    return symmetrised(T), whitener
 
 
 def whiten(M2: Floats) -> Floats:
@@ -156,8 +156,7 @@ def robust_eigenpair(T: Floats, rng: np.random.Generator) -> tuple[float, Floats
 def worker_confusions(labels: Labels, group: NDArray[np.intp], Z: Floats, groups: Floats, W: Floats) -> Floats:
     """C_i ∝ {1/n Σ_j z_ij ⊗ Z_aj} {Ŵ C_a⋄ᵀ}⁻¹ with a the two groups i is not in, columns scaled to one."""
     n_workers, size = labels.n_workers, labels.n_classes
-    ones = np.ones(labels.n_labels)
-    cells = sp.csr_array((ones, labels.cell_of(), labels.offsets), shape=(labels.n_rows, n_workers * size))
+    cells = label_matrix(labels)
     A = np.empty((n_workers, size, size))
     for g in range(3):
         cross = (cells.T @ (Z.sum(axis=0) - Z[g])).reshape(n_workers, size, size)[group == g]

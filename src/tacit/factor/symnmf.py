@@ -33,7 +33,7 @@ SETTLED = 1e-3
 LARGEST_SHARE = 0.5
 """The diminishing schedule begins where α is this share of the smallest column maximum of U Q₀."""
 START_FLOOR = 1e-3
-"""Smallest entry of a confusion matrix handed to EM: a zero there could never become anything else."""
+"""Smallest probability of a start: a zero is final for EM, and few labels cannot tell 0 from 1/1000."""
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.row_starts import (
     FEWEST_ROWS,
     RowView,
-    one_hot_rows,
-    row_weights,
+    dense_pairs,
+    fill_classes,
     rows_as_seeds,
     soften,
     spectral_clusters,
@@ -67,14 +67,8 @@ class Sample:
     @cached_property
     def pairs(self) -> Floats:
         """Pair counts (C, C) of as many rows as `GRAM_WORK` allows."""
-        size = int(self.table.first[-1])
-        rows = min(self.table.n_rows, max(int(GRAM_WORK / size**2), FEWEST_ROWS))
-        counts = np.zeros((size, size))
-        for begin in range(0, rows, 4_096):
-            end = min(begin + 4_096, rows)
-            block = one_hot_rows(self.table, begin, end)
-            counts += block.T @ (block * row_weights(self.table, begin, end)[:, None])
-        return counts
+        rows = max(int(GRAM_WORK / int(self.table.first[-1]) ** 2), FEWEST_ROWS)
+        return dense_pairs(self.table, min(self.table.n_rows, rows))
 
     def counted(self, counts: PairCounts) -> Floats:
         """Pair counts (C, C) of the user's table, in the order of the cells here."""
@@ -97,14 +91,18 @@ def draw_sample(table: AnyTable, most: int, seed: int) -> Sample:
     return Sample(ordered, cells, drawn.n_rows == table.n_rows)
 
 
+def name_order(table: Table) -> NDArray[np.intp]:
+    """The columns in the order of their names; of equal names the first."""
+    return np.array(sorted(range(table.n_columns), key=lambda n: (str(table.columns[n].name), n)), np.intp)
+
+
 def in_name_order(table: Table) -> tuple[Table, NDArray[np.intp]]:
     """The table with columns and categories in the order of their names, and where its cells come from."""
-    order = sorted(range(table.n_columns), key=lambda n: (str(table.columns[n].name), n))
     missing = np.iinfo(table.codes.dtype).max
     codes = np.empty_like(table.codes)
     columns: list[Column] = []
     cells: list[NDArray[np.intp]] = []
-    for at, n in enumerate(order):
+    for at, n in enumerate(name_order(table).tolist()):
         column = table.columns[n]
         words = sorted(range(column.size), key=lambda k, column=column: str(column.categories[k]))  # type: ignore[misc]
         recode = np.full(missing + 1, missing, table.codes.dtype)
@@ -139,13 +137,7 @@ def spa_start(
     if not frequencies[np.ix_(cells, ~cells)].any():  # the halves never meet in a row: no pair to learn from
         return rows_as_seeds(sample.view, n_components, rng)
     found = factor_spa(frequencies, first, n_components, split, exact=exact).mixture
-    lacking = n_components - found.n_classes
-    if lacking > 0:
-        more = rows_as_seeds(sample.view, lacking, rng)
-        table = np.hstack([found.table, more.table])
-        weights = np.concatenate([found.weights, more.weights * lacking / n_components])
-        found = Mixture(weights / weights.sum(), table, found.first)
-    return soften(found, sample.view.marginals)
+    return soften(fill_classes(found, sample.view, n_components, rng), sample.view.marginals)
 
 
 def naive_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.Generator) -> Mixture:
@@ -171,8 +163,12 @@ def random_start(table: Table, n_components: int, rng: np.random.Generator) -> M
     return Mixture(rng.dirichlet(np.ones(n_components)), drawn / sums, table.first)
 
 
+def block_sums(values: Floats, first: NDArray[np.int32]) -> Floats:
+    """Sums of a (C, C) matrix over the blocks of every two columns (N, N)."""
+    return np.asarray(np.add.reduceat(np.add.reduceat(values, first[:-1], axis=0), first[:-1], axis=1))
+
+
 def pair_frequencies(counts: Floats, first: NDArray[np.int32]) -> Floats:
     """Estimated pairwise marginals (C, C), Proposition 1: counts over the rows that show both columns."""
-    by_column = np.add.reduceat(np.add.reduceat(counts, first[:-1], axis=0), first[:-1], axis=1)
-    spread = np.repeat(np.repeat(by_column, np.diff(first), axis=0), np.diff(first), axis=1)
+    spread = np.repeat(np.repeat(block_sums(counts, first), np.diff(first), axis=0), np.diff(first), axis=1)
     return np.asarray(np.where(spread > 0, counts / np.where(spread > 0, spread, 1.0), 0.0))

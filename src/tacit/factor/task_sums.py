@@ -27,15 +27,14 @@ from tacit.factor.votes import label_matrix
 
 RIDGE = 20.0
 """Pull towards the mean worker, in co-labels: U of a rare class is noise without it."""
+SETTLED = 1e-2
+"""Relative change of the last sweep: the start of EM needs two digits, not eight."""
 LARGEST = 1.0
 """D of (9b): ‖A_m D^½‖_F ≤ 1 for every confusion matrix and prior."""
 
 
-def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30, tol: float = 1e-2) -> tuple[Floats, int]:
-    """Stacked square root (M·K, K) of criterion (9), weighted by co-labels, from `start`, and the sweeps it took.
-
-    `tol` is the relative change of a sweep: the start of EM needs two digits, not eight.
-    """
+def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30) -> tuple[Floats, int]:
+    """Stacked square root (M·K, K) of criterion (9), weighted by co-labels, from `start`, and the sweeps it took."""
     n_workers, n_classes = labels.n_workers, labels.n_classes
     cells = label_matrix(labels)
     said = sp.csr_array((np.ones(labels.n_labels), labels.workers, labels.offsets), shape=(labels.n_rows, n_workers))
@@ -59,6 +58,6 @@ def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30, tol: float 
         solved = solved / np.maximum(norms / LARGEST, 1.0)  # (9b)
         step = np.where(silent, 0.0, (solved - blocks) / 2)
         root = (blocks + step).reshape(root.shape)
-        if np.square(step).sum() <= tol**2 * np.square(blocks[~silent[:, 0, 0]]).sum():
+        if np.square(step).sum() <= SETTLED**2 * np.square(blocks[~silent[:, 0, 0]]).sum():
             break
     return root, sweeps

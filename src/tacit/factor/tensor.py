@@ -195,6 +195,7 @@ def quadratic(G: Floats, B: Floats, X: Floats) -> float:
 
 def project_to_simplex(X: Floats) -> Floats:
     """The nearest point whose entries along the last axis are non-negative and sum to one."""
+    # `ctd` and `designated` do the same and round ties another way, which their published figures rest on
     down = np.sort(X, axis=-1)[..., ::-1]
     shifts = (down.cumsum(axis=-1) - 1) / np.arange(1, X.shape[-1] + 1)
     return np.asarray(np.maximum(X - shifts.max(axis=-1, keepdims=True), 0))

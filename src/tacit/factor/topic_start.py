@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from tacit.errors import NotIdentifiableError
-from tacit.factor.scaled_svd import DENSE_BELOW, ScaledSVD, start_vector
+from tacit.factor.scaled_svd import DENSE_BELOW, ScaledSVD, peak_signs, start_vector
 from tacit.factor.spa import successive_projection
 from tacit.factor.two_topics import two_topics, weight_from_triples
 from tacit.factor.vertices import CENTRES, weighted_centres
@@ -68,8 +68,7 @@ def word_spectrum(pairs: WordPairs, rank: int, *, regularise: float = 1.0, tol: 
 
 
 def _found(values: Floats, vectors: Floats, marginal: Floats, scale: Floats) -> ScaledSVD:
-    peaks = np.argmax(np.round(np.abs(vectors), 12), axis=0)  # fixed signs: the largest entry is positive
-    vectors = vectors * np.where(vectors[peaks, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+    vectors = vectors * peak_signs(vectors)
     return ScaledSVD(values, vectors, vectors, marginal, marginal, scale, scale, True, True)
 
 

@@ -137,12 +137,12 @@ def _mixture(log_weights: Floats, log_table: Floats) -> tuple[int, int, Floats, 
     return n_classes, len(table), weights, table
 
 
-def _padded(array: Floats, width: int, fill: float) -> Floats:
+def _padded(array: Floats, width: int) -> Floats:
+    """Rows filled up with zeros to a width that the vectors want."""
     if array.shape[-1] == width:
         return np.ascontiguousarray(array)
-    out = np.empty((*array.shape[:-1], width))
+    out = np.zeros((*array.shape[:-1], width))
     out[..., : array.shape[-1]] = array
-    out[..., array.shape[-1] :] = fill
     return out
 
 

@@ -63,10 +63,7 @@ template <int L> struct Four {
         for (int r = 0; r < R; ++r) c.v[r] = x.v[r] > (F){} + t ? a.v[r] : b.v[r];
         return c;
     }
-    TACIT_INLINE double sum() const {  // one tree for both register widths
-        if constexpr (L == 4) return fold(v[0]);
-        else return fold(v[0] + v[1]);
-    }
+    TACIT_INLINE double sum() const { return fold_all<L>(v); }
 };
 
 // A running product kept in range: exponents are counted apart.
@@ -289,17 +286,8 @@ TACIT_INLINE void curve_block(const Panel &panel, const Model &model, bool squar
     }
 }
 
-// One named function per register width: `target` cannot be a template argument.
-template <int K, class... A> void step_plain(A &&...a) { step_block<K, 2>(a...); }
-template <int K, class... A> void curve_plain(A &&...a) { curve_block<K, 2>(a...); }
-#if defined(__x86_64__) && !defined(TACIT_BASELINE_ONLY)
-template <int K, class... A> __attribute__((target("avx2"))) void step_avx2(A &&...a) { step_block<K, 4>(a...); }
-template <int K, class... A> __attribute__((target("avx2"))) void curve_avx2(A &&...a) { curve_block<K, 4>(a...); }
-const bool has_avx2 = __builtin_cpu_supports("avx2");
-#define TACIT_DISPATCH(name, K, ...) (has_avx2 ? name##_avx2<K>(__VA_ARGS__) : name##_plain<K>(__VA_ARGS__))
-#else
-#define TACIT_DISPATCH(name, K, ...) name##_plain<K>(__VA_ARGS__)
-#endif
+TACIT_PATHS(step, step_block, 4)
+TACIT_PATHS(curve, curve_block, 4)
 #define TACIT_BY_POPULATIONS(name, ...)                   \
     switch (model.populations) {                          \
     case 2: TACIT_DISPATCH(name, 2, __VA_ARGS__); break;  \
@@ -314,7 +302,7 @@ const bool has_avx2 = __builtin_cpu_supports("avx2");
 template <class Run, class Take> int walk(int64_t snps, int64_t size, int threads, Run run, Take take) {
     const int64_t blocks = (snps + kBlockSnps - 1) / kBlockSnps;
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
-    try {
+    return if_there_is_room([&] {
         const int64_t stride = spaced(size);
         std::vector<double> buffer(stride * threads);
         in_waves(
@@ -326,14 +314,9 @@ template <class Run, class Take> int walk(int64_t snps, int64_t size, int thread
                 run(begin, begin + kBlockSnps < snps ? begin + kBlockSnps : snps, mine);
             },
             [&](int64_t, int slot) { take(buffer.data() + stride * slot); });
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+    });
 }
 }  // namespace
-
-#define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
 
 TACIT_EXPORT admixture_step(const uint8_t *calls, const int64_t *snps, int64_t n_snps, int64_t persons, int64_t padded,
                             const double *shares, const double *frequencies, int populations, double floor, int threads,

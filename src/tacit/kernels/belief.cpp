@@ -163,7 +163,7 @@ int sweep(const Graph &graph, const Model &model, int sweeps, double tol, double
     const int64_t groups = graph.nodes < kGroups ? graph.nodes : kGroups;
     const int64_t per_group = (graph.nodes + groups - 1) / groups;
     if (threads < 1 || graph.offsets[graph.nodes] < kAlone) threads = 1;
-    try {
+    return if_there_is_room([&] {
         int64_t most_edges = 1;
         for (int64_t g = 0; g * per_group < graph.nodes; ++g) {
             const int64_t end = std::min(graph.nodes, (g + 1) * per_group);
@@ -206,10 +206,7 @@ int sweep(const Graph &graph, const Model &model, int sweeps, double tol, double
             ++*done;
             if (*change < tol) break;
         }
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+    });
 }
 
 // Of nodes begin..end: sum of log Z_i less log Z_ij of their edges, each edge at the end where it stands first, and of
@@ -249,7 +246,7 @@ int bethe(const Graph &graph, const Model &model, int threads, const double *mes
           double *energy, double *pairs) {
     const int K = W ? W : model.blocks;
     if (threads < 1 || graph.offsets[graph.nodes] < kAlone) threads = 1;
-    try {
+    return if_there_is_room([&] {
         const int64_t room = spaced(widest_row(graph) * K), sums_room = spaced(K * K + 1);
         std::vector<double> scratch(room * threads), sums(sums_room * threads), occupied(K), field(K);
         occupy(graph, model, beliefs, occupied.data());
@@ -271,14 +268,10 @@ int bethe(const Graph &graph, const Model &model, int threads, const double *mes
                 for (int at = 0; at < K * K; ++at) pairs[at] += mine[1 + at];
             });
         *energy = total;
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+    });
 }
 }  // namespace
 
-#define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
 #define TACIT_BY_BLOCKS(run, ...)                                                                                     \
     switch (blocks) {                                                                                                 \
     case 2: return run<2>(__VA_ARGS__);                                                                               \

@@ -42,17 +42,7 @@ template <int K, int L> struct States {
     TACIT_INLINE void scale(double s) { for (int r = 0; r < R; ++r) v[r] *= s; }
     TACIT_INLINE void times(const States &o) { for (int r = 0; r < R; ++r) v[r] *= o.v[r]; }
     TACIT_INLINE void fill(double s, int) { for (int r = 0; r < R; ++r) v[r] = (F){} + s; }
-    TACIT_INLINE double sum() const {  // one tree for both register widths
-        if constexpr (L == 4 || W == 2) {
-            F a = v[0];
-            for (int r = 1; r < R; ++r) a += v[r];
-            return fold(a);
-        } else {
-            F low = v[0], high = v[1];
-            for (int r = 2; r < R; r += 2) { low += v[r]; high += v[r + 1]; }
-            return fold(low + high);
-        }
-    }
+    TACIT_INLINE double sum() const { return fold_all<L>(v); }
     template <int I> TACIT_INLINE F every() const {  // one state's number in all lanes
         if constexpr (L == 4) return __builtin_shufflevector(v[I / L], v[I / L], I % L, I % L, I % L, I % L);
         else return __builtin_shufflevector(v[I / L], v[I / L], I % L, I % L);
@@ -90,17 +80,7 @@ template <int L> struct States<0, L> {
     TACIT_INLINE void scale(double s) { for (int c = 0; c < w; c += L) *(U *)(v + c) *= s; }
     TACIT_INLINE void times(const States &o) { for (int c = 0; c < w; c += L) *(U *)(v + c) *= o.at(c); }
     TACIT_INLINE void fill(double s, int width) { w = width; for (int c = 0; c < w; ++c) v[c] = s; }
-    TACIT_INLINE double sum() const {
-        if constexpr (L == 4) {
-            F a = at(0);
-            for (int c = 4; c < w; c += 4) a += at(c);
-            return fold(a);
-        } else {
-            F low = at(0), high = at(2);
-            for (int c = 4; c < w; c += 4) { low += at(c); high += at(c + 2); }
-            return fold(low + high);
-        }
-    }
+    TACIT_INLINE double sum() const { return fold_all<L>(v, w); }
     TACIT_INLINE void mix(const States &x, const double *rows, int states, int width) {
         w = width;
         for (int c = 0; c < w; c += 4) {
@@ -246,8 +226,11 @@ TACIT_INLINE void long_chain(const Model &m, const int32_t *chain, int64_t lengt
     }
 }
 
+// Chains abreast: as many as registers hold.
+constexpr int abreast(int K) { return K == 0 || K > 8 ? 1 : K <= 4 ? 4 : 2; }
+
 // All chains of a block, P of them abreast: a chain's next step waits for the one before, another chain's does not.
-template <int K, int L, int P>
+template <int K, int L, int P = abreast(K)>
 TACIT_INLINE void block_of(const Model &m, const int32_t *codes, const int64_t *offsets, int64_t from, int64_t to,
                            double *kept, double *marks, const Sums &out, double *log_likelihood) {
     const bool only_forward = !out.emits && !out.posterior;
@@ -341,33 +324,22 @@ void paths_of(const Model &m, const int32_t *codes, const int64_t *offsets, int6
     }
 }
 
-// Chains abreast: as many as registers hold.
-constexpr int abreast(int K) { return K == 0 || K > 8 ? 1 : K <= 4 ? 4 : 2; }
-template <int K, class... A> void block_plain(A &&...a) { block_of<K, 2, abreast(K)>(a...); }
-#if defined(__x86_64__) && !defined(TACIT_BASELINE_ONLY)
-template <int K, class... A> __attribute__((target("avx2"))) void block_avx2(A &&...a) {
-    block_of<K, (K == 1 || K == 2 ? 2 : 4), abreast(K)>(a...);
-}
-const bool has_avx2 = __builtin_cpu_supports("avx2");
-#define TACIT_BLOCK(K, ...) (has_avx2 ? block_avx2<K>(__VA_ARGS__) : block_plain<K>(__VA_ARGS__))
-#else
-#define TACIT_BLOCK(K, ...) block_plain<K>(__VA_ARGS__)
-#endif
+TACIT_PATHS(block, block_of, (W == 1 || W == 2 ? 2 : 4))
 
 // By rows of the transitions: the wrapper fills 9 to 16 states up to 12 or 16.
 template <class... A> void block_by_rows(int rows, A &&...a) {
     switch (rows) {
-    case 1: TACIT_BLOCK(1, a...); break;
-    case 2: TACIT_BLOCK(2, a...); break;
-    case 3: TACIT_BLOCK(3, a...); break;
-    case 4: TACIT_BLOCK(4, a...); break;
-    case 5: TACIT_BLOCK(5, a...); break;
-    case 6: TACIT_BLOCK(6, a...); break;
-    case 7: TACIT_BLOCK(7, a...); break;
-    case 8: TACIT_BLOCK(8, a...); break;
-    case 12: TACIT_BLOCK(12, a...); break;
-    case 16: TACIT_BLOCK(16, a...); break;
-    default: TACIT_BLOCK(0, a...); break;
+    case 1: TACIT_DISPATCH(block, 1, a...); break;
+    case 2: TACIT_DISPATCH(block, 2, a...); break;
+    case 3: TACIT_DISPATCH(block, 3, a...); break;
+    case 4: TACIT_DISPATCH(block, 4, a...); break;
+    case 5: TACIT_DISPATCH(block, 5, a...); break;
+    case 6: TACIT_DISPATCH(block, 6, a...); break;
+    case 7: TACIT_DISPATCH(block, 7, a...); break;
+    case 8: TACIT_DISPATCH(block, 8, a...); break;
+    case 12: TACIT_DISPATCH(block, 12, a...); break;
+    case 16: TACIT_DISPATCH(block, 16, a...); break;
+    default: TACIT_DISPATCH(block, 0, a...); break;
     }
 }
 
@@ -387,21 +359,18 @@ int64_t longest_of(const int64_t *offsets, int64_t sequences) {
 }
 }  // namespace
 
-#define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
-
 // Chains abreast of a model with so many rows: how many areas of `room` steps a thread needs in `kept`.
 TACIT_EXPORT hmm_abreast(int rows) { return abreast(rows <= 8 || rows == 12 || rows == 16 ? rows : 0); }
 
 // Sums of Baum-Welch (when `emits` is not null), posteriors (when not null), and every sequence's log-likelihood.
 // `moves` still wants the factor A[i, j]. `kept` has `areas` · room · width numbers a thread, and may hold anything.
-// Returns 0, or 1 when there is no memory for the threads' buffers.
 TACIT_EXPORT hmm_pass(const int32_t *codes, const int64_t *offsets, int64_t sequences, const double *start,
                       const double *move, const double *turned, const double *emit, const double *log_scale,
                       int64_t symbols, int states, int rows, int width, int threads, int64_t room, int areas,
                       double *kept, double *starts, double *moves, double *emits, double *posterior,
                       double *log_likelihood) {
     const Model m{start, move, turned, emit, log_scale, symbols, states, rows, width, room};
-    try {
+    return if_there_is_room([&] {
         const auto first = blocks_of(offsets, sequences);
         const int64_t blocks = (int64_t)first.size() - 1;
         if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
@@ -427,10 +396,7 @@ TACIT_EXPORT hmm_pass(const int32_t *codes, const int64_t *offsets, int64_t sequ
                 mine += rows * width;
                 for (int64_t c = 0; c < symbols * width; ++c) emits[c] += mine[c];
             });
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+    });
 }
 
 // Viterbi: everything given as logarithms.
@@ -438,7 +404,7 @@ TACIT_EXPORT hmm_paths(const int32_t *codes, const int64_t *offsets, int64_t seq
                        const double *turned, const double *emit, int64_t symbols, int states, int width, int threads,
                        int32_t *path, double *log_probability) {
     const Model m{start, nullptr, turned, emit, nullptr, symbols, states, states, width, 0};
-    try {
+    return if_there_is_room([&] {
         const auto first = blocks_of(offsets, sequences);
         const int64_t blocks = (int64_t)first.size() - 1;
         if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
@@ -451,8 +417,5 @@ TACIT_EXPORT hmm_paths(const int32_t *codes, const int64_t *offsets, int64_t seq
                          log_probability);
             },
             [](int64_t, int) {});
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+    });
 }

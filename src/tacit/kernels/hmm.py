@@ -90,10 +90,10 @@ def _pass(
     floored = np.zeros((rows, rows))
     floored[:n_states, :n_states] = np.maximum(transitions, FLOOR)
     arrays = [
-        _padded(np.maximum(start, FLOOR), width, 0.0),
-        _padded(floored, width, 0.0),
-        _padded(np.ascontiguousarray(floored.T), width, 0.0),
-        _padded(by_symbol, width, 0.0),
+        _padded(np.maximum(start, FLOOR), width),
+        _padded(floored, width),
+        _padded(np.ascontiguousarray(floored.T), width),
+        _padded(by_symbol, width),
     ]
     starts = moves = emits = None
     if sums:
@@ -154,9 +154,9 @@ def best_paths(
     n_states, n_symbols, width = _shape(chains, start, transitions, emissions)
     by_symbol, log_scale = _relative(emissions)
     arrays = [
-        _padded(np.log(np.maximum(start, FLOOR)), width, 0.0),
-        _padded(np.log(np.maximum(np.ascontiguousarray(transitions.T), FLOOR)), width, 0.0),
-        _padded(np.log(by_symbol) + log_scale[:, None], width, 0.0),
+        _padded(np.log(np.maximum(start, FLOOR)), width),
+        _padded(np.log(np.maximum(np.ascontiguousarray(transitions.T), FLOOR)), width),
+        _padded(np.log(by_symbol) + log_scale[:, None], width),
     ]
     path, log_probability = np.empty(len(chains.codes), np.int32), np.empty(len(chains.offsets) - 1)
     sizes = [ctypes.c_int64(n_symbols), ctypes.c_int(n_states), ctypes.c_int(width), ctypes.c_int(max(threads, 1))]

@@ -10,6 +10,20 @@
 
 #define TACIT_INLINE inline __attribute__((always_inline))
 
+// `block<W, L>` under a name per register width, since `target` cannot be a template argument: `name_plain<W>` with two
+// lanes and, where there is AVX2, `name_avx2<W>` with `wide` of them; the machine decides between them as it runs.
+#define TACIT_PLAIN(name, block) template <int W, class... A> void name##_plain(A &&...a) { block<W, 2>(a...); }
+#if defined(__x86_64__) && !defined(TACIT_BASELINE_ONLY)
+namespace tacit { const bool has_avx2 = __builtin_cpu_supports("avx2"); }
+#define TACIT_PATHS(name, block, wide) \
+    TACIT_PLAIN(name, block)           \
+    template <int W, class... A> __attribute__((target("avx2"))) void name##_avx2(A &&...a) { block<W, wide>(a...); }
+#define TACIT_DISPATCH(name, W, ...) (tacit::has_avx2 ? name##_avx2<W>(__VA_ARGS__) : name##_plain<W>(__VA_ARGS__))
+#else
+#define TACIT_PATHS(name, block, wide) TACIT_PLAIN(name, block)
+#define TACIT_DISPATCH(name, W, ...) name##_plain<W>(__VA_ARGS__)
+#endif
+
 namespace tacit {
 
 template <int L> struct Vec;
@@ -50,6 +64,32 @@ template <int L> TACIT_INLINE typename Vec<L>::f exp_nonpositive(typename Vec<L>
 TACIT_INLINE double fold(Vec<2>::f a) { return a[0] + a[1]; }
 TACIT_INLINE double fold(Vec<4>::f a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 
+// The sum of R registers, or of `width` numbers in memory: one tree for both register widths.
+template <int L, class F, int R> TACIT_INLINE double fold_all(const F (&v)[R]) {
+    if constexpr (L == 4 || R == 1) {
+        F a = v[0];
+        for (int r = 1; r < R; ++r) a += v[r];
+        return fold(a);
+    } else {
+        F low = v[0], high = v[1];
+        for (int r = 2; r < R; r += 2) { low += v[r]; high += v[r + 1]; }
+        return fold(low + high);
+    }
+}
+template <int L> TACIT_INLINE double fold_all(const double *v, int width) {
+    typedef typename Vec<L>::f F;
+    typedef typename Vec<L>::u U;
+    if constexpr (L == 4) {
+        F a = *(const U *)v;
+        for (int c = 4; c < width; c += 4) a += *(const U *)(v + c);
+        return fold(a);
+    } else {
+        F low = *(const U *)v, high = *(const U *)(v + 2);
+        for (int c = 4; c < width; c += 4) { low += *(const U *)(v + c); high += *(const U *)(v + c + 2); }
+        return fold(low + high);
+    }
+}
+
 template <int W, int L> struct Row {
     typedef typename Vec<L>::f F;
     typedef typename Vec<L>::u U;
@@ -69,17 +109,7 @@ template <int W, int L> struct Row {
         return best;
     }
     TACIT_INLINE void exp_minus(double m) { for (int r = 0; r < R; ++r) v[r] = exp_nonpositive<L>(v[r] - m); }
-    TACIT_INLINE double sum() const {
-        if constexpr (L == 4 || W == 2) {
-            F a = v[0];
-            for (int r = 1; r < R; ++r) a += v[r];
-            return fold(a);
-        } else {
-            F low = v[0], high = v[1];
-            for (int r = 2; r < R; r += 2) { low += v[r]; high += v[r + 1]; }
-            return fold(low + high);
-        }
-    }
+    TACIT_INLINE double sum() const { return fold_all<L>(v); }
 };
 
 // Any width that is a multiple of 4, up to kWidest: the row lives in memory instead of registers.
@@ -102,17 +132,7 @@ template <int L> struct Row<0, L> {
         return best;
     }
     TACIT_INLINE void exp_minus(double m) { for (int c = 0; c < width; c += L) *(U *)(v + c) = exp_nonpositive<L>(at(c) - m); }
-    TACIT_INLINE double sum() const {
-        if constexpr (L == 4) {
-            F a = at(0);
-            for (int c = 4; c < width; c += 4) a += at(c);
-            return fold(a);
-        } else {
-            F low = at(0), high = at(2);
-            for (int c = 4; c < width; c += 4) { low += at(c); high += at(c + 2); }
-            return fold(low + high);
-        }
-    }
+    TACIT_INLINE double sum() const { return fold_all<L>(v, width); }
 };
 
 }  // namespace tacit

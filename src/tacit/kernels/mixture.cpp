@@ -291,23 +291,10 @@ TACIT_INLINE void rows_block(const Dense<Code> &source, const Tables &t, double 
     }
 }
 
-// One named function per register width: `target` cannot be a template argument.
-template <int W, class... A> void sum_plain(A &&...a) { sum_block<W, 2>(a...); }
-template <int W, class... A> void rows_plain(A &&...a) { rows_block<W, 2>(a...); }
-template <int W, class... A> void spread_plain(A &&...a) { spread_states<W, 2>(a...); }
-template <int W, class... A> void gather_plain(A &&...a) { gather_states<W, 2>(a...); }
-#if defined(__x86_64__) && !defined(TACIT_BASELINE_ONLY)
-#define TACIT_AVX2(name, block) \
-    template <int W, class... A> __attribute__((target("avx2"))) void name(A &&...a) { block<W, (W == 2 ? 2 : 4)>(a...); }
-TACIT_AVX2(sum_avx2, sum_block)
-TACIT_AVX2(rows_avx2, rows_block)
-TACIT_AVX2(spread_avx2, spread_states)
-TACIT_AVX2(gather_avx2, gather_states)
-const bool has_avx2 = __builtin_cpu_supports("avx2");
-#define TACIT_DISPATCH(name, W, ...) (has_avx2 ? name##_avx2<W>(__VA_ARGS__) : name##_plain<W>(__VA_ARGS__))
-#else
-#define TACIT_DISPATCH(name, W, ...) name##_plain<W>(__VA_ARGS__)
-#endif
+TACIT_PATHS(sum, sum_block, (W == 2 ? 2 : 4))
+TACIT_PATHS(rows, rows_block, (W == 2 ? 2 : 4))
+TACIT_PATHS(spread, spread_states, (W == 2 ? 2 : 4))
+TACIT_PATHS(gather, gather_states, (W == 2 ? 2 : 4))
 #define TACIT_BY_WIDTH(name, ...)                            \
     switch (width) {                                         \
     case 2: TACIT_DISPATCH(name, 2, __VA_ARGS__); break;     \
@@ -334,7 +321,6 @@ inline Tables pointed(const Given &given, const Packed *packed, double *cells, d
     return {tables.log_weights, states, rows_pointed(given, packed), width};
 }
 
-// Returns 0, or 1 when there is no memory for the threads' buffers.
 template <class Source>
 int mixture_sums(const Source &source, int64_t rows, const double *row_weight, const Given &given, int threads,
                  double *total, double *table_sum, double *log_likelihood) {
@@ -344,7 +330,7 @@ int mixture_sums(const Source &source, int64_t rows, const double *row_weight, c
     const Packed *packed = packed_in(source);
     const int64_t size = (rows_pointed(given, packed) + 1) * width, numbers = (given.table_rows + 1) * width;
     const int64_t stride = spaced(size), whole = spaced(numbers), room = spaced(room_of(width));
-    try {
+    return if_there_is_room([&] {
         const Room all(whole + (packed ? stride + whole : 0) + (stride + room) * threads);
         double *buffers = all.data + whole, *states = nullptr, *cells = nullptr;
         if (packed) states = buffers, cells = states + stride, buffers = cells + whole;
@@ -374,10 +360,7 @@ int mixture_sums(const Source &source, int64_t rows, const double *row_weight, c
                     for (int c = 0; c < given.classes; ++c) to[c] += from[c];
             });
         *log_likelihood = log_sum;
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+    });
 }
 
 template <class Source>
@@ -388,7 +371,7 @@ int mixture_rows(const Source &source, int64_t rows, const Given &given, int thr
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
     const Packed *packed = packed_in(source);
     const int64_t whole = spaced((given.table_rows + 1) * width), room = spaced(room_of(width));
-    try {
+    return if_there_is_room([&] {
         const Room all(whole + (packed ? spaced(rows_pointed(given, packed) * width) : 0) + room * threads);
         double *rooms = all.data + whole, *states = rooms;
         if (packed) rooms += spaced(rows_pointed(given, packed) * width);
@@ -402,14 +385,9 @@ int mixture_rows(const Source &source, int64_t rows, const Given &given, int thr
                                row_log_likelihood);
             },
             [](int64_t, int) {});
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+    });
 }
 }  // namespace
-
-#define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
 
 #define TACIT_SOURCE_FUNCTIONS(suffix, source_parameters, source)                                                     \
     TACIT_EXPORT mixture_sums_##suffix(source_parameters, int64_t rows, const double *row_weight,                     \

@@ -22,7 +22,7 @@ template <class Work> int by_rows(int64_t rows, int threads, Work work) {
     const int64_t blocks = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
     const int64_t share = threads > 0 ? (blocks + threads - 1) / threads : blocks;
     if (threads < 1) threads = 1;
-    try {
+    return if_there_is_room([&] {
         in_waves(
             threads, threads,
             [&](int64_t part, int) {
@@ -30,10 +30,7 @@ template <class Work> int by_rows(int64_t rows, int threads, Work work) {
                 for (int64_t i = begin; i < (end < rows ? end : rows); ++i) work(i);
             },
             [](int64_t, int) {});
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+    });
 }
 
 // Four partial sums, folded in one fixed order: the compiler may keep them in a register of any width.
@@ -48,8 +45,6 @@ inline double dot(const double *a, const double *b, int size) {
     return (s0 + s1) + (s2 + s3);
 }
 }  // namespace
-
-#define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
 
 // out_i = sum_j C_ij x_j, in four partial sums of every fourth count
 TACIT_EXPORT pair_product(const int64_t *starts, const int32_t *columns, const double *counts, int64_t rows,

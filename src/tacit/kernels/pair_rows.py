@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import Floats, _check, _pointer, _run
+from tacit.kernels import Floats, _check, _padded, _pointer, _run
 
 LEAST_LEVELS = 2
 
@@ -60,12 +60,10 @@ def pair_ratios(
     _check(left, np.float64, (rows.n_rows, None), "left")
     _check(right, np.float64, (rows.n_columns, size), "right")
     width = -(-size // 4) * 4
-    padded = [np.zeros((len(part), width)) for part in (left, right)]
-    for room, part in zip(padded, (left, right), strict=True):
-        room[:, :size] = part
+    padded = [_padded(part, width) for part in (left, right)]
     out, value = np.zeros((rows.n_rows, width)), np.empty(rows.n_rows)
     tail = [ctypes.c_int(width), ctypes.c_double(floor), ctypes.c_int(max(threads, 1)), _pointer(out), _pointer(value)]
-    _run("pair_ratios", [*rows.head(), _pointer(padded[0]), _pointer(padded[1]), *tail])
+    _run("pair_ratios", [*rows.head(), *map(_pointer, padded), *tail])
     return out[:, :size], value
 
 

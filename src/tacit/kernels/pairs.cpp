@@ -10,7 +10,7 @@ int pair_counts(const Code *codes, const int32_t *first, int64_t columns, int64_
     const int64_t size = first[columns];
     if (threads < 1) threads = 1;
     const int64_t share = (rows + threads - 1) / threads;
-    try {
+    return if_there_is_room([&] {
         std::vector<int64_t> buffer((threads - 1) * size * size);
         std::vector<int32_t> scratch(spaced(columns + 1) * threads);
         in_waves(
@@ -37,14 +37,9 @@ int pair_counts(const Code *codes, const int32_t *first, int64_t columns, int64_
                 const int64_t *mine = buffer.data() + (slot - 1) * size * size;
                 for (int64_t c = 0; c < size * size; ++c) counts[c] += mine[c];
             });
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+    });
 }
 }  // namespace
-
-#define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
 
 TACIT_EXPORT pair_counts_dense8(const uint8_t *codes, const int32_t *first, int64_t columns, int64_t rows, int threads,
                                 int64_t *counts) {

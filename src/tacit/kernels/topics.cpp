@@ -195,16 +195,8 @@ TACIT_INLINE void words_block(const Lists &words, const int64_t *cell, const dou
     }
 }
 
-template <int G, class... A> void documents_plain(A &&...a) { documents_block<G, 2>(a...); }
-template <int G, class... A> void words_plain(A &&...a) { words_block<G, 2>(a...); }
-#if defined(__x86_64__) && !defined(TACIT_BASELINE_ONLY)
-template <int G, class... A> __attribute__((target("avx2"))) void documents_avx2(A &&...a) { documents_block<G, 4>(a...); }
-template <int G, class... A> __attribute__((target("avx2"))) void words_avx2(A &&...a) { words_block<G, 4>(a...); }
-const bool has_avx2 = __builtin_cpu_supports("avx2");
-#define TACIT_DISPATCH(name, G, ...) (has_avx2 ? name##_avx2<G>(__VA_ARGS__) : name##_plain<G>(__VA_ARGS__))
-#else
-#define TACIT_DISPATCH(name, G, ...) name##_plain<G>(__VA_ARGS__)
-#endif
+TACIT_PATHS(documents, documents_block, 4)
+TACIT_PATHS(words, words_block, 4)
 #define TACIT_BY_WIDTH(name, ...)                         \
     switch (model.width) {                                \
     case 4: TACIT_DISPATCH(name, 1, __VA_ARGS__); break;  \
@@ -216,23 +208,18 @@ const bool has_avx2 = __builtin_cpu_supports("avx2");
     }
 
 // Splits lists into blocks of about equal cells; `run(begin, end)` takes whole lists and writes to its own places.
-template <class Run> int walk(const Lists &lists, int threads, Run run) {
-    try {
-        std::vector<int64_t> first{0};
-        for (int64_t at = 0; at < lists.size; ++at)
-            if (lists.offsets[at + 1] - lists.offsets[first.back()] >= kBlockCells) first.push_back(at + 1);
-        if (first.back() < lists.size) first.push_back(lists.size);
-        const int64_t blocks = (int64_t)first.size() - 1;
-        if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
-        // a thread takes every `threads`-th block, so threads are started once a pass
-        in_waves(
-            threads, threads,
-            [&](int64_t mine, int) { for (int64_t b = mine; b < blocks; b += threads) run(first[b], first[b + 1]); },
-            [](int64_t, int) {});
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
-    return 0;
+template <class Run> void walk(const Lists &lists, int threads, Run run) {
+    std::vector<int64_t> first{0};
+    for (int64_t at = 0; at < lists.size; ++at)
+        if (lists.offsets[at + 1] - lists.offsets[first.back()] >= kBlockCells) first.push_back(at + 1);
+    if (first.back() < lists.size) first.push_back(lists.size);
+    const int64_t blocks = (int64_t)first.size() - 1;
+    if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
+    // a thread takes every `threads`-th block, so threads are started once a pass
+    in_waves(
+        threads, threads,
+        [&](int64_t mine, int) { for (int64_t b = mine; b < blocks; b += threads) run(first[b], first[b + 1]); },
+        [](int64_t, int) {});
 }
 
 // Rows in a room of their own, the first at a cache line's: a row of them then crosses as few lines as it can.
@@ -247,37 +234,31 @@ public:
 };
 }  // namespace
 
-#define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
-
 // Up to `most` steps of every document's shares (0: they stay), then what they say, unless `ratios` is null.
 TACIT_EXPORT topic_documents(const int64_t *offsets, const int32_t *words, const double *counts, int64_t documents,
                              const double *topics, int64_t n_words, const double *prior, double prior_sum, int width,
                              int most, double settled, int threads, double *shares, double *ratios, double *expected,
                              double *log_likelihood) {
-    try {
+    return if_there_is_room([&] {
         const Lists docs{offsets, words, documents};
         const Aligned held(topics, n_words * width);
         const Model model{held.data, prior, prior_sum, width};
         const DocSums out{ratios, expected, log_likelihood};
-        return walk(docs, threads, [&](int64_t begin, int64_t end) {
+        walk(docs, threads, [&](int64_t begin, int64_t end) {
             TACIT_BY_WIDTH(documents, docs, counts, model, begin, end, most, settled, shares, ratios ? &out : nullptr);
         });
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
+    });
 }
 
 TACIT_EXPORT topic_words(const int64_t *offsets, const int32_t *documents, const int64_t *cells, int64_t words,
                          const double *ratios, const double *shares, int64_t n_documents, const double *topics,
                          int width, int threads, double *sums) {
-    try {
+    return if_there_is_room([&] {
         const Lists lists{offsets, documents, words};
         const Aligned held(shares, n_documents * width);
         const Model model{topics, nullptr, 0, width};
-        return walk(lists, threads, [&](int64_t begin, int64_t end) {
+        walk(lists, threads, [&](int64_t begin, int64_t end) {
             TACIT_BY_WIDTH(words, lists, cells, ratios, held.data, model, begin, end, sums);
         });
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
+    });
 }

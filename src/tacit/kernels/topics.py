@@ -61,7 +61,7 @@ def topic_shares(
     """
     width, n_topics = _shapes(lists, topics, start)
     shares = _own(start, width)
-    _documents(lists, _padded(topics, width, 0.0), shares, prior, most, settled, threads)
+    _documents(lists, _padded(topics, width), shares, prior, most, settled, threads)
     return np.ascontiguousarray(shares[:, :n_topics])
 
 
@@ -82,7 +82,7 @@ def topic_pass(
 ) -> tuple[Floats, TopicSums]:
     """Shares (D, K) after `most` EM steps, as `topic_shares`, and the sums at them."""
     width, n_topics = _shapes(lists, topics, start)
-    wide, shares = _padded(topics, width, 0.0), _own(start, width)
+    wide, shares = _padded(topics, width), _own(start, width)
     ratios, expected = np.empty(len(lists.words)), np.empty((lists.n_documents, width))
     log_likelihood = np.empty(lists.n_documents)
     _documents(lists, wide, shares, prior, most, 0.0, threads, (ratios, expected, log_likelihood))
@@ -108,7 +108,7 @@ def _shapes(lists: WordLists, topics: Floats, shares: Floats) -> tuple[int, int]
 
 def _own(start: Floats, width: int) -> Floats:
     """Shares in rows of `width` that a kernel may write to."""
-    shares = _padded(start, width, 0.0)
+    shares = _padded(start, width)
     return shares.copy() if shares is start else shares
 
 
@@ -123,7 +123,7 @@ def _documents(
     out: tuple[Floats | None, Floats | None, Floats | None] = (None, None, None),
 ) -> None:
     width = wide.shape[1]
-    padded = np.zeros(width) if prior is None else _padded(prior, width, 0.0)
+    padded = np.zeros(width) if prior is None else _padded(prior, width)
     _check(padded, np.float64, (width,), "prior")
     model = [_pointer(wide), ctypes.c_int64(lists.n_words), _pointer(padded), ctypes.c_double(float(padded.sum()))]
     how = [ctypes.c_int(width), ctypes.c_int(most), ctypes.c_double(settled), ctypes.c_int(max(threads, 1))]

@@ -8,7 +8,19 @@
 #include <utility>
 #include <vector>
 
+#define TACIT_EXPORT extern "C" __attribute__((visibility("default"))) int
+
 namespace tacit {
+
+// What every exported function ends in: 0, or 1 when there is no memory for its buffers.
+template <class Work> int if_there_is_room(Work work) {
+    try {
+        work();
+    } catch (const std::bad_alloc &) {
+        return 1;
+    }
+    return 0;
+}
 
 constexpr int64_t kBlockRows = 65536;
 

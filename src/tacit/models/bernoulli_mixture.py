@@ -21,9 +21,10 @@ from tacit.data.frames import backend_of, build_frame
 from tacit.data.stored_table import AnyTable, batches_with_weights
 from tacit.data.table import Table
 from tacit.data.table_input import LearnColumn
-from tacit.diagnose.bootstrap import ratio_test, wilson
+from tacit.diagnose.bootstrap import ratio_test
 from tacit.diagnose.clusters import examine_clusters
 from tacit.diagnose.frequency_intervals import frequency_intervals
+from tacit.diagnose.intervals import wilson
 from tacit.diagnose.purity import PurityTable, purity_certificates
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread

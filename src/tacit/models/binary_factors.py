@@ -28,7 +28,7 @@ from tacit.models.clock import StageClock
 from tacit.models.switch_checkpoint import Climbed, SwitchCheckpoint, matrix_key
 from tacit.models.switch_file import restore_switches, switch_state
 from tacit.moments.whitened import Spectrum, spectrum
-from tacit.refine.switch_baseline import settle_baseline
+from tacit.refine.switch_always_on import settle_baseline
 from tacit.refine.switch_baselines import alternating_least_squares, weighted_least_squares
 from tacit.refine.switch_race import raced_params, start_params
 from tacit.refine.switch_start import SpectralStart, estimate_noise, estimate_number, spectral_start

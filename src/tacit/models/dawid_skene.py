@@ -16,8 +16,8 @@ from tacit.data.frames import backend_of, build_frame
 from tacit.data.label_input import is_long, read_gold, read_labels
 from tacit.data.labels import CodedLabels, Labels
 from tacit.data.names import Names
+from tacit.diagnose.label_structure import examine_structure
 from tacit.diagnose.report import FitReport
-from tacit.diagnose.structure import examine_structure
 from tacit.engine.mixture import Floats, unstack_confusions
 from tacit.errors import DataError, IdentifiabilityWarning
 from tacit.io.scan import Scan

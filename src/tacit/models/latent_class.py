@@ -38,8 +38,8 @@ from tacit.models.table_checkpoint import TableCheckpoint, table_key
 from tacit.models.table_evidence import TableEvidence
 from tacit.models.table_model import CELLS
 from tacit.moments.pairs import count_table_pairs
+from tacit.refine.choose_classes import choose_classes
 from tacit.refine.em import Refined, em
-from tacit.refine.select import choose_components
 from tacit.refine.table_prior import shaped_prior, table_steps
 from tacit.refine.table_starts import race_starts, table_starts
 from tacit.refine.tables import maximise_tables
@@ -193,7 +193,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         number = self._number_of(self.init) if isinstance(self.init, LatentClass) else self.n_components
         if number is not None:
             return {"number": int(number), "selection": None, "notes": []}
-        chosen = choose_components(table, self._fit_at, self.select, self._seed())
+        chosen = choose_classes(table, self._fit_at, self.select, self._seed())
         return {"number": int(chosen.n_components), "selection": chosen.curve, "notes": [chosen.note]}
 
     def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:

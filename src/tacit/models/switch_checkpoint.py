@@ -1,6 +1,6 @@
 """The checkpoint of a fit of hidden switches: where its climb stands, and the first climb's answer during the second.
 
-A fit climbs once, and once more where one switch is a baseline (`refine/switch_baseline.py`); each climb is one in the
+A fit climbs once, and once more where one switch is a baseline (`refine/switch_always_on.py`); each climb is one in the
 plane of the start and one beyond it. What comes before (moments, the search, the race) is made again when a fit goes
 on: it takes a few passes and gives the same bits.
 """

@@ -24,6 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.moments.whitened import symmetrised
+
 Floats = NDArray[np.float64]
 Blocks = Callable[[], Iterator[Floats]]
 """The rows, block by block, as often as asked for."""
@@ -94,5 +96,4 @@ def masked_tensor(blocks: Blocks, A: Floats, n: int) -> Floats:
     left -= np.einsum("qrbc,pa->pqrabc", P, G, optimize=True)
     left += 2 * np.einsum("ip,ia,iq,ib,ir,ic->pqrabc", A, A, A, A, A, A, optimize=True)
     W = np.linalg.lstsq(left.reshape(d**3, d**3), (right / n).reshape(-1), rcond=1e-12)[0].reshape(d, d, d)
-    turns = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
-    return np.asarray(sum(W.transpose(turn) for turn in turns) / 6)
+    return symmetrised(W)

@@ -54,27 +54,19 @@ def examine_symmetry(counts: Counts) -> Symmetry:
     chosen = _some_items(counts)
     there = sp.csr_array(matrix[chosen]).astype(np.float64)
     back = sp.csr_array(matrix[:, chosen].T).astype(np.float64)
-    mine, theirs = there.tocoo(), back.tocoo()
     # both orders seen: a · b and the smaller of the two give both counts
     product, least = there.multiply(back).tocoo(), there.minimum(back).tocoo()
-    both = [least.data, product.data / least.data]
     known = np.zeros(matrix.shape[0], bool)
     known[chosen] = True
-    difference, total = [], []
-    for part in (mine, theirs):  # as if the other order had not been seen
-        once = _each_pair_once(part, chosen, known)
-        difference.append(part.data[once])
-        total.append(part.data[once])
     once = _each_pair_once(least, chosen, known)
-    low, high = both[0][once], both[1][once]
-    square, variance = (
-        sum(values) for values in zip(*(_terms(d, t) for d, t in zip(difference, total, strict=True)), strict=True)
-    )
+    low, high = least.data[once], (product.data / least.data)[once]
+    square = variance = 0.0
+    for part in (there.tocoo(), back.tocoo()):  # as if the other order had not been seen
+        seen = part.data[_each_pair_once(part, chosen, known)]
+        square, variance = _added((square, variance), _terms(seen, seen), 1)
     for part in (low, high):  # those pairs were taken apart above: put together
-        less = _terms(part, part)
-        square, variance = square - less[0], variance - less[1]
-    more = _terms(high - low, high + low)
-    square, variance = square + more[0], variance + more[1]
+        square, variance = _added((square, variance), _terms(part, part), -1)
+    square, variance = _added((square, variance), _terms(high - low, high + low), 1)
     return Symmetry(float(square / np.sqrt(variance)) if variance > 0.5 else 0.0, by_item)
 
 
@@ -98,6 +90,10 @@ def _terms(difference: Any, total: Any) -> tuple[float, float]:
     at = total > 1
     d, n = difference[at], total[at]
     return float((d**2 / n - 1).sum()), float((2 - 2 / n).sum())
+
+
+def _added(sums: tuple[float, float], terms: tuple[float, float], sign: int) -> tuple[float, float]:
+    return sums[0] + sign * terms[0], sums[1] + sign * terms[1]
 
 
 def _standardised(difference: Any, total: Any) -> float:

@@ -71,6 +71,13 @@ class PairCounts:
         np.add.at(sizes, where, coo.data[upper])
         return pairs // self.n_columns, pairs % self.n_columns, sizes
 
+    def met(self) -> NDArray[np.bool_]:
+        """Which columns were seen together (N, N), the diagonal not."""
+        left, right, _ = self.observed
+        out = np.zeros((self.n_columns, self.n_columns), bool)
+        out[left, right] = out[right, left] = True
+        return out
+
     def blocks(self) -> Ints:
         """The counts of all observed pairs (P, K, K), for columns of equal size K."""
         size = int(self.first[1] - self.first[0])

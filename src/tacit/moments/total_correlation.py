@@ -69,7 +69,7 @@ def total_correlation(table: Table, columns: Sequence[int] | Ints, *, membership
     _refuse_other_columns(rows)
     complete = rows.present[:, columns].all(axis=1)
     bits = rows.codes[complete][:, columns]
-    weight = _weight(rows)[complete]
+    weight = weights_of_rows(rows)[complete]
     counts = np.bincount(pattern_ids(bits), weight)
     excess = _excess(xlogy(counts, counts).sum(), weight @ bits, weight.sum())
     return float(_per_row(excess, weight.sum()))
@@ -98,11 +98,10 @@ def maximal_total_correlation(
     *,
     membership: Membership | None = None,
     most_subsets: int = MOST_SUBSETS,
-    n_starts: int = N_STARTS,
 ) -> MaximalTotalCorrelation:
     """D_max(Y; d), Definition 3.5: the largest D of d columns, for all rows or a cluster of them.
 
-    Up to `most_subsets` subsets are walked one by one. Beyond, subsets grow from the `n_starts` strongest pairs, each
+    Up to `most_subsets` subsets are walked one by one. Beyond, subsets grow from the `N_STARTS` strongest pairs, each
     time by the column that adds most, and single columns are exchanged while that helps: a lower bound.
     """
     if not 1 <= d <= table.n_columns:
@@ -116,16 +115,14 @@ def maximal_total_correlation(
         return _found(float(pairs.max()), divmod(int(pairs.argmax()), rows.n_columns), True)
     if comb(rows.n_columns, d) <= most_subsets:
         return _exhaustive(rows, d)
-    return _grow_from_pairs(rows, d, n_starts)[0]
+    return _grow_from_pairs(rows, d)[0]
 
 
-def strong_subsets(
-    table: Table, d: int, *, membership: Membership | None = None, n_starts: int = N_STARTS
-) -> list[MaximalTotalCorrelation]:
-    """Up to `n_starts` subsets of d ≥ 2 columns with large D, strongest first: for d = 2 the strongest pairs."""
+def strong_subsets(table: Table, d: int, *, membership: Membership | None = None) -> list[MaximalTotalCorrelation]:
+    """Up to `N_STARTS` subsets of d ≥ 2 columns with large D, strongest first: for d = 2 the strongest pairs."""
     rows = cluster_rows(table, membership)
     _refuse_other_columns(rows)
-    return _grow_from_pairs(rows, d, n_starts)
+    return _grow_from_pairs(rows, d)
 
 
 def cluster_rows(table: Table, membership: Membership | None) -> Table:
@@ -137,7 +134,7 @@ def cluster_rows(table: Table, membership: Membership | None) -> Table:
         raise DataError(f"membership has shape {share.shape}; give one value for each of {table.n_rows} rows")
     if share.dtype == bool:
         return table.take(share)
-    return replace(table, row_weight=_weight(table) * share, pattern_of=None, equal=None).take(share > 0)
+    return replace(table, row_weight=weights_of_rows(table) * share, pattern_of=None, equal=None).take(share > 0)
 
 
 # ------------------------------------------------------------ the maximum over subsets
@@ -153,9 +150,9 @@ def _exhaustive(rows: Table, d: int) -> MaximalTotalCorrelation:
     return _found(best, columns, True)
 
 
-def _grow_from_pairs(rows: Table, d: int, n_starts: int) -> list[MaximalTotalCorrelation]:
+def _grow_from_pairs(rows: Table, d: int) -> list[MaximalTotalCorrelation]:
     """Subsets grown from the strongest pairs, strongest first."""
-    strongest = np.argsort(-_upper_pairs(rows), axis=None, kind="stable")[: min(n_starts, comb(rows.n_columns, 2))]
+    strongest = np.argsort(-_upper_pairs(rows), axis=None, kind="stable")[: min(N_STARTS, comb(rows.n_columns, 2))]
     grown: dict[tuple[int, ...], None] = {}  # starts that grow into the same subset are polished once
     for pair in strongest:
         chosen = list(divmod(int(pair), rows.n_columns))
@@ -196,7 +193,7 @@ def _upper_pairs(rows: Table) -> Floats:
 def _joined(rows: Table, columns: Ints, candidates: Ints) -> Floats:
     """D of `columns` together with each of the candidates in turn, all from one count of the patterns."""
     complete = rows.present[:, columns].all(axis=1)
-    weight, bits = _weight(rows)[complete], rows.codes[complete][:, columns]
+    weight, bits = weights_of_rows(rows)[complete], rows.codes[complete][:, columns]
     if not len(bits):
         return np.zeros(len(candidates))
     ids = pattern_ids(bits)
@@ -237,7 +234,8 @@ def pattern_ids(bits: NDArray[Any]) -> Ints:
     return np.asarray(np.unique(keys, return_inverse=True)[1], np.intp).reshape(-1)
 
 
-def _weight(table: Table) -> Floats:
+def weights_of_rows(table: Table) -> Floats:
+    """Weights (n_rows,), all 1 where the table has none."""
     return np.ones(table.n_rows) if table.row_weight is None else table.row_weight
 
 

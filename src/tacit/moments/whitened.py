@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,6 +166,11 @@ def _third_sums(Z: Floats, K: Floats | None, centre: Floats | None) -> Found:
         block = Z[rows]
         sums += (block[:, left] * block[:, right]).T @ block
     return Found((sums,))
+
+
+def symmetrised(T: Floats) -> Floats:
+    """The mean over all orders of the three axes."""
+    return np.asarray(sum(T.transpose(order) for order in permutations(range(3)))) / 6
 
 
 def project(X: Floats, K: Floats) -> Floats:

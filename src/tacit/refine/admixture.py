@@ -151,11 +151,9 @@ def proportions(
     return x, best
 
 
-def frequencies_given(
-    calls: Calls | SnpPasses, shares: Floats, start: Floats, *, n_jobs: int | None = None
-) -> Floats:
+def frequencies_given(calls: Calls | SnpPasses, shares: Floats, start: Floats) -> Floats:
     """The best frequencies (SNP, population) under known proportions; concave, so the start does not matter."""
-    passes = over_calls(calls, n_jobs)
+    passes = over_calls(calls)
     if not passes.n_snps:
         return start
     found = inside(shares, start).frequencies

@@ -76,7 +76,6 @@ def fit_ancestry(
     n_starts: int = DRAWN_STARTS,
     far: bool = True,
     first: tuple[str, Callable[[Subspace], Ancestry]] | None = None,
-    n_jobs: int | None = None,
     callback: Callable[[Step], None] | None = None,
     begun: AncestryPlace | None = None,
     keep: Callable[[AncestryPlace], None] | None = None,
@@ -85,7 +84,7 @@ def fit_ancestry(
 
     Without `far` all starts are drawn. `keep` hears where the last climb stands; `begun`, such a place, goes on there.
     """
-    calls = over_calls(calls, n_jobs)
+    calls = over_calls(calls)
     if begun is not None:
         hear = None if keep is None else lambda at: keep(AncestryPlace(begun.start, begun.spectrum, at))
         steps = AncestrySteps(calls)

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -51,6 +51,7 @@ CRITERIA = ("statistical", "aic", "aic3", "bic", "sabic", "icl")
 """Criteria whose smallest value chooses; ``practical`` is a walk along the path."""
 
 Fit = TypeVar("Fit")
+Number = TypeVar("Number", float, Floats)
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,18 @@ def chance_margin(n_columns: int) -> float:
     return float(TW_SHARE * np.cbrt(n_columns + 1))
 
 
+def information_criteria(log_likelihood: Number, n_parameters: Any, n_rows: float) -> dict[str, Number]:
+    """AIC, AIC3, BIC, SABIC and CAIC (for `diagnose/fit_indices.py`) by name, of one fit or of several at once."""
+    q, deviance, n = n_parameters, -2 * log_likelihood, max(n_rows, 1.0)
+    return {
+        "aic": deviance + 2 * q,
+        "aic3": deviance + 3 * q,
+        "bic": deviance + q * float(np.log(n)),
+        "sabic": deviance + q * float(np.log((n + 2) / 24)),
+        "caic": deviance + q * (float(np.log(n)) + 1),
+    }
+
+
 def path_criteria(
     log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float, quiet: Floats | None = None
 ) -> dict[str, Floats]:
@@ -85,17 +98,11 @@ def path_criteria(
     statistical criterion takes the better of both.
     """
     number = np.arange(1, len(log_likelihood) + 1)
-    q, deviance, n = number * (n_columns + 1) - 1, -2 * log_likelihood, max(n_rows, 1.0)
-    bic = deviance + q * np.log(n)
-    statistical = deviance + 2 * (number - 1) * statistical_charge(n_columns)
-    return {
-        "statistical": statistical if quiet is None else np.minimum(statistical, -2 * quiet),
-        "aic": deviance + 2 * q,
-        "aic3": deviance + 3 * q,
-        "bic": bic,
-        "sabic": deviance + q * np.log((n + 2) / 24),
-        "icl": bic + 2 * entropy,
-    }
+    known = information_criteria(log_likelihood, number * (n_columns + 1) - 1, n_rows)
+    whole = -2 * log_likelihood + 2 * (number - 1) * statistical_charge(n_columns)
+    known["statistical"] = whole if quiet is None else np.minimum(whole, -2 * quiet)
+    known["icl"] = known["bic"] + 2 * entropy
+    return {name: known[name] for name in CRITERIA}
 
 
 def practical_number(log_likelihood: Floats, statistical: int, margin: float = 0.0) -> int:

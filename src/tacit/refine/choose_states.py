@@ -54,7 +54,7 @@ class StatesPath:
         return {"chosen": self.chosen, "held_out": self.held_out}
 
 
-def choose_states(data: Sequences, *, most: int = MOST_TRIED, seed: int = 0, threads: int = 1) -> StatesPath:
+def choose_states(data: Sequences, *, seed: int = 0, threads: int = 1) -> StatesPath:
     """Walk 1, 2, … states and choose."""
     split = cut(data, seed, share=0.25)
     learn, held = (thinned(part, MORE_DATA * most_raced(data), seed) for part in (split.learn, split.held))
@@ -67,7 +67,7 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, seed: int = 0, thr
     cells = max(held.n_observed, 1)
     if not len(learn.within(1)) or not len(held.within(1)) or data.n_symbols < 2:
         return StatesPath(1, [float(told[0].sum()) / cells], errors)
-    for K in tried(range(2, most + 1), "states"):
+    for K in tried(range(2, MOST_TRIED + 1), "states"):
         chain, strength = _fit(steps, held, K, chain, strengths, seed)
         strengths = (strength / 4, strength, strength * 4)
         told.append(_by_piece(chain, held))

@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.table import Table
-from tacit.engine.memory import MemoryEngine, Sums
 from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture
-from tacit.refine.tables import Prior, TableSteps
 
 SPLIT_PASSES = 6
 """EM passes of two classes on the rows of one: enough to rank splits."""
@@ -205,16 +203,3 @@ def pulling_row(residual: Singles, weight: Floats, draw: float) -> Singles:
     """A row (L,) chosen in proportion to its weight and squared length; `draw` in [0, 1) decides."""
     running = np.cumsum(weight * np.square(residual).sum(axis=1))
     return np.asarray(residual[min(int(np.searchsorted(running, draw * running[-1])), len(running) - 1)])
-
-
-def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSteps:
-    """EM steps of plain maximum likelihood: a path's log-likelihoods are compared, so nothing is mixed into them."""
-    size = int(table.first[-1])
-    none = Prior(np.zeros((size, n_classes)), np.zeros(n_classes))
-    return TableSteps(MemoryEngine(table, n_jobs), none, table.first, max(round(table.n_cells), 1))
-
-
-def entropy_of(mixture: Mixture, sums: Sums) -> float:
-    """Entropy of the rows' memberships, in nats: ℓ minus the expected complete log-likelihood, no pass needed."""
-    complete = sums.totals @ mixture.log_weights() + (sums.table * mixture.log_table()).sum()
-    return max(float(sums.log_likelihood - complete), 0.0)

@@ -29,11 +29,13 @@ from tacit.factor.row_starts import spectral_clusters, spread_rows
 from tacit.factor.table_pool import MOST_CELLS, Sample, draw_sample
 from tacit.progress import tried
 from tacit.refine.choose_clusters import PathNumbers, number_clusters, statistical_charge
-from tacit.refine.class_splits import entropy_of, plain_steps, split_classes, with_split, with_twin
+from tacit.refine.class_splits import split_classes, with_split, with_twin
 from tacit.refine.em import Refined, em
 from tacit.refine.merge_down import MERGE_ROWS, merge_down, single_merges
 from tacit.refine.silent_columns import QuietFit, QuietWalk, fit_speaking
 from tacit.refine.starts import Entrant, go_on, halve
+from tacit.refine.table_prior import plain_steps
+from tacit.refine.tables import entropy_of
 
 MOST_CLUSTERS = 24
 """Where a path ends at the latest, unless asked otherwise."""
@@ -55,6 +57,8 @@ N_SPLITS = 2
 """Splits of the fit before that are tried at each K."""
 ROUNDS = (4, 8)
 """Passes after which the better half of the starts stays."""
+MOST_PASSES = 300
+"""Passes of a fit on the sample at the most."""
 BACK_PASSES = 8
 """Passes by which a challenger must have overtaken, or come near, the fit that is there."""
 NEAR_SHARE = 0.25
@@ -123,7 +127,6 @@ def cluster_path(
     *,
     most: int | None = None,
     least: int = 1,
-    max_iter: int = 300,
     tol: float = 1e-6,
     seed: int = 0,
     n_jobs: int | None = 1,
@@ -138,7 +141,7 @@ def cluster_path(
     sample = draw_sample(table, PATH_ROWS, seed)
     varying = int(varying_columns(table).sum())
     last = most_clusters(table, most)
-    walk = _Walk(sample, last, max_iter, tol, seed, n_jobs)
+    walk = _Walk(sample, last, tol, seed, n_jobs)
     found: list[Found] = []  # on the sample
     whole: list[Found] = []  # on all rows, in the user's order: what the criteria see
     names: list[str] = []
@@ -195,13 +198,13 @@ def most_clusters(table: Table, most: int | None) -> int:
 class _Walk:
     """What all steps of one path share: the sample, its chain of merges, the limits."""
 
-    def __init__(self, sample: Sample, last: int, max_iter: int, tol: float, seed: int, n_jobs: int | None) -> None:
+    def __init__(self, sample: Sample, last: int, tol: float, seed: int, n_jobs: int | None) -> None:
         self.sample, self.rows, self.last = sample, sample.table, last
-        self.max_iter, self.tol, self.n_jobs = max_iter, tol, n_jobs
+        self.tol, self.n_jobs = tol, n_jobs
         self.near = NEAR_SHARE * statistical_charge(sample.table.n_columns)
         self.rng = np.random.default_rng(seed)
         self.quiet = QuietWalk(
-            self.rows, varying_columns(self.rows), max_iter=max_iter, tol=tol, n_jobs=n_jobs, rng=self.rng
+            self.rows, varying_columns(self.rows), max_iter=MOST_PASSES, tol=tol, n_jobs=n_jobs, rng=self.rng
         )
 
     def step(self, before: Found | None, number: int) -> tuple[str, Found]:
@@ -211,7 +214,7 @@ class _Walk:
             alone = Mixture(np.ones(1), self.sample.view.marginals[:, None], self.rows.first)
             return "one cluster", em(steps, alone, max_iter=2, tol=max(self.tol, 1e-12))
         entrants = [Entrant(name, steps, start) for name, start in self._starts(before, number)]
-        raced = halve(entrants, rounds=ROUNDS, max_iter=self.max_iter, tol=self.tol, accelerate=True)
+        raced = halve(entrants, rounds=ROUNDS, max_iter=MOST_PASSES, tol=self.tol, accelerate=True)
         return raced.name, raced.refined
 
     def _starts(self, before: Found, number: int) -> Iterator[tuple[str, Mixture]]:
@@ -263,7 +266,7 @@ class _Walk:
         for name, start in starts:
             tried = em(steps, start, max_iter=BACK_PASSES, tol=self.tol, accelerate=True)
             if tried.log_likelihood > found[at].log_likelihood - self.near:
-                tried = go_on(steps, tried, self.max_iter, tol=self.tol, accelerate=True)
+                tried = go_on(steps, tried, MOST_PASSES, tol=self.tol, accelerate=True)
             if tried.log_likelihood > found[at].log_likelihood:
                 found[at], names[at] = tried, name
         return found[at].log_likelihood > held + RISE

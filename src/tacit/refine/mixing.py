@@ -28,11 +28,10 @@ LEAST_SHARE = 1e-300
 
 @dataclass(frozen=True)
 class MixingSums:
-    """Expected units at each grid point, the log-likelihood, and the law both belong to."""
+    """Expected units at each grid point, and the log-likelihood."""
 
     at_points: Floats
     log_likelihood: float
-    params: Floats
 
 
 class MixingSteps:
@@ -56,7 +55,7 @@ class MixingSteps:
     def expect(self, params: Floats) -> MixingSums:
         chance = np.maximum(self.likelihood @ params, LEAST_SHARE)
         sums = params * (self.likelihood.T @ (self.multiplicity / chance))
-        return MixingSums(sums, self._offset + float(self.multiplicity @ np.log(chance)), params)
+        return MixingSums(sums, self._offset + float(self.multiplicity @ np.log(chance)))
 
     def objective(self, params: Floats, sums: MixingSums) -> float:
         return sums.log_likelihood + float(self.prior @ np.log(np.maximum(params, LEAST_SHARE)))
@@ -95,11 +94,13 @@ def even_law(n_points: int) -> Floats:
 
 MOST_SHRUNK = 2_500.0
 """Counts above it are their own rates: their relative error is below 2 %."""
+RATE_PASSES, RATE_TOL = 60, 1e-5
+"""EM of the law of the rates: posterior means stand long before the law does."""
 ROOT_STEP = 0.25
 """Steps of the grid in the root of the rate, where a Poisson count has the standard deviation ½ whatever its rate."""
 
 
-def poisson_rates(counts: Floats, *, max_iter: int = 60, tol: float = 1e-5) -> Floats:
+def poisson_rates(counts: Floats) -> Floats:
     """Posterior mean rates of Poisson counts (M,) whose rates have an unknown law: frequent counts barely move.
 
     A count of zero gets the rate that the law of all others leaves it, so an item never seen keeps some probability.
@@ -115,6 +116,6 @@ def poisson_rates(counts: Floats, *, max_iter: int = 60, tol: float = 1e-5) -> F
     grid = np.arange(0.2 * np.sqrt(min(least, 1.0)), np.sqrt(values[-1]) + 1.0, ROOT_STEP) ** 2
     likelihood = values[:, None] * np.log(grid) - grid - gammaln(values + 1)[:, None]
     steps = MixingSteps(likelihood, multiplicity=many.astype(np.float64))
-    found = climb(steps, even_law(len(grid)), max_iter=max_iter, tol=tol)
+    found = climb(steps, even_law(len(grid)), max_iter=RATE_PASSES, tol=RATE_TOL)
     rates[shrunk] = steps.posterior_moments(found.params, grid)[0][place.reshape(-1)]
     return rates

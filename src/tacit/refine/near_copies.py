@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from tacit.data.table import Table
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.table_pool import Sample, draw_sample
-from tacit.refine.choose_clusters import TW_SHARE
+from tacit.refine.choose_clusters import chance_margin
 from tacit.refine.cluster_path import ClusterPath
 
 LARGE = 0.25
@@ -248,7 +248,7 @@ def _standing_out(r: Floats, n_rows: Floats) -> NDArray[np.bool_]:
     top = np.sort(size, axis=1)[:, -2:]
     following = np.repeat(top[:, [1]], len(r), axis=1)  # next largest: the largest, except at the largest itself
     following[np.arange(len(r)), largest] = top[:, 0]
-    pays = np.sqrt(2 * TW_SHARE * np.cbrt(len(r) + 1) / np.maximum(n_rows, 1.0))
+    pays = np.sqrt(2 * chance_margin(len(r)) / np.maximum(n_rows, 1.0))
     matters = size > np.clip(pays, SMALLEST, LARGE)
     sure = size * np.sqrt(n_rows) > SURE
     above = (size > ABOVE_REST * rest) & (size > ABOVE_NEXT * following)

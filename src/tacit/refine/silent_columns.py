@@ -37,8 +37,9 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, normalise_tables
 from tacit.factor.row_starts import shares_of
 from tacit.refine.choose_clusters import statistical_charge
-from tacit.refine.class_splits import plain_steps, split_classes, with_split
+from tacit.refine.class_splits import split_classes, with_split
 from tacit.refine.em import Refined, em
+from tacit.refine.table_prior import plain_steps
 
 MOST_TURNS = 6
 """How often the choice of columns is made again at the most; it usually rests after three."""

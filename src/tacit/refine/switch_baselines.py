@@ -27,11 +27,11 @@ KEPT_STATES = 6
 """Appendix K's K: states kept per row."""
 
 
-def weighted_least_squares(X: Floats, W: Floats, sigma: float, kept: int = KEPT_STATES) -> Floats:
+def weighted_least_squares(X: Floats, W: Floats, sigma: float) -> Floats:
     """Appendix K: weights (d, m) after one step from W; states weighted by their likelihood alone."""
     d = len(W)
     S = states(d)
-    top = min(kept, len(S))
+    top = min(KEPT_STATES, len(S))
     sigma2 = max(sigma**2, 1e-12 * float((X[: 10**4] ** 2).mean()))
     constant = ((S @ (W @ W.T)) * S).sum(axis=1) / 2
     both, cross = np.zeros((d, d)), np.zeros((d, X.shape[1]))

@@ -208,13 +208,13 @@ def choose_states(params: SwitchParams) -> States:
 # -------------------------------------------------------------------- fit
 
 
-def first_params(W: Floats, share: Floats, sigma2: float, floor: float = 1e-300) -> SwitchParams:
+def first_params(W: Floats, share: Floats, sigma2: float) -> SwitchParams:
     """A start: weights, independent switches with the given shares of rows, noise."""
     on = np.clip(share, 0.02, 0.98)
     log_prior = np.zeros(1)
     for p in on.tolist():
         log_prior = np.concatenate([log_prior + np.log1p(-p), log_prior + np.log(p)])
-    return SwitchParams(W, log_prior, max(sigma2, floor))
+    return SwitchParams(W, log_prior, max(sigma2, 1e-300))
 
 
 def plane_steps(X: Floats | RowPasses, basis: Floats, states: States) -> SwitchSteps:

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.stored_table import AnyTable
+from tacit.data.table import Table
 from tacit.engine.choose import engine_for
+from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats
 from tacit.factor.row_starts import shares_of
 from tacit.refine.tables import Prior, TableSteps
@@ -43,3 +45,12 @@ def table_steps(
     if table.n_rows * table.n_columns * n_components <= SMALL_PASS and n_jobs is None:
         n_jobs = 1
     return TableSteps(engine_for(table, engine, n_jobs), prior, table.first, max(round(float(counts.sum())), 1), tied)
+
+
+def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSteps:
+    """EM steps of plain maximum likelihood, for fits whose log-likelihoods are compared.
+
+    What `table_steps` gives with no smoothing, without counting the marginals that shape it: a path asks many times.
+    """
+    none = Prior(np.zeros((int(table.first[-1]), n_classes)), np.zeros(n_classes))
+    return TableSteps(MemoryEngine(table, n_jobs), none, table.first, max(round(table.n_cells), 1))

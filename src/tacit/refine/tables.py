@@ -37,6 +37,11 @@ class Prior:
     weights: Floats
 
 
+def count_parameters(first: NDArray[np.int32], n_classes: int) -> int:
+    """Free parameters: class weights and, per column, categories − 1 for each class."""
+    return n_classes * (1 + int(first[-1]) - (len(first) - 1)) - 1
+
+
 def maximise_tables(
     sums: Sums, prior: Prior, first: NDArray[np.int32], tied: NDArray[np.bool_] | None = None
 ) -> Mixture:
@@ -94,6 +99,12 @@ def leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     far = np.exp(np.minimum(far, 0.0))
     weights = far[0] / far[0].sum()
     return Mixture(weights, normalise_tables(far[1:], start.first), start.first)
+
+
+def entropy_of(mixture: Mixture, sums: Sums) -> float:
+    """Entropy of the rows' memberships, in nats: ℓ minus the expected complete log-likelihood, no pass needed."""
+    complete = sums.totals @ mixture.log_weights() + (sums.table * mixture.log_table()).sum()
+    return max(float(sums.log_likelihood - complete), 0.0)
 
 
 def permuted(refined: Refined[Mixture, Sums], order: NDArray[np.intp]) -> Refined[Mixture, Sums]:

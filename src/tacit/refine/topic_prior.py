@@ -42,12 +42,12 @@ class PriorChoice:
     scores: dict[str, float]
 
 
-def left_out(documents: Documents, seed: int, share: float = HELD_OUT) -> tuple[Documents, Documents]:
+def left_out(documents: Documents, seed: int) -> tuple[Documents, Documents]:
     """Documents to fit and documents to predict, told apart by what they say."""
     order = np.argsort(documents.hashes(seed), kind="stable")
     if documents.total > MOST_TOKENS:
         order = order[: max(int(len(order) * MOST_TOKENS / documents.total), FEWEST)]
-    size = round(share * len(order))
+    size = round(HELD_OUT * len(order))
     return documents.take(np.sort(order[size:])), documents.take(np.sort(order[:size]))
 
 

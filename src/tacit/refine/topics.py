@@ -22,7 +22,6 @@ Symbols   paper   here     shape    meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +30,6 @@ from numpy.typing import NDArray
 from tacit.data.documents import Documents
 from tacit.engine.memory import resolve_jobs
 from tacit.kernels.topics import WordLists, topic_pass, topic_shares, topic_sums
-from tacit.refine.em import Step
 
 Floats = NDArray[np.float64]
 
@@ -43,8 +41,6 @@ FLOOR = 1e-12
 """Extrapolation leaves no probability below this: EM could never lift a zero again."""
 TOGETHER = 8
 """Probabilities multiplied before a logarithm is taken: eight of 1e-35 are still above the smallest double."""
-
-Callback = Callable[[Step], None]
 
 
 @dataclass(frozen=True)

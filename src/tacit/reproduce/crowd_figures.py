@@ -9,16 +9,16 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from scipy.sparse.linalg import eigsh
 
 from tacit.engine.mixture import Floats
+from tacit.factor.assign import match_classes
 from tacit.factor.symnmf import rotate_nonnegative
 from tacit.reproduce.crowd_methods import OWN, RELEASED, error_percent, solve
 from tacit.reproduce.crowd_paper import FIGURE4
 from tacit.reproduce.crowd_real import read_crowd
 from tacit.reproduce.draw import draw_convergence, draw_histogram
-from tacit.reproduce.table import Curves, Outcome, Row, Run, absent, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, absent, add_line, mean_row
 
 ROWS, CLASSES = 1000, 3
 DENSITIES = (0.3, 0.5, 0.7)
@@ -43,9 +43,9 @@ def figure3(run: Run) -> Outcome:
     return _convergence(run, "at 30 dB", 30.0)
 
 
-def draw_factor(density: float, rng: np.random.Generator, rows: int = ROWS) -> Floats:
+def draw_factor(density: float, rng: np.random.Generator) -> Floats:
     """H (J, K): uniform entries, each zero with chance 1 − φ."""
-    return np.asarray(rng.random((rows, CLASSES)) * (rng.random((rows, CLASSES)) < density))
+    return np.asarray(rng.random((ROWS, CLASSES)) * (rng.random((ROWS, CLASSES)) < density))
 
 
 def noisy_root(factor: Floats, snr: float | None, rng: np.random.Generator) -> Floats:
@@ -68,7 +68,7 @@ def distances(root: Floats, factor: Floats, alpha: str) -> Floats:
     out = np.empty(ITERATIONS)
     for step, found in enumerate(path):
         gaps = energy[:, None] + np.square(found).sum(axis=0) - 2 * factor.T @ found
-        out[step] = max(float(gaps[linear_sum_assignment(gaps)].sum()), 0.0) / factor.shape[1]
+        out[step] = max(float(gaps[np.arange(len(gaps)), match_classes(-gaps)].sum()), 0.0) / factor.shape[1]
     return out
 
 
@@ -93,9 +93,7 @@ def _convergence(run: Run, name: str, snr: float | None) -> Outcome:
         for kind in SCHEDULES:
             low, middle, high = np.quantile(paths[kind], (0, 0.5, 1), axis=0)
             for step in range(ITERATIONS):
-                values = (density, kind, step + 1, middle[step], low[step], high[step])
-                for column, value in zip(columns.values(), values, strict=True):
-                    column.append(value)
+                add_line(columns, density, kind, step + 1, middle[step], low[step], high[step])
             steps = [_first_below(path, NEAR) for path in paths[kind]]
             row = Row(f"φ = {density} {name}", f"SymNMF, α {kind}", measure=STEPS, repeats=len(seeds))
             rows.append(replace(row, ours=float(np.median(steps)), seconds=float(np.mean(seconds[kind]))))

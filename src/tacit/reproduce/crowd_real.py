@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,9 +63,9 @@ def table9(run: Run) -> Outcome:
 def _table(run: Run, title: str, names: tuple[str, ...], repeats: int) -> Outcome:
     rows, notes = [], ["repeats are seeds of a method's own randomness; methods without any run once"]
     for name in names:
-        crowd = None if run.quick and name in TOO_LARGE_FOR_CI else read_crowd(run, name)
+        left_out = run.quick and name in TOO_LARGE_FOR_CI
+        crowd = None if left_out else read_crowd(run, name)
         if crowd is None:
-            left_out = run.quick and name in TOO_LARGE_FOR_CI
             why = "skipped: too large for --quick" if left_out else absent(f"crowd/{name}")
             rows += [_paper_row(name, method, why) for method in REAL[name]]
             continue
@@ -82,8 +82,7 @@ def _paper_row(name: str, method: str, note: str) -> Row:
 
 
 def _run_row(run: Run, name: str, crowd: KnownCrowd, recipe: Recipe, repeats: int) -> Row:
-    row = _paper_row(name, recipe.method, "")
-    row = Row(name, recipe.method, recipe.variant, paper=row.paper, paper_seconds=row.paper_seconds)
+    row = replace(_paper_row(name, recipe.method, ""), variant=recipe.variant)
     if not recipe.can(crowd.labels.n_classes):
         return Row(name, recipe.method, recipe.variant, note="N/A: defined for two classes")
     if recipe.slow and run.quick:
@@ -97,9 +96,7 @@ def _run_row(run: Run, name: str, crowd: KnownCrowd, recipe: Recipe, repeats: in
 
 def missing_note(name: str, labels: Labels) -> str:
     """Share of missing co-occurrences before and after imputation by designated workers, and the paper's."""
-    left, right, _ = count_label_pairs(labels).observed
-    observed = np.zeros((labels.n_workers, labels.n_workers), bool)
-    observed[left, right] = observed[right, left] = True
+    observed = count_label_pairs(labels).met()
     ours = 100 * (1 - observed.mean()), 100 * (1 - reachable(observed).mean())
     text = f"{name}: missing co-occurrences before and after imputation {ours[0]:.2f} → {ours[1]:.2f} %"
     if name in MISSING_BLOCKS:

@@ -14,12 +14,12 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from tacit.data.labels import Labels
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture, stack_confusions, unstack_confusions
+from tacit.factor.assign import match_classes
 from tacit.factor.votes import vote_shares
 from tacit.models.label_methods import METHODS
 from tacit.moments.pairs import PairCounts
@@ -72,8 +72,7 @@ def squared_error(found: Mixture, confusion: Floats, prior: Floats) -> float:
     ours = unstack_confusions(found)
     gaps = np.square(confusion[:, :, None, :] - ours[:, None, :, :]).sum(axis=(0, 3))  # (true, found)
     gaps = gaps + np.square(prior[:, None] - found.weights[None, :])
-    rows, columns = linear_sum_assignment(gaps)
-    return float(gaps[rows, columns].sum() / (confusion.shape[0] * len(prior) + 1))
+    return float(gaps[np.arange(len(prior)), match_classes(-gaps)].sum() / (confusion.shape[0] * len(prior) + 1))
 
 
 # ---------------------------------------------------------------------------------------- Table 6

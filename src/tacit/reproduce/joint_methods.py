@@ -20,11 +20,11 @@ from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import match_classes
 from tacit.factor.ctd import factor_ctd
-from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
-from tacit.factor.spa import balanced_split, factor_spa, naive_split
+from tacit.factor.row_starts import RowView, fill_classes, marginal_table, soften
+from tacit.factor.spa import balanced_split, factor_spa, naive_split, pair_log_likelihood
 from tacit.factor.table_pool import pair_frequencies
 from tacit.models.latent_class import LatentClass
-from tacit.moments.pairs import PairCounts, count_table_pairs
+from tacit.moments.pairs import count_table_pairs
 from tacit.refine.em import em
 from tacit.refine.table_prior import table_steps
 
@@ -56,25 +56,24 @@ def spa_naive(n_left: int, denoise: bool) -> Start:
     """Algorithm 1 with S₁ = the first `n_left` columns; classes that X̃ cannot give are filled from data rows."""
 
     def start(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
-        pairs = count_table_pairs(table)
+        frequencies = pair_frequencies(count_table_pairs(table).dense(), table.first)
         split = naive_split(table.n_columns, n_left)
-        frequencies = pair_frequencies(pairs.dense(), pairs.first)
         found = factor_spa(frequencies, table.first, n_components, split, denoise=denoise)
-        return filled(found.mixture, table, n_components, rng)
+        return fill_classes(found.mixture, RowView(table), n_components, rng)
 
     return start
 
 
 def spa_searched(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
     """Denoised SPA on several random splits, the one whose factors make the pair counts likeliest."""
-    pairs = count_table_pairs(table)
-    frequencies = pair_frequencies(pairs.dense(), pairs.first)
+    counts = count_table_pairs(table).dense()
+    frequencies = pair_frequencies(counts, table.first)
     tried = []
     for _ in range(SPLITS):
         split = balanced_split(np.diff(table.first), rng)
         found = factor_spa(frequencies, table.first, n_components, split).mixture
-        tried.append(filled(found, table, n_components, rng))
-    return max(tried, key=lambda mixture: pair_log_likelihood(pairs, mixture))
+        tried.append(fill_classes(found, RowView(table), n_components, rng))
+    return max(tried, key=lambda mixture: pair_log_likelihood(counts, mixture))
 
 
 def ctd(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
@@ -88,26 +87,6 @@ def starts(n_left: int) -> dict[tuple[str, str], Start]:
     """(method, variant) → what all of the paper's tables start from; with EM behind it, it is a second row."""
     spa = {PAPER: spa_naive(n_left, False), DENOISED: spa_naive(n_left, True), SEARCHED: spa_searched}
     return {**{("CNMF-SPA", variant): start for variant, start in spa.items()}, ("CTD", ""): ctd}
-
-
-def filled(found: Mixture, table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
-    """The same mixture with the classes it lacks taken from data rows."""
-    lacking = n_components - found.n_classes
-    if lacking <= 0:
-        return found
-    more = rows_as_seeds(RowView(table), lacking, rng)
-    weights = np.concatenate([found.weights, more.weights * lacking / n_components])
-    return Mixture(weights / weights.sum(), np.hstack([found.table, more.table]), found.first)
-
-
-def pair_log_likelihood(pairs: PairCounts, mixture: Mixture) -> float:
-    """Log-likelihood of all pairs of cells of different columns under the mixture's pairwise marginals."""
-    column_of = np.repeat(np.arange(pairs.n_columns), np.diff(pairs.first))
-    coo = pairs.gram.tocoo()
-    left, right = coo.coords
-    apart = column_of[left] < column_of[right]
-    chance = (mixture.table * mixture.weights) @ mixture.table.T
-    return float(coo.data[apart] @ np.log(np.maximum(chance[left[apart], right[apart]], 1e-12)))
 
 
 def start_of_em(found: Mixture, table: Table) -> Mixture:

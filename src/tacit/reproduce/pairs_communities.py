@@ -15,15 +15,15 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from tacit.diagnose.blocks import detection_ratio
+from tacit.factor.assign import match_classes
 from tacit.factor.bethe_hessian import hessian_vectors
 from tacit.factor.block_starts import k_means, unit_rows
 from tacit.models.block_model import BlockModel
 from tacit.models.pair_matrix import PairMatrix
 from tacit.reproduce.draw import draw_communities
-from tacit.reproduce.table import Curves, Outcome, Row, Run, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
 from tacit.simulate import block_graph
 from tacit.simulate.graphs import BlockGraph
 
@@ -65,8 +65,7 @@ def communities(run: Run) -> Outcome:
                     if not np.isnan(table[:, at]).any():
                         rows.append(mean_row(Row(dataset, method, measure=measure), table[:, at], table[:, 3]))
                 means = table.mean(axis=0)
-                for name, value in zip(columns, (M, d, method, means[0], means[1], means[3]), strict=True):
-                    columns[name].append(value)
+                add_line(columns, M, d, method, means[0], means[1], means[3])
             run.say(dataset)
     rows += _beyond(run)
     notes = [
@@ -165,7 +164,7 @@ def overlap(truth: Codes, found: Codes) -> float:
     K = int(truth.max()) + 1
     table = np.zeros((K, max(K, int(found.max()) + 1)))
     np.add.at(table, (truth, found), 1)
-    right = table[linear_sum_assignment(-table)].sum() / len(truth)
+    right = table[np.arange(K), match_classes(table)].sum() / len(truth)
     return float((right - 1 / K) / (1 - 1 / K))
 
 

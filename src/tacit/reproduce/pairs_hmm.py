@@ -21,7 +21,7 @@ from tacit.factor.two_states import two_state_chain
 from tacit.models.categorical_hmm import CategoricalHMM
 from tacit.refine.chain_fit import fit_chain
 from tacit.reproduce.draw import draw_against
-from tacit.reproduce.table import Curves, Outcome, Row, Run, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
 from tacit.simulate import draw_sequences
 
 CONTRAST = 0.9
@@ -64,9 +64,7 @@ def hmm(run: Run) -> Outcome:
                 for method in (COROLLARY, OURS):
                     errors = [one[method][EMISSIONS] for one in each if method in one]
                     if errors:
-                        columns["N/M"].append(ratio)
-                        columns["method"].append(f"{kind}, M = {M:,}, {method}")
-                        columns["error"].append(float(np.mean(errors)))
+                        add_line(columns, ratio, f"{kind}, M = {M:,}, {method}", float(np.mean(errors)))
     notes = [
         f"T = 3/4, 1/4; p, q = (1 ± {CONTRAST}) ρ on random halves; errors after the best matching of states",
         f"Baum–Welch is run up to {MOST_CLIMBED:,} observations",

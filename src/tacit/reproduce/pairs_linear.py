@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -32,7 +32,7 @@ from tacit.refine.em import em
 from tacit.refine.pair_em import PairSteps, random_pair_model
 from tacit.refine.pair_shrinkage import cut_lifts
 from tacit.reproduce.draw import draw_linear
-from tacit.reproduce.table import Curves, Outcome, Row, Run
+from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
 from tacit.simulate.pairs import PairWorld, World, pairs
 
 Floats = NDArray[np.float64]
@@ -116,27 +116,17 @@ def linear(run: Run) -> Outcome:
             values = np.array([piece[method] for piece in got if method in piece])
             if not len(values):
                 continue
-            mean = values.mean(axis=0)
-            spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(4, np.nan)
             shown = MEASURES if method in (AUTO, REGULARISED, PHASE_TWO) else MEASURES[:1]
             for at, measure in enumerate(shown):
-                rows.append(
-                    Row(
-                        f"{world}, N/M = {ratio}", method, f"M = {size}", measure,
-                        ours=float(mean[at]), spread=None if np.isnan(spread[at]) else float(spread[at]),
-                        seconds=float(mean[3]), repeats=len(values),
-                    )
-                )  # fmt: skip
-            line = (world, size, ratio, method, *map(float, mean), len(values))
-            for name, value in zip(columns, line, strict=True):
-                columns[name].append(value)
+                row = Row(f"{world}, N/M = {ratio}", method, f"M = {size}", measure)
+                rows.append(mean_row(row, values[:, at], values[:, 3]))
+            add_line(columns, world, size, ratio, method, *map(float, values.mean(axis=0)), len(values))
     rows.sort(key=lambda row: MEASURES.index(row.measure))
     notes = [
         f"EM from a random start: up to {EM_MOST_PAIRS:,} pairs, {EM_PASSES} passes; seconds are wall-clock",
         "Δ is compared up to its sign; 'independence' has Δ = 0",
     ]
-    curves: dict[str, Sequence[object]] = dict(columns)
-    return Outcome("ℓ₁ errors against N/M for growing M", rows, notes, Curves(curves, draw_linear))
+    return Outcome("ℓ₁ errors against N/M for growing M", rows, notes, Curves(dict(columns), draw_linear))
 
 
 def _cell(world: World, size: int, ratio: int, seed: int) -> dict[str, list[float]]:

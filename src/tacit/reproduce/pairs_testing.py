@@ -19,7 +19,7 @@ from tacit.data.count_input import read_counts
 from tacit.diagnose.pair_structure import structure_power, structure_test
 from tacit.diagnose.pair_theorems import exact_total_variation_bound
 from tacit.reproduce.draw import draw_testing
-from tacit.reproduce.table import Curves, Outcome, Row, Run
+from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line
 from tacit.simulate.pairs import draw_pairs, pairs
 
 SYMBOLS = 500
@@ -51,9 +51,7 @@ def testing(run: Run) -> Outcome:
                 repeats=len(values), note="; ".join(told))
         )  # fmt: skip
         bound_shown = float("nan") if bound is None else min(LEVEL + bound, 1.0)
-        line = (source, ratio, share, bound_shown, float("nan") if predicted is None else predicted)
-        for name, value in zip(columns, line, strict=True):
-            columns[name].append(value)
+        add_line(columns, source, ratio, share, bound_shown, float("nan") if predicted is None else predicted)
         run.say(f"{source}, N/M = {ratio:g}: {share:.3f}")
 
     for ratio in ratios:

@@ -25,7 +25,7 @@ from tacit.factor.scaled_svd import scaled_svd
 from tacit.factor.two_topics import TwoTopics, two_topics, weight_from_anchors, weight_from_triples
 from tacit.refine.pair_shrinkage import shrink_pairs
 from tacit.reproduce.draw import draw_against
-from tacit.reproduce.table import Curves, Outcome, Row, Run, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
 from tacit.simulate.pairs import draw_pairs, pairs
 from tacit.simulate.topics import draw_documents
 
@@ -87,7 +87,7 @@ def topics(run: Run) -> Outcome:
     """Corollary 1.3: the table and the curves of topic errors by empirical Bayes."""
     sizes, ratios = (QUICK_SIZES, QUICK_RATIOS) if run.quick else (SIZES, RATIOS)
     rows: list[Row] = []
-    curves: dict[str, list[object]] = {"N/M": [], "method": [], "error": []}
+    columns: dict[str, list[object]] = {"N/M": [], "method": [], "error": []}
     for world in WORLDS:
         for size in sizes:
             for ratio in ratios:
@@ -97,15 +97,12 @@ def topics(run: Run) -> Outcome:
                     for measure, at in ((TOPICS, 0), (WEIGHTS, 1)):
                         row = Row(world, method, f"M = {size}, N/M = {ratio}", measure)
                         rows.append(mean_row(row, [f[method][at] for f in found], [f[method][2] for f in found]))
-                curves["N/M"].append(ratio)
-                curves["method"].append(f"{world}, M = {size}")
-                curves["error"].append(float(np.mean([f[BAYES][0] for f in found])))
+                add_line(columns, ratio, f"{world}, M = {size}", float(np.mean([f[BAYES][0] for f in found])))
             run.say(f"{world}, M = {size}")
     notes = [
         f"one topic a document, weights {WEIGHT} and {1 - WEIGHT:g}, {TRIPLES:,} documents of three words for every M",
         "Example 1 has no words of one topic only: anchors cannot know its weight",
     ]
-    columns = {name: list(values) for name, values in curves.items()}
     return Outcome("Corollary 1.3, two topics from bigrams", rows, notes, Curves(dict(columns), draw_against))
 
 

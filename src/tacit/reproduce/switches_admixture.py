@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.diagnose.fractions import mean_distance
+from tacit.factor.assign import mean_distance
 from tacit.models.admixture import Admixture
 from tacit.reproduce.baselines import ancestry_programs
 from tacit.reproduce.baselines.alstructure import alstructure
 from tacit.reproduce.draw import draw_against
-from tacit.reproduce.table import Curves, Outcome, Row, Run, absent, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, absent, add_line, mean_row
 from tacit.simulate import admixture
 
 Floats = NDArray[np.float64]
@@ -76,8 +76,7 @@ def figure4(run: Run) -> Outcome:
                 kind = dataset.split(",")[0]
                 for row in judged:
                     if row.measure == MEASURES["proportions"] and row.ours is not None:
-                        for name, value in zip(columns, (alpha, f"{row.method}, {kind}", row.ours), strict=True):
-                            columns[name].append(value)
+                        add_line(columns, alpha, f"{row.method}, {kind}", row.ours)
             run.say(dataset)
     notes = ["seconds are CPU time of one thread", "the paper gives its figure as a picture only"]
     title = f"{POPULATIONS} populations, {PEOPLE} people, {snps:,} SNPs"

@@ -21,7 +21,7 @@ from tacit.reproduce.switches_methods import (
     Judged,
     judge,
 )
-from tacit.reproduce.table import Curves, Outcome, Row, Run, mean_row
+from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
 from tacit.simulate import binary_factors
 
 SWITCHES, FEATURES = 6, 30
@@ -56,9 +56,8 @@ def figure2(run: Run) -> Outcome:
             if each[0].optimum is not None:
                 there = [100.0 * bool(one.optimum) for one in each]
                 rows.append(mean_row(Row(dataset, method, measure=OPTIMUM), there, (one.seconds for one in each)))
-            values = (n, sigma, method, float(np.median(errors)), mean, float(np.mean([one.seconds for one in each])))
-            for name, value in zip(columns, values, strict=True):
-                columns[name].append(value)
+            seconds = float(np.mean([one.seconds for one in each]))
+            add_line(columns, n, sigma, method, float(np.median(errors)), mean, seconds)
     rows += _slopes(found, rows_)
     notes = [
         "seconds are CPU time of one thread; the paper gives its figures as pictures only",
@@ -84,8 +83,7 @@ def figure5(run: Run) -> Outcome:
         for method, each in found.items():
             seconds = [one.seconds for one in each]
             rows.append(mean_row(Row(f"n = {n:,}", method, measure="CPU seconds"), seconds, seconds))
-            for name, value in zip(columns, (n, method, rows[-1].ours), strict=True):
-                columns[name].append(value)
+            add_line(columns, n, method, rows[-1].ours)
     notes = ["one thread; SHL is the sum of its 50 runs, whose candidates are scored on 10,000 rows"]
     curves = Curves(dict(columns), draw_against)
     return Outcome(f"CPU time, d = {SWITCHES}, m = {FEATURES}, σ = {NOISE:g}", rows, notes, curves)

@@ -97,8 +97,12 @@ class Run:
     progress: Progress | None = None
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """`make()`, what JSON can hold, done once: a run that was interrupted finds it again."""
-        return make() if self.progress is None else self.progress.piece(f"{name} seed={self.seed}", make)
+        """`make()`, what JSON can hold, done once: a run that was interrupted finds it again.
+
+        A quick run's pieces are its own: some of them are smaller under the same name.
+        """
+        full_name = f"{name} seed={self.seed}" + (" quick" if self.quick else "")
+        return make() if self.progress is None else self.progress.piece(full_name, make)
 
     def times(self, full: int, quick: int = 1) -> int:
         """Repeats of something random."""
@@ -143,6 +147,12 @@ def mean_row(row: Row, values: Iterable[float], seconds: Iterable[float]) -> Row
     got, took = np.array(list(values)), np.array(list(seconds))
     spread = float(got.std(ddof=1)) if len(got) > 1 else None
     return replace(row, ours=float(got.mean()), spread=spread, seconds=float(took.mean()), repeats=len(got))
+
+
+def add_line(columns: dict[str, list[object]], *values: object) -> None:
+    """One more line of a figure's numbers, a value a column."""
+    for column, value in zip(columns.values(), values, strict=True):
+        column.append(value)
 
 
 def render(key: str, outcome: Outcome) -> str:
@@ -200,20 +210,26 @@ def results_table(outcomes: dict[str, Outcome]) -> pa.Table:
     return pa.table(columns)
 
 
-def write_outcomes(outcomes: dict[str, Outcome], folder: Path) -> tuple[list[Path], list[str]]:
-    """results.csv, and the numbers and pictures of figures; the files written, and what could not be."""
+def figure_names(keys: Sequence[str]) -> dict[str, str]:
+    """What the files of each key's figure are called: two papers in one folder may both have a figure 2."""
+    several = len({key.partition(":")[0] for key in keys}) > 1
+    return {key: key.replace(":", "_") if several else key.partition(":")[2] for key in keys}
+
+
+def write_rows(outcomes: dict[str, Outcome], folder: Path) -> Path:
+    """results.csv: the rows of all keys."""
     folder.mkdir(parents=True, exist_ok=True)
-    written, missing = [folder / "results.csv"], []
-    write_columns(results_table(outcomes), written[0], format="csv")
-    for key, outcome in outcomes.items():
-        if outcome.curves is None:
-            continue
-        stem = folder / key.split(":")[-1]
-        write_columns(pa.table(dict(outcome.curves.columns)), stem.with_suffix(".csv"), format="csv")
-        written.append(stem.with_suffix(".csv"))
-        try:
-            outcome.curves.draw(outcome.curves.columns, stem.with_suffix(".png"))
-            written.append(stem.with_suffix(".png"))
-        except ModuleNotFoundError as error:
-            missing.append(f"{stem.name}.png skipped: {error.name} is not installed (the extra `plot` has it)")
-    return written, missing
+    path = folder / "results.csv"
+    write_columns(results_table(outcomes), path, format="csv")
+    return path
+
+
+def write_curves(curves: Curves, stem: Path) -> tuple[list[Path], list[str]]:
+    """The numbers of a figure and its picture; the files written, and what could not be."""
+    numbers, picture = stem.with_suffix(".csv"), stem.with_suffix(".png")
+    write_columns(pa.table(dict(curves.columns)), numbers, format="csv")
+    try:
+        curves.draw(curves.columns, picture)
+    except ModuleNotFoundError as error:
+        return [numbers], [f"{picture.name} skipped: {error.name} is not installed (the extra `plot` has it)"]
+    return [numbers, picture], []

@@ -91,9 +91,7 @@ def missing_blocks(pairs: PairCounts | None) -> dict[str, Any]:
     """Share of the co-occurrences R_mj not observed, the diagonal among them, before and after (7)–(8)."""
     if pairs is None or pairs.n_columns > MOST_WORKERS:
         return {"missing_blocks": None, "missing_blocks_imputed": None}
-    observed = np.zeros((pairs.n_columns, pairs.n_columns), bool)
-    left, right, _ = pairs.observed
-    observed[left, right] = observed[right, left] = True
+    observed = pairs.met()
     after = 1 - float(reachable(observed).mean())
     return {"missing_blocks": 1 - float(observed.mean()), "missing_blocks_imputed": after}
 

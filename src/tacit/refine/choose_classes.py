@@ -17,6 +17,7 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.progress import tried
 from tacit.refine.em import Refined
+from tacit.refine.tables import count_parameters
 
 CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
 """Numbers of classes tried, until two in a row are worse."""
@@ -40,7 +41,7 @@ class Chosen:
     note: str
 
 
-def choose_components(table: AnyTable, fit_at: FitAt, criterion: str, seed: int) -> Chosen:
+def choose_classes(table: AnyTable, fit_at: FitAt, criterion: str, seed: int) -> Chosen:
     """Walk the candidates while the criterion improves; hidden cells on a sample of rows, BIC on all of them."""
     shown: AnyTable = table
     hidden: Table | None = None
@@ -72,8 +73,7 @@ def choose_components(table: AnyTable, fit_at: FitAt, criterion: str, seed: int)
 
 def bic(table: AnyTable, n_components: int, log_likelihood: float) -> float:
     """−BIC/2: larger is better."""
-    cells = int(np.diff(table.first).sum()) - table.n_columns
-    free = n_components * (1 + cells) - 1
+    free = count_parameters(table.first, n_components)
     return log_likelihood - 0.5 * float(np.log(max(table.total_weight, 2.0))) * free
 
 
