@@ -206,3 +206,20 @@ def test_power_is_stated_and_grows():
     assert detectable_value(1000, (500, 500), symmetric=True) == pytest.approx(0.5)
     tiny = structure_test(read_counts([[1, 0], [0, 1]]), symmetric=True)
     assert tiny.chosen == 1
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_marginals_are_those_of_the_counts_where_few_items_hold_most_pairs(seed: int, symmetric: bool) -> None:
+    rng = np.random.default_rng(seed)
+    share = rng.dirichlet(np.ones(5))
+    counts = np.zeros((5, 5))
+    np.add.at(counts, tuple(rng.choice(5, size=(2, 500), p=share)), 1)
+    model = PairMatrix(2, symmetric=symmetric).fit(counts)
+    rows, columns = counts.sum(axis=1) / 500, counts.sum(axis=0) / 500
+    wanted = ((rows + columns) / 2,) * 2 if symmetric else (rows, columns)
+    assert np.abs(model.marginal_ - wanted[0]).sum() < 0.06
+    assert np.abs(model.column_marginal_ - wanted[1]).sum() < 0.06
+    whole = model.reconstruct().rows(np.arange(5))
+    assert whole.min() >= 0
+    assert np.allclose(whole.sum(axis=1), model.marginal_, atol=1e-9)

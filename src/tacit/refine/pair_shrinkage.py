@@ -53,6 +53,8 @@ GROUP_STEPS = 20
 """EM steps of a level's law from the common one: it need not be the maximum, only better than what it came from."""
 POINTS_PER_ERROR, MOST_POINTS = 2.0, 401
 """Grid points per standard error of a group's surest item, and at most."""
+MOST_HALF_STEPS, LEAST_MOVE = 200, 1e-12
+"""Steps that settle the marginals at the most, and the change in ℓ₁ at which they rest."""
 MOST_UNEVEN = 20.0
 """Largest ratio of the interval's two ends: beyond it the rarer cause has 1/400 of the counts."""
 
@@ -74,7 +76,33 @@ def shrink_pairs(
 ) -> Shrunk:
     """Marginals and lifts of a centred decomposition with one vector, shrunk."""
     problem = _Problem(counts, counts.rows, counts.columns, decomposed, threads, max_iter, tol)
-    return problem.symmetric() if decomposed.symmetric else problem.asymmetric()
+    return keep_marginals(problem.symmetric() if decomposed.symmetric else problem.asymmetric())
+
+
+def keep_marginals(found: Shrunk) -> Shrunk:
+    """The same lifts, with weights u and w for which B ∝ u_i w_j (1 + sign · x_i y_j) has ρ and ρ' as its marginals.
+
+    B's row sums are u_i (1 + sign · x_i Σ w y). Lifts that are shrunk one by one do not balance out (Σ w y ≠ 0), and
+    where few items hold most of the pairs the marginals would move with them. Half steps towards the fixed point.
+    """
+    same = found.marginal is found.column_marginal
+    u, w = found.marginal, found.column_marginal
+    for _ in range(MOST_HALF_STEPS):
+        near_u = _balanced(found.marginal, found.sign * found.lift * float(w @ found.column_lift))
+        near_w = (
+            near_u if same else _balanced(found.column_marginal, found.sign * found.column_lift * float(u @ found.lift))
+        )
+        moved = float(np.abs(near_u - u).sum() + np.abs(near_w - w).sum())
+        u = (u + near_u) / 2
+        w = u if same else (w + near_w) / 2
+        if moved < LEAST_MOVE:
+            break
+    return replace(found, marginal=u, column_marginal=w)
+
+
+def _balanced(marginal: Floats, shift: Floats) -> Floats:
+    weight = marginal / np.maximum(1 + shift, LEAST_CHANCE)
+    return np.asarray(weight / weight.sum())
 
 
 @dataclass
