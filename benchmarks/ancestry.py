@@ -72,7 +72,9 @@ def run(system: str, bed: Path, n_populations: int, seed: int) -> tuple[float, f
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     shares, frequencies = (np.loadtxt(next(out.parent.glob(f"{out.name}*.{letter}"))) for letter in "QP")
-    return seconds, log_likelihood(bed, shares, frequencies)
+    value = log_likelihood(bed, shares, frequencies)
+    print(f"{system}, seed {seed}: log-likelihood {value:,.1f}, {seconds:.1f} CPU s", file=sys.stderr, flush=True)
+    return seconds, value
 
 
 def log_likelihood(bed: Path, shares: np.ndarray, frequencies: np.ndarray) -> float:
