@@ -44,7 +44,8 @@ def cluster(
     tacit cluster counts.csv --binarize 0 --select statistical
     """
     from tacit.cli.long_rows import answers, fit_files
-    from tacit.cli.rows import read_rows, weight_column
+    from tacit.cli.rows import read_rows
+    from tacit.data.coding import read_weights
     from tacit.models.base import model_state
     from tacit.models.bernoulli_mixture import BernoulliMixture
 
@@ -57,7 +58,7 @@ def cluster(
     if not long:
         with talk.doing("reading"):
             rows = read_rows(files[0], id_, leave_out=[weights] if weights else [])
-            weight = weight_column(rows.all, weights) if weights else None
+            weight = read_weights(rows.all[weights], weights, 0) if weights else None
     model = BernoulliMixture(
         components,
         select=select,  # type: ignore[arg-type]

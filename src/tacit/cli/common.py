@@ -31,6 +31,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TEXT_IN_MEMORY = 3
 """Bytes that a byte of a file takes while it is read whole."""
+THREADS = click.IntRange(min=1)
+LONGEST_CELL = 200
+"""Characters of a cell that the screen shows; the files hold the rest."""
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -102,7 +105,7 @@ def engine_options(command: F) -> F:
                          help="Where passes over the rows run; auto streams what would fill half of the memory."),
             click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default."),
             click.option("--cache", metavar="DIR", help="Keep the coded rows here: the next run need not read again."),
-            click.option("--threads", type=int, help="Threads; all cores by default. No result depends on it."),
+            click.option("--threads", type=THREADS, help="Threads; all cores by default. No result depends on it."),
         ]
     ):  # fmt: skip
         command = option(command)
@@ -116,11 +119,16 @@ def reading_options(command: F) -> F:
             click.option("--engine", type=click.Choice(["auto", "memory", "stream"]), default="auto",
                          show_default=True, help="Read files whole (memory), or part by part, adding what they count."),
             click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default."),
-            click.option("--threads", type=int, help="Threads; all cores by default. No result depends on it."),
+            click.option("--threads", type=THREADS, help="Threads; all cores by default. No result depends on it."),
         ]
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def called(path: str) -> str:
+    """A file as messages call it."""
+    return "standard input" if path == "-" else path
 
 
 @contextmanager
@@ -175,7 +183,7 @@ class Talk:
         for index, column in enumerate(columns):
             table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}…") for cell in row))
         self.console.print(table)
 
     @contextmanager

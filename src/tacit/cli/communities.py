@@ -12,6 +12,7 @@ import numpy as np
 from tacit.cli.common import (
     Results,
     Talk,
+    called,
     conclude,
     counted_files,
     is_long,
@@ -102,7 +103,7 @@ def read_graph_file(path: str, columns: dict[str, str] | None = None) -> Graph:
     from tacit.io.read import read_columns
 
     table = path == "-" or _is_table(path)
-    return read_graph(read_columns(path) if table else read_edge_lines(path), columns=columns, what=path)
+    return read_graph(read_columns(path) if table else read_edge_lines(path), columns=columns, what=called(path))
 
 
 def _are_lines(name: str) -> bool | None:

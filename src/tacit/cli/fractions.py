@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from tacit.cli.common import Results, Talk, conclude, of_model, output_options, summarise
+from tacit.cli.common import THREADS, Results, Talk, called, conclude, of_model, output_options, summarise
 
 if TYPE_CHECKING:
     from tacit.models.mixture_fractions import MixtureFractions
@@ -27,7 +27,7 @@ SHOWN = 12
 )  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; found by its words by default.")
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
-@click.option("--threads", type=int, help="Accepted as everywhere; the result does not depend on it.")
+@click.option("--threads", type=THREADS, help="Accepted as everywhere; the result does not depend on it.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 @output_options("tacit-fractions", report=True)
 def fractions(
@@ -45,17 +45,16 @@ def fractions(
     tacit fractions blood.csv --reference cells.csv --out fractions
     tacit fractions blood.csv --components 4
     """
-    from tacit.data.named_matrix import read_named_matrix
     from tacit.io.read import read_columns
     from tacit.models.base import model_state
-    from tacit.models.mixture_fractions import MixtureFractions, fraction_columns, profile_columns
+    from tacit.models.mixture_fractions import MixtureFractions, fraction_columns, profile_columns, read_shares
 
     talk = Talk(quiet)
     with talk.doing("reading"):
-        values = read_named_matrix(read_columns(values_file), name_column=id_, what=values_file)
+        values = read_shares(read_columns(values_file), called(values_file), id_)
         if samples_in == "columns":
             values = values.transposed
-        parts = None if reference is None else read_named_matrix(read_columns(reference), what=reference)
+        parts = None if reference is None else read_shares(read_columns(reference), called(reference))
     model = MixtureFractions(components, reference=parts, random_state=seed, n_jobs=threads, engine=engine)
     with talk.doing("fitting"), talk.heeding_warnings():
         model.fit(values)
@@ -91,14 +90,14 @@ def predict_fractions(
     model: MixtureFractions, data_file: str, model_file: str, id_: str | None, talk: Talk, results: Results, json_: bool
 ) -> int:
     """Fractions of new samples, which are the columns or the rows of the file: the model knows its features' names."""
-    from tacit.data.named_matrix import read_named_matrix
     from tacit.io.read import read_columns
-    from tacit.models.mixture_fractions import fraction_columns
+    from tacit.models.mixture_fractions import fraction_columns, read_shares
 
-    values = read_named_matrix(read_columns(data_file), name_column=id_, what=data_file)
+    values = read_shares(read_columns(data_file), called(data_file), id_)
     known = set(model.features_)
-    if len(known & set(values.column_names)) < len(known & set(values.row_names or ())):
-        values = values.transposed
+    by_column, by_row = len(known & set(values.column_names)), len(known & set(values.row_names or ()))
+    if by_column < by_row or (not by_column and values.row_names is None and len(values.values) == len(known)):
+        values = values.transposed  # features without names are the rows, as in the file of the fit
     found = model.transform(values)
     samples = values.row_names or tuple(str(number) for number in range(1, len(found) + 1))
     names = np.array([*samples, None], object)[:-1]

@@ -11,6 +11,7 @@ import numpy as np
 from tacit.cli.common import (
     Results,
     Talk,
+    called,
     conclude,
     counted_files,
     is_long,
@@ -63,7 +64,7 @@ def hmm(
     talk = Talk(quiet)
     columns = {role: name for role, name in (("sequence", sequence), ("symbol", symbol)) if name}
     if is_long(files, engine, memory):
-        with counted_files(files, talk) as found:
+        with counted_files(files, talk) as found, talk.heeding_warnings():
             data = scan_sequences(found, letters=letters, gaps=gaps, columns=columns)
     else:
         with talk.doing("reading"):
@@ -104,9 +105,9 @@ def read_sequence_file(
     from tacit.io.text_lines import is_text, read_lines
 
     if is_text(path):
-        return lines_to_sequences([read_lines(path)], letters=letters, gaps=gaps)
+        return lines_to_sequences([read_lines(path)], letters=letters, gaps=gaps, what=path)
     _refuse_letters(letters, path)
-    return with_gaps(read_sequences(read_columns(path), columns=columns, what=path), gaps)
+    return with_gaps(read_sequences(read_columns(path), columns=columns, what=called(path)), gaps)
 
 
 def scan_sequences(

@@ -68,7 +68,8 @@ def labels(
         answers = read_columns(truth) if truth else None
         known = read_columns(gold) if gold else None
         data = _read(files, engine, memory, cache, talk, control, chosen, abstain or ("", -1), known)
-        check_crowd(data)
+        with talk.heeding_warnings():
+            check_crowd(data)
     smooth: Any = "auto" if smoothing is None else smoothing
     settings = CrowdSettings(method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine)
     with talk.doing("fitting"), talk.heeding_warnings():
@@ -149,7 +150,8 @@ def write_crowd(
         workers, report = fitted.worker_columns(), fitted.report
     more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
     if answers is not None:
-        more |= errors_against(fitted, answers)
+        with talk.heeding_warnings():
+            more |= errors_against(fitted, answers)
     results.batches("consensus", (build_frame(one, "pyarrow") for one in fitted.task_frames()), main=True)
     results.table("workers", workers)
     results.table("confusion", fitted.confusion_columns())
@@ -170,20 +172,32 @@ def write_crowd(
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     """Error of the consensus and of the votes where the truth is known; a tied vote is shared."""
+    import warnings
+
     import numpy as np
 
     from tacit.data.label_input import read_gold
-    from tacit.data.names import match
+    from tacit.data.names import match, to_arrow
     from tacit.data.stored_labels import find_tasks
-    from tacit.errors import DataError
+    from tacit.errors import DataError, DataWarning
     from tacit.factor.votes import overall_shares, vote_shares
 
     data = fitted.evidence.data
-    gold = read_gold(answers)
+    gold = read_gold(answers, what="true answers")
     assert gold is not None
     rows = find_tasks(data, gold[0], "truth task")
-    truth = match(gold[1], data.class_names, "truth label")
-    rows, truth = rows[rows >= 0], truth[rows >= 0]
+    answers = to_arrow(gold[1], "truth label")
+    truth = match(answers, data.class_names, "truth label")
+    asked = (rows >= 0) & answers.is_valid().to_numpy(zero_copy_only=False)
+    unsaid = np.flatnonzero(asked & (truth < 0))
+    if len(unsaid):
+        first = answers[int(unsaid[0])].as_py()
+        warnings.warn(
+            f"{len(unsaid):,} labels of the truth file were given by nobody, {first!r} first; they count as errors",
+            DataWarning,
+            stacklevel=2,
+        )
+    rows, truth = rows[asked], truth[asked]
     if not len(rows):
         raise DataError("no task of the truth file occurs in the labels; check that both use the same task ids")
     order = np.argsort(rows, kind="stable")

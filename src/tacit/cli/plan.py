@@ -61,7 +61,8 @@ def plan(
         available = None if workers_file is None else _worker_column(read_columns(workers_file), worker)
         answers = None if truth is None else read_columns(truth)
         data = read_labels(source, columns=chosen, abstain=silent, gold=gold)
-        check_crowd(data)
+        with talk.heeding_warnings():
+            check_crowd(data)
     tell_reading(source, chosen, talk)
     with talk.doing("fitting"), talk.heeding_warnings():
         fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)

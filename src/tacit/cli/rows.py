@@ -45,15 +45,6 @@ def named_rows(whole: Any, id_: str | None, leave_out: Sequence[str] = (), first
     return Rows(whole, data, "row" if taken else str(id_), ids)
 
 
-def weight_column(whole: Any, name: str) -> Any:
-    """A column of numbers, one for each row."""
-    try:
-        weight = np.array([float(value) for value in whole[name].to_pylist()])
-    except (TypeError, ValueError):
-        raise DataError(f"the weights column {name!r} has a gap or a word; give every row a number") from None
-    return weight
-
-
 def load_table_model(path: str) -> LatentClass:
     """A saved latent class model."""
     model = load(path)

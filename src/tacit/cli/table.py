@@ -46,7 +46,8 @@ def table(
     tacit table 'history/*.parquet' --engine stream --cache coded
     """
     from tacit.cli.long_rows import answers, fit_files
-    from tacit.cli.rows import read_rows, weight_column
+    from tacit.cli.rows import read_rows
+    from tacit.data.coding import read_weights
     from tacit.models.base import model_state
     from tacit.models.latent_class import LatentClass
 
@@ -61,7 +62,7 @@ def table(
     if not long:
         with talk.doing("reading"):
             rows = read_rows(files[0], id_, leave_out=[weights] if weights else [])
-            weight = weight_column(rows.all, weights) if weights else None
+            weight = read_weights(rows.all[weights], weights, 0) if weights else None
     model = LatentClass(
         components,
         init=init,

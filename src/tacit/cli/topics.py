@@ -10,6 +10,7 @@ import click
 from tacit.cli.common import (
     Results,
     Talk,
+    called,
     conclude,
     counted_files,
     is_long,
@@ -142,7 +143,7 @@ def read_document_file(path: str, words_file: str | None, columns: dict[str, str
     table = read_columns(path)
     if not is_long(table, columns):
         raise DataError(
-            f"{path} has the columns {table.column_names[:8]}; give document, word and count, or say which "
+            f"{called(path)} has the columns {table.column_names[:8]}; give document, word and count, or say which "
             "they are with --document, --word and --count; a text in every row belongs into a .txt, one document a line"
         )
     return read_documents(table, columns=columns)

@@ -88,6 +88,8 @@ class LatentModel(BaseEstimator, ABC):
         passes = settings.get("max_iter", 0)
         if not _is_whole(passes) or passes < 0:
             raise DataError(f"max_iter={passes!r} is no number of passes; give 0 (the start alone) or more")
+        if not isinstance(settings.get("random_state"), np.random.RandomState):
+            _generator(settings.get("random_state"))
         for name, value in settings.items():  # how large it may be is each estimator's own to say
             if name.startswith("n_") and value is not None and not _is_whole(value):
                 raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
@@ -129,11 +131,16 @@ def seed_of(random_state: Any) -> int:
     """The one seed of a fit; None is 0, so that a fit is reproducible unless asked otherwise."""
     if random_state is None:
         return 0
-    if isinstance(random_state, int | np.integer) and random_state < 0:
-        raise DataError(f"random_state={random_state} is negative; give 0 or more")
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    return int(np.random.default_rng(random_state).integers(2**31))
+    return int(_generator(random_state).integers(2**31))
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise DataError(f"random_state={random_state!r} is no seed; give a whole number from 0, or None") from None
 
 
 def _is_whole(value: Any) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tacit.data.labels import CodedLabels, Labels, recode
-from tacit.data.names import Names, from_names
+from tacit.data.names import Names, from_names, tell_alike
 from tacit.diagnose.labels import Believed, examine_labels
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
@@ -95,6 +95,7 @@ def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
             f"the labels take {data.n_classes:,} different values, at most {MOST_CLASSES:,} can be classes; "
             "check that the label column is not an id or free text"
         )
+    tell_alike({"among the labels are": data.class_names})
 
 
 def fit_crowd(

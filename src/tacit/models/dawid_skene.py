@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit.data.frames import backend_of, build_frame
+from tacit.data.frames import backend_of, build_frame, with_gaps
 from tacit.data.label_input import is_long, read_gold, read_labels
 from tacit.data.labels import CodedLabels, Labels
 from tacit.data.names import Names
@@ -248,7 +248,7 @@ class DawidSkene(LatentModel):
             validate_data(self, labels, reset=reset, skip_check_array=True)
         elif wide:
             labels = validate_data(
-                self, labels, reset=reset, accept_sparse="coo", dtype=None, ensure_all_finite="allow-nan"
+                self, with_gaps(labels), reset=reset, accept_sparse="coo", dtype=None, ensure_all_finite="allow-nan"
             )
         data = read_labels(labels, columns=self.columns, abstain=self.abstain, gold=gold)
         if reset:

@@ -13,7 +13,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tacit.data.copies import sample_rows
-from tacit.data.frames import as_frame
+from tacit.data.frames import as_frame, with_gaps
+from tacit.data.names import is_gap
 from tacit.data.table import Column, Table
 from tacit.data.table_input import read_table
 from tacit.diagnose.report import FitReport
@@ -140,11 +141,13 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         """Columns and label in one table, the label last; equal rows grouped."""
         if y is None:
             raise DataError("requires y to be passed, but the target y is None; give one label per row")
+        if hasattr(y, "iloc"):  # scikit-learn would make decimals of pandas' own integers and booleans
+            y = y.to_numpy()
         if as_frame(X) is not None:
             validate_data(self, X, skip_check_array=True)
             y = column_or_1d(y, warn=True)
         else:
-            X, y = validate_data(self, X, y, dtype=None, ensure_all_finite="allow-nan")
+            X, y = validate_data(self, with_gaps(X), y, dtype=None, ensure_all_finite="allow-nan")
         y = _check_labels(np.asarray(y))
         columns = read_table(X, bins=self.bins, sample_weight=sample_weight, group=False)
         if sample_weight is not None:  # a row without weight is an absent row, its label too
@@ -274,7 +277,7 @@ def _fit_labels(model: LatentClass, table: Table, labels: Owners, number: int) -
 def _check_labels(y: NDArray[Any]) -> NDArray[Any]:
     """Labels of one type, none missing."""
     if y.dtype.kind in "fO":
-        missing = np.array([value is None or value != value for value in y.tolist()], bool)
+        missing = np.array([is_gap(value) for value in y.tolist()], bool)
         if missing.any():
             raise DataError(
                 f"{missing.sum()} of {len(y)} labels are missing, the first in row {missing.argmax() + 1}; "

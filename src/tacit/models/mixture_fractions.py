@@ -328,9 +328,9 @@ class MixtureFractions(TransformerMixin, LatentModel):
     _known: bool
 
 
-def read_shares(data: Any, what: str) -> NamedMatrix:
-    """A matrix whose values lie in [0, 1]."""
-    matrix = read_named_matrix(data, what=what)
+def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMatrix:
+    """A matrix whose values lie in [0, 1]; `name_column` holds the names of the rows."""
+    matrix = read_named_matrix(data, name_column=name_column, what=what)
     outside = (matrix.values < 0) | (matrix.values > 1)
     if outside.any():
         row, at = np.argwhere(outside)[0]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit.data.frames import as_frame, backend_of, build_frame
+from tacit.data.frames import as_frame, backend_of, build_frame, with_gaps
 from tacit.data.stored_table import AnyTable, StoredTable, batches_with_weights, code_frame, code_scan
 from tacit.data.table import Column, Table, packed_alike
 from tacit.data.table_input import LearnColumn
@@ -96,7 +96,7 @@ class TableModel(LatentModel):
         if as_frame(X) is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        return validate_data(self, with_gaps(X), reset=reset, dtype=None, ensure_all_finite="allow-nan")
 
     def _keep(self, table: AnyTable, refined: Refined[Mixture, Sums]) -> None:
         """Hold the fit, heaviest class first; what was made from an earlier one is forgotten."""
