@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 
 import numpy as np
@@ -150,6 +152,17 @@ def test_truth_that_nobody_said_is_told_and_a_gap_is_no_error(tmp_path, capsys):
     assert "true answers need the columns task and label, found ['name', 'label']" in capsys.readouterr().err
 
 
+def test_a_file_of_another_kind_given_to_a_model_of_labels_is_told(tmp_path, capsys):
+    votes = "task,worker,label\n" + "".join(f"{n},{who},{n % 2}\n" for n in range(12) for who in "abc")
+    assert run(tmp_path, "labels", votes, "--quiet") == 0
+    model = tmp_path / "m.tacit"
+    (tmp_path / "o" / "model.tacit").rename(model)
+    assert run(tmp_path, "predict", "job,town\ncook,Rome\nclerk,Oslo\n", "--model", str(model)) == 0
+    said = capsys.readouterr().err
+    assert "read as one row a task and one column a worker (job, town)" in said
+    assert "'Oslo', 'Rome', 'clerk' and 1 more are no labels that the model knows; they were left out" in said
+
+
 def test_a_screen_is_not_flooded_by_one_word(tmp_path, capsys):
     rows = "".join(f"{'x' * 5_000}{n % 3},{n % 2}\n" for n in range(30))
     assert run(tmp_path, "table", "a,b\n" + rows, "--components", "1") == 0
@@ -268,6 +281,13 @@ def test_reports_show_in_notebooks_and_are_inert():
     assert f"verdict: {model.report_.verdict}" in page
     assert "<script>" not in page
     assert repr(model.joint_) == "JointPMF(3 columns (<script>, b, c), 2 classes)"
+
+
+def test_what_a_notebook_offers_after_the_dot():
+    code = "import tacit; print(*dir(tacit)); tacit.simulate.crowd, tacit.plan.plan_labels, tacit.errors.DataError"
+    offered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {*tacit.__all__, "errors", "plan", "plot", "simulate"} <= {*offered}
+    assert not {"Any", "annotations", "import_module"} & {*offered}
 
 
 def test_messages_are_printable_and_short():

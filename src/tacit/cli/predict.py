@@ -35,8 +35,9 @@ def predict(
     tacit predict new_votes.csv --model consensus/model.tacit
     tacit predict new_rows.csv --model classes/model.tacit --target income
     """
-    from tacit.cli.labels import read_label_file
+    from tacit.cli.labels import read_label_file, tell_reading
     from tacit.data.label_input import read_labels
+    from tacit.data.names import match
     from tacit.errors import DataError
     from tacit.models import (
         Admixture,
@@ -86,18 +87,21 @@ def predict(
         return predict_topics(model, data_file, model_file, talk, Results(out, format_, talk), json_)
     if not isinstance(model, DawidSkene):
         raise DataError(f"{model_file} holds a {type(model).__name__}, which predicts from no file; load it in Python")
+    columns = chosen_columns(task, worker, label) or model.columns
     with talk.doing("reading"):
-        data = read_labels(
-            read_label_file(data_file)[0],
-            columns=chosen_columns(task, worker, label) or model.columns,
-            abstain=model.abstain,
-        )
+        source = read_label_file(data_file)[0]
+        data = read_labels(source, columns=columns, abstain=model.abstain)
+    tell_reading(source, columns, talk)
+    unseen = data.class_names[match(data.class_names, model.classes_, "label") < 0].tolist()
+    if unseen:
+        shown = ", ".join(map(repr, unseen[:3])) + (f" and {len(unseen) - 3} more" if len(unseen) > 3 else "")
+        talk.say(f"note: {shown} are no labels that the model knows; they were left out")
     with talk.doing("predicting"):
         posterior = model.predict_proba(data)
     results = Results(out, format_, talk)
     values = model.classes_[posterior.argmax(axis=1)]
-    columns = {"task": data.task_names, "value": values, "probability": posterior.max(axis=1)}
-    results.table("predictions", columns, main=True)
+    answers = {"task": data.task_names, "value": values, "probability": posterior.max(axis=1)}
+    results.table("predictions", answers, main=True)
     summary = of_model(model_file, data.n_rows)
     return conclude(summary, f"{data.n_rows:,} tasks labelled", talk, results, json_=json_)
 

@@ -24,8 +24,8 @@ def as_frame(data: Any) -> Any | None:
         return ArrowFrame(data)
     if isinstance(data, str | os.PathLike):
         raise DataError(f"{str(data)!r} is a name, not data; read the file first, or give tacit.scan of it")
-    if isinstance(data, Mapping):
-        raise DataError(f"a {type(data).__name__} is no frame; make one of it: pandas.DataFrame(…)")
+    if type(data) is dict:  # not what is made of one, such as a sparse matrix
+        raise DataError("a dict is no frame; make one of it: pandas.DataFrame(…)")
     import narwhals as nw
 
     try:
