@@ -116,6 +116,11 @@ NOTED = {
         "task,worker,label\n"
         + "".join(f"{n},{who},{'Yes' if n + who == 3 else 'yes'}\n" for n in range(9) for who in (1, 2, 3)),
     ),
+    "the word 'NA' counts as a label; where nothing was said leave the cell empty": (
+        "labels",
+        "task,worker,label\n"
+        + "".join(f"{n},{who},{'NA' if n + who == 3 else n % 2}\n" for n in range(9) for who in (1, 2, 3)),
+    ),
     "was read as one sequence, since no column is called sequence; if 'user' says": (
         "hmm",
         "user,event\n" + "ann,a\nann,b\nbob,a\n" * 5,
