@@ -174,9 +174,19 @@ def test_a_screen_is_not_flooded_by_one_word(tmp_path, capsys):
     assert len(capsys.readouterr().err) < 3_000
 
 
-def test_no_threads_are_a_slip_of_the_command_line(tmp_path, capsys):
-    assert run(tmp_path, "cluster", text(), "--threads", "0") == 2
-    assert "'--threads': 0 is not in the range" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("option", "value"), [("threads", "0"), ("bootstrap", "-3"), ("memory", "-5GB"), ("memory", "inf")]
+)
+def test_numbers_that_make_no_sense_are_slips_of_the_command_line(option, value, tmp_path, capsys):
+    assert run(tmp_path, "table", text(), f"--{option}", value) == 2
+    assert f"Invalid value for '--{option}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("smoothing", [-1.0, float("nan"), "lots", None])
+@pytest.mark.parametrize("model", [tacit.LatentClass(2), tacit.BernoulliMixture(2), tacit.LatentClassClassifier(2)])
+def test_smoothing_below_nothing_is_refused(model, smoothing):
+    with pytest.raises(DataError, match=r"smoothing=.* is no number of pseudo-rows; give 'auto', or 0 or more"):
+        model.set_params(smoothing=smoothing).fit(YES, KIND)
 
 
 def test_fractions_of_a_file_without_names_are_read_alike_in_fit_and_predict(tmp_path):

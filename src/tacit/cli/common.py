@@ -92,9 +92,12 @@ class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         text = str(value).strip().upper()
         number = text.rstrip("KMGTB")
         try:
-            return int(float(number) * UNITS[text[len(number) :]])
-        except (ValueError, KeyError):
+            size = int(float(number) * UNITS[text[len(number) :]])
+        except (ValueError, KeyError, OverflowError):
+            size = -1
+        if size < 0:
             self.fail(f"{value!r} is not a size; write it like 500MB or 4GB", param, ctx)
+        return size
 
 
 def engine_options(command: F) -> F:

@@ -25,8 +25,10 @@ SHOWN = 8
 @click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
 @click.option("--select", type=click.Choice(["heldout", "bic"]), default="heldout", show_default=True)
 @click.option("--smoothing", type=float, help="Pseudo-rows per class; 0: maximum likelihood.")
-@click.option("--compare", "most", type=int, metavar="F", help="Also fit 1 … F classes: comparison.csv.")
-@click.option("--bootstrap", "draws", type=int, metavar="N", help="Intervals from N resampled tables: intervals.csv.")
+@click.option("--compare", "most", type=click.IntRange(min=0), metavar="F",
+              help="Also fit 1 … F classes: comparison.csv.")  # fmt: skip
+@click.option("--bootstrap", "draws", type=click.IntRange(min=0), metavar="N",
+              help="Intervals from N resampled tables: intervals.csv.")  # fmt: skip
 @engine_options
 @click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result.")

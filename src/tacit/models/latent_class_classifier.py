@@ -38,7 +38,7 @@ from tacit.models.label_classes import (
 from tacit.models.label_evidence import LeftOut, examine_classifier, leave_out
 from tacit.models.latent_class import LatentClass
 from tacit.progress import tried as numbers_tried
-from tacit.refine.table_prior import SMOOTHING
+from tacit.refine.table_prior import pseudo_rows
 
 CANDIDATES = (1, 2, 4, 8, 16, 32)
 """Latent classes per label that are tried."""
@@ -162,9 +162,6 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         settings = {name: getattr(self, name) for name in ("smoothing", "max_iter", "tol", "n_jobs")}
         return {**settings, "random_state": seed_of(self.random_state)}
 
-    def _smoothing(self) -> float:
-        return SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
-
     def _leave_out(self, table: Table, number: int) -> LeftOut | None:
         """Labels of rows left out, foretold with so many latent classes per label.
 
@@ -175,7 +172,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
 
         def fit(seen: Table) -> tuple[Mixture, Owners]:
             labels = np.flatnonzero(label_counts(seen))
-            return stack(_fit_labels(model, seen, labels, number), labels, seen, self._smoothing())
+            return stack(_fit_labels(model, seen, labels, number), labels, seen, pseudo_rows(self.smoothing))
 
         return leave_out(table, fit, seed_of(self.random_state), self.n_jobs)
 
@@ -203,7 +200,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         self.__dict__.pop("report_", None)
         counts = label_counts(table)
         self._table, self._columns = table, table.columns[:-1]
-        self._mixture, self.owners_ = stack(fits, np.arange(len(fits)), table, self._smoothing())
+        self._mixture, self.owners_ = stack(fits, np.arange(len(fits)), table, pseudo_rows(self.smoothing))
         self.weights_, self.profiles_ = self._mixture.weights, self._mixture.profiles()
         self.n_iter_, self.converged_ = max(fit.n_iter for fit in fits), all(fit.converged for fit in fits)
         self.log_likelihood_ = joint_log_likelihood(self._mixture, self.owners_, table, self.n_jobs)

@@ -25,7 +25,7 @@ from tacit.models.clock import StageClock
 from tacit.models.joint import JointPMF
 from tacit.models.table_file import restore_table, table_state
 from tacit.refine.em import Refined
-from tacit.refine.table_prior import SMOOTHING
+from tacit.refine.table_prior import pseudo_rows
 
 
 class TableModel(LatentModel):
@@ -165,7 +165,7 @@ class TableModel(LatentModel):
         return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
 
     def _pseudo_rows(self) -> float:
-        return SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
+        return pseudo_rows(self.smoothing)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
