@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import uuid
@@ -189,6 +190,30 @@ def test_smoothing_below_nothing_is_refused(model, smoothing):
         model.set_params(smoothing=smoothing).fit(YES, KIND)
 
 
+REFUSED = {
+    "select='aic' is not there; give 'heldout' or 'bic'": (tacit.LatentClass(select="aic"), YES),
+    "binarize=True is no threshold": (tacit.BernoulliMixture(2, binarize=True), YES),
+    "max_components='all' is no whole number": (tacit.BernoulliMixture(max_components="all"), YES),
+    "noise='low' is no standard deviation": (tacit.BinaryFactors(2, noise="low"), YES),
+    "min_maf=None is no number; give one, such as 0.0": (tacit.Admixture(1, min_maf=None), YES),
+    "smoothing=0.1; give 'auto', or two positive numbers": (tacit.TopicModel(2, smoothing=0.1), YES),
+    "abstain='skip' is one label; give a list: abstain=['skip']": (tacit.DawidSkene(abstain="skip"), YES),
+    "abstain=-1 is one label": (tacit.DawidSkene(abstain=-1), YES),
+    "columns=['task', 'worker', 'label'] says no roles; give a dictionary": (
+        tacit.DawidSkene(columns=["task", "worker", "label"]),
+        pd.DataFrame(YES, columns=list("abcde")),
+    ),
+    "smoothing='some' is no count of pseudo-labels": (tacit.DawidSkene(smoothing="some"), YES),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_settings_that_look_right_and_are_not_get_a_sentence(words):
+    model, data = REFUSED[words]
+    with pytest.raises(DataError, match=re.escape(words)):
+        model.fit(data)
+
+
 def test_fractions_of_a_file_without_names_are_read_alike_in_fit_and_predict(tmp_path):
     share = RNG.dirichlet([1, 1], 15)
     values = pd.DataFrame(RNG.random((8, 2)) @ share.T, columns=[f"s{n}" for n in range(15)]).clip(0, 1)
@@ -277,7 +302,7 @@ def test_predicted_labels_have_the_type_they_came_with(kind):
 def test_a_seed_that_is_none_is_refused(model):
     with pytest.raises(DataError, match="random_state='x' is no seed; give a whole number from 0, or None"):
         model.set_params(random_state="x").fit(YES)
-    with pytest.raises(DataError, match="random_state=-1 is no seed"):
+    with pytest.raises(DataError, match="random_state=-1 is negative"):
         model.set_params(random_state=-1).fit(YES)
 
 

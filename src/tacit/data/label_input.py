@@ -133,6 +133,8 @@ def _read_wide_frame(
 
 def _check_columns(columns: Columns) -> Mapping[str, str]:
     columns = {} if columns is None else columns
+    if not isinstance(columns, Mapping):
+        raise DataError(f"columns={columns!r} says no roles; give a dictionary such as {{'task': 'image'}}")
     stray = set(columns) - set(ALIASES)
     if stray:
         raise DataError(f"columns names the roles {sorted(stray)}; the roles are task, worker and label")

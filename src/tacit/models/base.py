@@ -7,6 +7,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +19,9 @@ from tacit.diagnose.report import Examination
 from tacit.errors import DataError, IdentifiabilityWarning, ModelFileError
 from tacit.io.model_file import ModelFile, write_model
 from tacit.refine.em import Step
+
+COUNTED = ("n_", "max_")
+"""How the names of parameters begin that count something; None is the default of most."""
 
 
 class LatentModel(BaseEstimator, ABC):
@@ -90,8 +94,12 @@ class LatentModel(BaseEstimator, ABC):
             raise DataError(f"max_iter={passes!r} is no number of passes; give 0 (the start alone) or more")
         if not isinstance(settings.get("random_state"), np.random.RandomState):
             _generator(settings.get("random_state"))
+        for name, parameter in signature(type(self)).parameters.items():
+            number = type(parameter.default) in (int, float) and not name.startswith(COUNTED)
+            if number and not isinstance(settings[name], int | float | np.number):
+                raise DataError(f"{name}={settings[name]!r} is no number; give one, such as {parameter.default!r}")
         for name, value in settings.items():  # how large it may be is each estimator's own to say
-            if name.startswith("n_") and value is not None and not _is_whole(value):
+            if name.startswith(COUNTED) and value is not None and not _is_whole(value):
                 raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
 
     def _settings(self) -> dict[str, Any]:
@@ -137,6 +145,8 @@ def seed_of(random_state: Any) -> int:
 
 
 def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, int | np.integer) and random_state < 0:
+        raise DataError(f"random_state={random_state} is negative; give 0 or more")
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):

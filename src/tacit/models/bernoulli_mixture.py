@@ -143,6 +143,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
         goes on from there and ends with the same bits as without the stop.
         """
         self._check_settings()
+        if isinstance(self.binarize, bool) or not isinstance(self.binarize, int | float | np.number | None):
+            raise DataError(f"binarize={self.binarize!r} is no threshold; give a number, above which is yes, or None")
         if self.select not in get_args(Select):
             raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
         clock = StageClock(self.verbose)

@@ -69,7 +69,8 @@ class CrowdSettings:
         if self.method != "auto" and self.method not in METHODS:
             hint = nearest(self.method, ["auto", *METHODS], "the methods are")
             raise DataError(f"there is no method {self.method!r}; {hint}")
-        if self.smoothing != "auto" and not float(self.smoothing) >= 0:
+        number = isinstance(self.smoothing, int | float | np.number)
+        if self.smoothing != "auto" and not (number and float(self.smoothing) >= 0):
             raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
 
     def deciding(self) -> dict[str, str]:

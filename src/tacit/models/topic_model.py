@@ -355,10 +355,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         if self.n_init < 1 or (self.max_topics is not None and self.max_topics < 1):
             raise DataError(f"n_init={self.n_init}, max_topics={self.max_topics}; give at least one of each")
         smoothing = self.smoothing
-        if isinstance(smoothing, str):
-            good = smoothing == "auto"
-        else:
+        if isinstance(smoothing, tuple | list):
             good = len(smoothing) == 2 and all(0 < value < np.inf for value in smoothing)
+        else:
+            good = isinstance(smoothing, str) and smoothing == "auto"
         if not good:
             raise DataError(
                 f"smoothing={smoothing!r}; give 'auto', or two positive numbers (a document's topic, a topic's word)"

@@ -15,6 +15,7 @@ from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
+from tacit.errors import DataError
 from tacit.progress import tried
 from tacit.refine.em import Refined
 
@@ -42,6 +43,8 @@ class Chosen:
 
 def choose_components(table: AnyTable, fit_at: FitAt, criterion: str, seed: int) -> Chosen:
     """Walk the candidates while the criterion improves; hidden cells on a sample of rows, BIC on all of them."""
+    if criterion not in ("heldout", "bic"):
+        raise DataError(f"select={criterion!r} is not there; give 'heldout' or 'bic'")
     shown: AnyTable = table
     hidden: Table | None = None
     if criterion == "heldout":
