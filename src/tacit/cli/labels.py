@@ -20,6 +20,8 @@ from tacit.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tacit.data.labels import CodedLabels
     from tacit.models.crowd import FittedCrowd
 
@@ -79,7 +81,7 @@ def labels(
     return write_crowd(fitted, parameters, answers, talk, results, json_, strict, [*files, gold, truth])
 
 
-def tell_reading(source: Any, columns: dict[str, str] | None, talk: Talk) -> None:
+def tell_reading(source: Any, columns: Mapping[str, str] | None, talk: Talk) -> None:
     """A file without the usual columns is read as a matrix of labels, which may not be what was meant."""
     from tacit.data.label_input import is_long
 

@@ -119,7 +119,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn fractions of the samples of X (samples, features), gaps allowed; `y` is not used."""
         self._check_settings()
-        if self.init not in get_args(Init) or self.n_init < 1:
+        if self.init not in get_args(Init) or not self.n_init or self.n_init < 1:
             raise DataError(
                 f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"
             )
