@@ -116,6 +116,8 @@ def _read(data: Any, columns: Columns) -> Documents:
     if columns:
         lacking = next(role for role, name in _roles([str(n) for n in frame.columns], columns).items() if name is None)
         raise DataError(f"the frame has no column for the {lacking} among {list(frame.columns)}; name it in columns=")
+    if len(frame.columns) == 1 and is_text(column(frame, frame.columns[0]).to_pylist()):
+        raise DataError(f"the frame holds texts in column {frame.columns[0]!r}; give that column alone")
     wide = read_named_matrix(data, what="the documents")
     gaps = int(np.isnan(wide.values).sum())
     _tell(gaps, "cells are missing, and were taken as no count")

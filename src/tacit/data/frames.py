@@ -65,7 +65,7 @@ class ArrowFrame:
 
 def backend_of(data: Any) -> str:
     """The name of the caller's kind of frame."""
-    frame = as_frame(data)
+    frame = None if isinstance(data, str) else as_frame(data)  # a string may be a sequence of letters
     return "pyarrow" if frame is None or isinstance(frame, ArrowFrame) else str(frame.implementation.value)
 
 
