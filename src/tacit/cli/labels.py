@@ -235,7 +235,7 @@ def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
 
 
 def read_known(model: DawidSkene, path: str, columns: dict[str, str], talk: Talk) -> Labels:
-    """Labels of a file as a saved model was told to read them; what it cannot know of them is told."""
+    """Labels of a file as a saved model was told to read them; a note names those that it does not know."""
     from tacit.data.label_input import read_labels
     from tacit.data.names import match
 

@@ -123,8 +123,9 @@ def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
 def find_roles(names: Sequence[Any], aliases: Mapping[str, Sequence[str]], columns: Columns) -> Roles:
     """Which column plays which role, None where no column does; `columns` are those that the user named."""
     if not isinstance(columns, Mapping | None):
-        first = next(iter(aliases))
-        raise DataError(f"columns={columns!r} says no roles; give a dictionary such as {{{first!r}: '…'}}")
+        raise DataError(
+            f"columns={columns!r} says no roles; give a dictionary such as {{{next(iter(aliases))!r}: '…'}}"
+        )
     given = dict(columns or {})
     unknown = sorted(set(given) - set(aliases))
     if unknown:
