@@ -30,6 +30,8 @@ __all__ = [
 ]
 _WHERE = {**dict.fromkeys(__all__, "tacit.models"), "scan": "tacit.io.scan"}
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
+_MODULES = ("datasets", "errors", "plan", "plot", "query", "simulate", "testing")
+"""Public modules, likewise."""
 
 if TYPE_CHECKING:
     from tacit.io.scan import scan
@@ -51,10 +53,12 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"tacit.{name}")
     if name not in _WHERE:
         raise AttributeError(f"module 'tacit' has no attribute {name!r}")
     return getattr(import_module(_WHERE[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+    return sorted([*__all__, *_MODULES])

@@ -83,6 +83,6 @@ def test_sentences(files, capsys):
     bad = folder / "bad.csv"
     bad.write_text("cpg,a,b\ncg1,0.2,80\ncg2,0.1,0.3\n")
     assert main(["fractions", str(bad), "--out", str(folder / "x"), "--quiet"]) == 3
-    assert "holds 80 in column 'cg1', row 2" in capsys.readouterr().err
+    assert "bad.csv holds 80 in column 'b', row 1" in capsys.readouterr().err
     assert main(["fractions", str(bad), "--id", "site", "--out", str(folder / "x"), "--quiet"]) == 3
     assert "has no column 'site'" in capsys.readouterr().err

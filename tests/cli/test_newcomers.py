@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import uuid
+
 import numpy as np
 import pandas as pd
 import pyarrow.csv as pc
@@ -67,13 +72,20 @@ TOLD = {
     "plink2 --vcf": ("admixture", "##fileformat=VCFv4.2\n", "x.vcf"),
     "one document a line": ("topics", "id,text\n1,the cat sat\n2,the dog\n"),
     "the columns task hold no labels; give task, worker and label": ("labels", "task\na\nb\n"),
+    "give --id 'my id' if it names the rows": ("cluster", text(ids=IDS).replace("id", "my id", 1)),
+    "give --id '' if it names the rows": ("cluster", pd.DataFrame(YES).to_csv()),
+    "give --id '' if it names the people": ("admixture", pd.DataFrame(YES).to_csv()),
+    "thousands without a comma": ("factors", 'a,b\n"1,234.5",2\n"2,000",3\n'),
+    "too few to find the number of populations": ("admixture", "rs1,rs2\n0,1\n"),
+    "the weights column 'w' has a gap in row 2": ("table", "a,w\nx,1\ny,\n", "x.csv", "--weights", "w"),
+    "x.csv holds 41 in column 'b', row 2, and shares lie": ("fractions", "a,b\n.1,.2\n.3,41\n"),
 }
 
 
 @pytest.mark.parametrize("words", TOLD)
 def test_first_words_say_what_to_do(words, tmp_path, capsys):
-    command, data, *name = TOLD[words]
-    assert run(tmp_path, command, data, name=name[0] if name else "x.csv") == 3
+    command, data, name, *more = (*TOLD[words], "x.csv")[: max(3, len(TOLD[words]))]
+    assert run(tmp_path, command, data, *more, name=name) == 3
     said = capsys.readouterr().err
     assert words in said
     assert len(said.splitlines()) == 1
@@ -91,6 +103,31 @@ NOTED = {
     "3 rows show too little for any answer": ("cluster", "a\nyes\nno\nyes\n"),
     "1 documents show too little": ("topics", "document,word\na,b\na,c\n"),
     "1 observed steps show too little": ("hmm", "sequence,symbol\n1,a\n"),
+    "1 samples show too little": ("fractions", "a\n.1\n.2\n"),
+    "column 'row' has another value in every row": (
+        "table",
+        "row,a\n" + "".join(f"{n},{n % 2}\n" for n in range(30)),
+        "--components",
+        "1",
+    ),
+    "give --id '' on the command line": ("factors", pd.DataFrame(RNG.normal(size=(40, 3))).to_csv()),
+    "column 'b' holds 'No' and 'no ', which count as two": ("table", "a,b\nx,No\ny,no \n"),
+    "among the labels are 'Yes' and 'yes', which count as two": (
+        "labels",
+        "task,worker,label\n"
+        + "".join(f"{n},{who},{'Yes' if n + who == 3 else 'yes'}\n" for n in range(9) for who in (1, 2, 3)),
+    ),
+    "the word 'NA' counts as a label; where nothing was said leave the cell empty": (
+        "labels",
+        "task,worker,label\n"
+        + "".join(f"{n},{who},{'NA' if n + who == 3 else n % 2}\n" for n in range(9) for who in (1, 2, 3)),
+    ),
+    "was read as one sequence, since no column is called sequence; if 'user' says": (
+        "hmm",
+        "user,event\n" + "ann,a\nann,b\nbob,a\n" * 5,
+        "--states",
+        "1",
+    ),
 }
 
 
@@ -101,6 +138,93 @@ def test_what_may_not_be_meant_is_noted(words, tmp_path, capsys):
     assert words in capsys.readouterr().err
 
 
+def test_one_word_a_line_may_be_letters(tmp_path, capsys):
+    assert run(tmp_path, "hmm", "ACGT\nACCA\n", name="x.txt") == 0
+    assert "give --letters if the letters of the words are the symbols" in capsys.readouterr().err
+    assert run(tmp_path, "hmm", "ACGT\nACCA\n", "--letters", "--states", "1", name="x.txt") == 0
+    assert "--letters" not in capsys.readouterr().err
+
+
+def test_truth_that_nobody_said_is_told_and_a_gap_is_no_error(tmp_path, capsys):
+    votes = "task,worker,label\n" + "".join(f"{n},{who},{n % 2}\n" for n in range(12) for who in "abc")
+    truth = tmp_path / "t.csv"
+    truth.write_text("task,label\n0,0\n1,one\n2,\n")
+    assert run(tmp_path, "labels", votes, "--truth", str(truth)) == 0
+    said = capsys.readouterr().err
+    assert "1 labels of the truth file were given by nobody, 'one' first" in said
+    assert "error on 2 tasks with known truth: 50.00%" in said
+    truth.write_text("name,label\n0,0\n")
+    assert run(tmp_path, "labels", votes, "--truth", str(truth)) == 3
+    assert "true answers need the columns task and label, found ['name', 'label']" in capsys.readouterr().err
+
+
+def test_a_file_of_another_kind_given_to_a_model_of_labels_is_told(tmp_path, capsys):
+    votes = "task,worker,label\n" + "".join(f"{n},{who},{n % 2}\n" for n in range(12) for who in "abc")
+    assert run(tmp_path, "labels", votes, "--quiet") == 0
+    model = tmp_path / "m.tacit"
+    (tmp_path / "o" / "model.tacit").rename(model)
+    assert run(tmp_path, "predict", "job,town\ncook,Rome\nclerk,Oslo\n", "--model", str(model)) == 0
+    said = capsys.readouterr().err
+    assert "read as one row a task and one column a worker (job, town)" in said
+    assert "'Oslo', 'Rome', 'clerk' and 1 more are no labels that the model knows; they were left out" in said
+
+
+def test_a_screen_is_not_flooded_by_one_word(tmp_path, capsys):
+    rows = "".join(f"{'x' * 5_000}{n % 3},{n % 2}\n" for n in range(30))
+    assert run(tmp_path, "table", "a,b\n" + rows, "--components", "1") == 0
+    assert len(capsys.readouterr().err) < 3_000
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("threads", "0"), ("bootstrap", "-3"), ("memory", "-5GB"), ("memory", "inf")]
+)
+def test_numbers_that_make_no_sense_are_slips_of_the_command_line(option, value, tmp_path, capsys):
+    assert run(tmp_path, "table", text(), f"--{option}", value) == 2
+    assert f"Invalid value for '--{option}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("smoothing", [-1.0, float("nan"), "lots", None])
+@pytest.mark.parametrize("model", [tacit.LatentClass(2), tacit.BernoulliMixture(2), tacit.LatentClassClassifier(2)])
+def test_smoothing_below_nothing_is_refused(model, smoothing):
+    with pytest.raises(DataError, match=r"smoothing=.* is no number of pseudo-rows; give 'auto', or 0 or more"):
+        model.set_params(smoothing=smoothing).fit(YES, KIND)
+
+
+REFUSED = {
+    "select='aic' is not there; give 'heldout' or 'bic'": (tacit.LatentClass(select="aic"), YES),
+    "binarize=True is no threshold": (tacit.BernoulliMixture(2, binarize=True), YES),
+    "max_components='all' is no whole number": (tacit.BernoulliMixture(max_components="all"), YES),
+    "noise='low' is no standard deviation": (tacit.BinaryFactors(2, noise="low"), YES),
+    "min_maf=None is no number; give one, such as 0.0": (tacit.Admixture(1, min_maf=None), YES),
+    "smoothing=0.1; give 'auto', or two positive numbers": (tacit.TopicModel(2, smoothing=0.1), YES),
+    "abstain='skip' is one label; give a list: abstain=['skip']": (tacit.DawidSkene(abstain="skip"), YES),
+    "abstain=-1 is one label": (tacit.DawidSkene(abstain=-1), YES),
+    "columns=['task', 'worker', 'label'] says no roles; give a dictionary": (
+        tacit.DawidSkene(columns=["task", "worker", "label"]),
+        pd.DataFrame(YES, columns=list("abcde")),
+    ),
+    "smoothing='some' is no count of pseudo-labels": (tacit.DawidSkene(smoothing="some"), YES),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_settings_that_look_right_and_are_not_get_a_sentence(words):
+    model, data = REFUSED[words]
+    with pytest.raises(DataError, match=re.escape(words)):
+        model.fit(data)
+
+
+def test_fractions_of_a_file_without_names_are_read_alike_in_fit_and_predict(tmp_path):
+    share = RNG.dirichlet([1, 1], 15)
+    values = pd.DataFrame(RNG.random((8, 2)) @ share.T, columns=[f"s{n}" for n in range(15)]).clip(0, 1)
+    data = values.to_csv(index=False)
+    assert run(tmp_path, "fractions", data, "--components", "2", "--quiet") == 0
+    fitted = pc.read_csv(tmp_path / "o" / "fractions.csv")
+    (tmp_path / "o" / "model.tacit").rename(tmp_path / "m.tacit")
+    assert run(tmp_path, "predict", data, "--model", str(tmp_path / "m.tacit"), "--quiet") == 0
+    assert pc.read_csv(tmp_path / "o" / "fractions.csv")["sample"] == fitted["sample"]
+
+
 def test_new_rows_are_not_taken_for_names():
     """Only what is learned from is looked at: three new rows may well differ in a column."""
     words = np.array([f"w{n}" for n in range(25)] * 4, object)
@@ -108,6 +232,84 @@ def test_new_rows_are_not_taken_for_names():
     assert len(model.predict(pd.DataFrame({"a": words[:25], "b": words[:25]}))) == 25
     with pytest.warns(DataWarning, match="'a' has another value in every row"):
         tacit.LatentClass(1).fit(pd.DataFrame({"a": words[:25], "b": ["x", "y", "y", "x", "x"] * 5}))
+
+
+@pytest.mark.parametrize(
+    ("column", "gap"),
+    [
+        (pd.Timestamp("2020-01-01") + pd.to_timedelta(KIND, "D"), pd.NaT),
+        ((pd.Timestamp("2020-01-01 12:30") + pd.to_timedelta(KIND, "D")).tz_localize("UTC"), pd.NaT),
+        (pd.Categorical(np.array(["b", "a"])[KIND], categories=["b", "c", "a"], ordered=True), None),
+        (pd.Categorical(KIND), None),
+    ],
+)
+def test_filled_gaps_keep_dates_and_categories(column, gap):
+    """A filled column has the type it came with: which columns had gaps must not decide types."""
+    frame = pd.DataFrame({"a": YES[:, 0], "b": YES[:, 1], "c": YES[:, 2], "d": column})
+    frame.loc[:2, "d"] = gap
+    filled = tacit.LatentClass(2).fit(frame).impute(frame)
+    assert filled["d"].dtype == frame["d"].dtype
+    assert filled["d"].notna().all()
+    assert (filled["d"][3:] == frame["d"][3:]).all()
+
+
+def test_a_filled_category_may_be_new_to_the_frame():
+    frame = pd.DataFrame({"a": YES[:, 0], "b": YES[:, 1], "d": pd.Categorical(np.array(["u", "v"])[KIND])})
+    some = frame[frame["d"] == "u"].head(5).copy()
+    some["d"] = some["d"].cat.remove_unused_categories()
+    some.loc[:, ["a", "b"]] = 1
+    some.iloc[0, 2] = None
+    filled = tacit.LatentClass(2).fit(frame).impute(some)["d"]
+    assert list(filled) == ["v", "u", "u", "u", "u"]
+    assert list(filled.cat.categories) == ["u", "v"]
+
+
+def test_cells_that_are_no_cells_are_refused_in_a_sentence():
+    fit = tacit.LatentClass(1).fit
+    with pytest.raises(DataError, match=r"the 'a' column holds list<.*>; give one word or number a cell"):
+        fit(pd.DataFrame({"a": [[1], [2]], "b": [1, 2]}))
+    with pytest.raises(DataError, match="the 'a' column holds no names"):
+        fit(pd.DataFrame({"a": [1j, 2j], "b": [1, 2]}))
+    with pytest.raises(DataError, match=r"'x.csv' is a name, not data; read the file first, or give tacit.scan of it"):
+        fit("x.csv")
+    with pytest.raises(DataError, match=r"a dict is no frame; make one of it: pandas.DataFrame"):
+        fit({"a": [1, 2]})
+    with pytest.raises(DataError, match="the frame holds texts in column 'text'; give that column alone"):
+        tacit.TopicModel(1).fit(pd.DataFrame({"text": ["tea milk", "soup"]}))
+
+
+def test_a_string_is_a_sequence_of_letters():
+    assert tacit.CategoricalHMM(1).fit("abcabcab").symbols_.tolist() == ["a", "b", "c"]
+
+
+def test_periods_and_uuids_are_words():
+    months = pd.period_range("2020-01", periods=2, freq="M")[KIND]
+    ids = np.array([uuid.UUID(int=n) for n in (1, 2)])[KIND]
+    model = tacit.LatentClass(1).fit(pd.DataFrame({"a": months, "b": ids}))
+    assert model.categories_[0].tolist() == ["2020-01", "2020-02"]
+    assert model.categories_[1].tolist() == [str(uuid.UUID(int=1)), str(uuid.UUID(int=2))]
+
+
+def test_a_gap_in_lists_of_words_is_a_gap():
+    rows = [["x", "u"], ["y", float("nan")], ["x", None]] * 5
+    assert tacit.LatentClass(1).fit(rows).categories_[1].tolist() == ["u"]
+    votes = [["x", "x", "y"], ["y", "y", float("nan")], ["x", "x", "x"]] * 5
+    assert tacit.DawidSkene().fit(votes).classes_.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "bool", "int64", "category"])
+def test_predicted_labels_have_the_type_they_came_with(kind):
+    labels = pd.Series(KIND).astype(kind)
+    found = tacit.LatentClassClassifier(1).fit(pd.DataFrame(YES), labels).predict(pd.DataFrame(YES))
+    assert found.dtype.kind == ("b" if kind.startswith("bool") else "i")
+
+
+@pytest.mark.parametrize("model", [tacit.LatentClass(1), tacit.PairMatrix(), tacit.BlockModel(1)])
+def test_a_seed_that_is_none_is_refused(model):
+    with pytest.raises(DataError, match="random_state='x' is no seed; give a whole number from 0, or None"):
+        model.set_params(random_state="x").fit(YES)
+    with pytest.raises(DataError, match="random_state=-1 is negative"):
+        model.set_params(random_state=-1).fit(YES)
 
 
 def test_a_pivot_table_keeps_the_names_of_its_tasks():
@@ -125,6 +327,13 @@ def test_reports_show_in_notebooks_and_are_inert():
     assert f"verdict: {model.report_.verdict}" in page
     assert "<script>" not in page
     assert repr(model.joint_) == "JointPMF(3 columns (<script>, b, c), 2 classes)"
+
+
+def test_what_a_notebook_offers_after_the_dot():
+    code = "import tacit; print(*dir(tacit)); tacit.simulate.crowd, tacit.plan.plan_labels, tacit.errors.DataError"
+    offered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {*tacit.__all__, "errors", "plan", "plot", "simulate"} <= {*offered}
+    assert not {"Any", "annotations", "import_module"} & {*offered}
 
 
 def test_messages_are_printable_and_short():

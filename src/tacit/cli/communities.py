@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.cli.options import chosen_columns, output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, called
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
@@ -58,7 +58,7 @@ def communities(
     talk = Talk(quiet)
     columns = chosen_columns(source=source, target=target, weight=weight)
     with counted_files(files, engine, memory, talk, _are_lines(files[0])) as found:
-        graph = read_graph(found, columns=columns, what=files[0])
+        graph = read_graph(found, columns=columns, what=called(files[0]))
     corrected: Any = {"auto": "auto", "yes": True, "no": False}[degree_corrected]
     model = BlockModel(blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads)
     with talk.doing("fitting"):
@@ -99,7 +99,7 @@ def read_known(path: str, talk: Talk) -> Graph:
     from tacit.data.graph_input import read_graph
 
     with counted_files((path,), "memory", None, talk, _are_lines(path)) as found:
-        return read_graph(found, what=path)
+        return read_graph(found, what=called(path))
 
 
 def show(model: BlockModel, talk: Talk) -> None:

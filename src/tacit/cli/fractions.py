@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli.options import output_options, strict_option
+from tacit.cli.options import THREADS, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, called
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
@@ -30,7 +30,7 @@ SHOWN = 12
 )  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; found by its words by default.")
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
-@click.option("--threads", type=int, help="Accepted as everywhere; the result does not depend on it.")
+@click.option("--threads", type=THREADS, help="Accepted as everywhere; the result does not depend on it.")
 @strict_option
 @output_options("tacit-fractions", report=True)
 def fractions(
@@ -48,17 +48,16 @@ def fractions(
     tacit fractions blood.csv --reference cells.csv --out fractions
     tacit fractions blood.csv --components 4
     """
-    from tacit.data.named_matrix import read_named_matrix
     from tacit.io.read import read_columns
     from tacit.models.base import model_state
-    from tacit.models.mixture_fractions import MixtureFractions, fraction_columns, profile_columns
+    from tacit.models.mixture_fractions import MixtureFractions, fraction_columns, profile_columns, read_shares
 
     talk = Talk(quiet)
     with talk.doing("reading"):
-        values = read_named_matrix(read_columns(values_file), name_column=id_, what=values_file)
+        values = read_shares(read_columns(values_file), called(values_file), id_)
         if samples_in == "columns":
             values = values.transposed
-        parts = None if reference is None else read_named_matrix(read_columns(reference), what=reference)
+        parts = None if reference is None else read_shares(read_columns(reference), called(reference))
     model = MixtureFractions(components, reference=parts, random_state=seed, n_jobs=threads, engine=engine)
     with talk.doing("fitting"):
         model.fit(values)
@@ -92,12 +91,14 @@ def show(model: MixtureFractions, talk: Talk) -> None:
 
 def read_known(model: MixtureFractions, path: str, id_: str | None) -> NamedMatrix:
     """Samples of a file, which are its columns or its rows: the model knows its features' names."""
-    from tacit.data.named_matrix import read_named_matrix
     from tacit.io.read import read_columns
+    from tacit.models.mixture_fractions import read_shares
 
-    values = read_named_matrix(read_columns(path), name_column=id_, what=path)
+    values = read_shares(read_columns(path), called(path), id_)
     known = set(model.features_)
-    turned = len(known & set(values.column_names)) < len(known & set(values.row_names or ()))
+    by_column, by_row = len(known & set(values.column_names)), len(known & set(values.row_names or ()))
+    unnamed = not by_column and values.row_names is None and len(values.values) == len(known)
+    turned = by_column < by_row or unnamed  # features without names are the rows, as in the file of the fit
     return values.transposed if turned else values
 
 

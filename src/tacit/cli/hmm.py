@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.cli.options import chosen_columns, output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, called
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
@@ -55,7 +55,7 @@ def hmm(
 
     talk = Talk(quiet)
     with counted_files(files, engine, memory, talk) as found:
-        data = _read(found, files[0], letters, gaps, chosen_columns(sequence=sequence, symbol=symbol))
+        data = _read(found, called(files[0]), letters, gaps, chosen_columns(sequence=sequence, symbol=symbol))
     model = CategoricalHMM(
         states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads,
@@ -129,7 +129,7 @@ def read_known(model: CategoricalHMM, path: str, talk: Talk) -> Sequences:
 
     letters = is_text(path) and all(len(str(symbol)) == 1 for symbol in model.symbols_.tolist())
     with counted_files((path,), "memory", None, talk) as found:
-        return read_sequences(_read(found, path, letters), symbols=model.symbols_, what=path)
+        return read_sequences(_read(found, called(path), letters), symbols=model.symbols_, what=called(path))
 
 
 def predict_states(model: CategoricalHMM, asked: Asked) -> int:

@@ -20,6 +20,8 @@ from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tacit.cli.predict import Asked
     from tacit.data.labels import CodedLabels, Labels
     from tacit.models.crowd import FittedCrowd
@@ -66,7 +68,8 @@ def labels(
         answers = read_columns(truth) if truth else None
         known = read_columns(gold) if gold else None
         data = _read(files, engine, memory, cache, talk, control, chosen, abstain or ("", -1), known)
-        check_crowd(data)
+        with talk.heeding_warnings():
+            check_crowd(data)
     smooth: Any = "auto" if smoothing is None else smoothing
     settings = CrowdSettings(method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine)
     with talk.doing("fitting"):
@@ -76,7 +79,7 @@ def labels(
     return write_crowd(fitted, parameters, answers, results, json_, strict, [*files, gold, truth])
 
 
-def tell_reading(source: Any, columns: dict[str, str] | None, talk: Talk) -> None:
+def tell_reading(source: Any, columns: Mapping[str, str] | None, talk: Talk) -> None:
     """A file without the usual columns is read as a matrix of labels, which may not be what was meant."""
     from tacit.data.label_input import is_long
 
@@ -138,11 +141,11 @@ def write_crowd(
     from tacit.data.frames import build_frame
 
     seen, talk = fitted.evidence, results.talk
+    more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
     with talk.doing("examining"):
         workers, report = fitted.worker_columns(), fitted.report
-    more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
-    if answers is not None:
-        more |= errors_against(fitted, answers)
+        if answers is not None:
+            more |= errors_against(fitted, answers)
     results.batches("consensus", (build_frame(one, "pyarrow") for one in fitted.task_frames()), main=True)
     results.table("workers", workers)
     results.table("confusion", fitted.confusion_columns())
@@ -163,20 +166,32 @@ def write_crowd(
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     """Error of the consensus and of the votes where the truth is known; a tied vote is shared."""
+    import warnings
+
     import numpy as np
 
     from tacit.data.label_input import read_gold
-    from tacit.data.names import match
+    from tacit.data.names import match, to_arrow
     from tacit.data.stored_labels import find_tasks
-    from tacit.errors import DataError
+    from tacit.errors import DataError, DataWarning
     from tacit.factor.votes import overall_shares, vote_shares
 
     data = fitted.evidence.data
-    gold = read_gold(answers)
+    gold = read_gold(answers, what="true answers")
     assert gold is not None
     rows = find_tasks(data, gold[0], "truth task")
-    truth = match(gold[1], data.class_names, "truth label")
-    rows, truth = rows[rows >= 0], truth[rows >= 0]
+    answers = to_arrow(gold[1], "truth label")
+    truth = match(answers, data.class_names, "truth label")
+    asked = (rows >= 0) & answers.is_valid().to_numpy(zero_copy_only=False)
+    unsaid = np.flatnonzero(asked & (truth < 0))
+    if len(unsaid):
+        first = answers[int(unsaid[0])].as_py()
+        warnings.warn(
+            f"{len(unsaid):,} labels of the truth file were given by nobody, {first!r} first; they count as errors",
+            DataWarning,
+            stacklevel=2,
+        )
+    rows, truth = rows[asked], truth[asked]
     if not len(rows):
         raise DataError("no task of the truth file occurs in the labels; check that both use the same task ids")
     order = np.argsort(rows, kind="stable")
@@ -219,17 +234,26 @@ def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
     talk.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
 
 
-def read_known(model: DawidSkene, path: str, columns: dict[str, str]) -> Labels:
-    """Labels of a file as a saved model was told to read them."""
+def read_known(model: DawidSkene, path: str, columns: dict[str, str], talk: Talk) -> Labels:
+    """Labels of a file as a saved model was told to read them; a note names those that it does not know."""
     from tacit.data.label_input import read_labels
+    from tacit.data.names import match
 
-    return read_labels(read_label_file(path)[0], columns=columns or model.columns, abstain=model.abstain)
+    named = columns or model.columns
+    with talk.doing("reading"):
+        source, _ = read_label_file(path)
+        data = read_labels(source, columns=named, abstain=model.abstain)
+    tell_reading(source, named, talk)
+    unseen = data.class_names[match(data.class_names, model.classes_, "label") < 0].tolist()
+    if unseen:
+        shown = ", ".join(map(repr, unseen[:3])) + (f" and {len(unseen) - 3} more" if len(unseen) > 3 else "")
+        talk.say(f"note: {shown} are no labels that the model knows; they were left out")
+    return data
 
 
 def predict_tasks(model: DawidSkene, asked: Asked) -> int:
     """The consensus of new tasks under the workers of a model: predictions.csv."""
-    with asked.talk.doing("reading"):
-        data = read_known(model, asked.data_file, asked.columns)
+    data = read_known(model, asked.data_file, asked.columns, asked.talk)
     with asked.talk.doing("predicting"):
         posterior = model.predict_proba(data)
     values = model.classes_[posterior.argmax(axis=1)]

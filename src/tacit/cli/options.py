@@ -13,6 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TEXT_IN_MEMORY = 3
 """Bytes that a byte of a file takes while it is read whole."""
+THREADS = click.IntRange(min=1)
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -75,9 +76,12 @@ class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         text = str(value).strip().upper()
         number = text.rstrip("KMGTB")
         try:
-            return int(float(number) * UNITS[text[len(number) :]])
-        except (ValueError, KeyError):
+            size = int(float(number) * UNITS[text[len(number) :]])
+        except (ValueError, KeyError, OverflowError):
+            size = -1
+        if size < 0:
             self.fail(f"{value!r} is not a size; write it like 500MB or 4GB", param, ctx)
+        return size
 
 
 def engine_options(command: F) -> F:
@@ -112,7 +116,9 @@ def reading_options(command: F) -> F:
 
 
 _memory_option = click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default.")
-_threads_option = click.option("--threads", type=int, help="Threads; all cores by default. No result depends on it.")
+_threads_option = click.option(
+    "--threads", type=THREADS, help="Threads; all cores by default. No result depends on it."
+)
 
 
 def keeping(checkpoint: str | None, resume: bool) -> dict[str, Any]:

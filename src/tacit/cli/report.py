@@ -95,7 +95,7 @@ def read_input(
         rows = read_rows(path, id_)
         return {"input": under(model, rows.all) if hasattr(model, "feature_names_in_") else rows.data, "ids": rows.ids}
     if isinstance(model, models.DawidSkene):
-        return {"input": labels.read_known(model, path, columns)}
+        return {"input": labels.read_known(model, path, columns, talk)}
     if isinstance(model, models.Admixture):
         return {"input": admixture.read_genotype_file(path, id_)}
     if isinstance(model, models.MixtureFractions):

@@ -27,8 +27,10 @@ SHOWN = 8
 @click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
 @click.option("--select", type=click.Choice(["heldout", "bic"]), default="heldout", show_default=True)
 @click.option("--smoothing", type=float, help="Pseudo-rows per class; 0: maximum likelihood.")
-@click.option("--compare", "most", type=int, metavar="F", help="Also fit 1 … F classes: comparison.csv.")
-@click.option("--bootstrap", "draws", type=int, metavar="N", help="Intervals from N resampled tables: intervals.csv.")
+@click.option("--compare", "most", type=click.IntRange(min=0), metavar="F",
+              help="Also fit 1 … F classes: comparison.csv.")  # fmt: skip
+@click.option("--bootstrap", "draws", type=click.IntRange(min=0), metavar="N",
+              help="Intervals from N resampled tables: intervals.csv.")  # fmt: skip
 @engine_options
 @strict_option
 @output_options("tacit-table", report=True)

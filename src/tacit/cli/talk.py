@@ -14,6 +14,14 @@ from tacit.progress import is_watched, stage, watched_by
 if TYPE_CHECKING:
     from rich.console import Console
 
+LONGEST_CELL = 200
+"""Characters of a cell that the screen shows; the files hold the rest."""
+
+
+def called(path: str) -> str:
+    """A file as messages call it."""
+    return "standard input" if path == "-" else path
+
 
 class Talk:
     """Everything said to a person: on stderr, nothing when quiet."""
@@ -41,7 +49,7 @@ class Talk:
         for index, column in enumerate(columns):
             table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}…") for cell in row))
         self.console.print(table)
 
     @contextmanager

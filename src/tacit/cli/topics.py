@@ -9,7 +9,7 @@ import click
 
 from tacit.cli.options import chosen_columns, output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, called
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
@@ -68,7 +68,7 @@ def topics(
                 f"--words names the columns of a Matrix Market file, and {files[0]} has words of its own; leave it"
             )
         with counted_files(files, engine, memory, talk) as found:
-            documents = _read(found, files[0], roles)
+            documents = _read(found, called(files[0]), roles)
     init = "auto" if init_file is None else read_init(init_file)
     model = TopicModel(n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads)
     with talk.doing("fitting"):
@@ -137,7 +137,7 @@ def read_known(path: str, talk: Talk) -> Documents:
     if _is_matrix((path,)):
         return _read_matrix(path, None)
     with counted_files((path,), "memory", None, talk) as found:
-        return _read(found, path, {})
+        return _read(found, called(path), {})
 
 
 def read_init(path: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,8 @@ def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[
         value, place = plain(words[codes[first]]), _place(rows, first)
         raise DataError(
             f"column {name!r} holds {value!r}{place}, and clusters are made of 0/1, true/false or yes/no; "
-            f"give --id {name} if it names the rows, leave the cell empty if nothing is known, give binarize= "
-            "(--binarize) to cut numbers at a threshold, or use LatentClass (tacit table) for categories"
+            f"give --id {quote(str(name))} if it names the rows, leave the cell empty if nothing is known, "
+            "give binarize= (--binarize) to cut numbers at a threshold, or use LatentClass (tacit table) for categories"
         )
     return found
 

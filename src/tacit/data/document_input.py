@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tacit.data.count_input import LARGEST_COUNT
 from tacit.data.counts import Counts
 from tacit.data.documents import Documents
-from tacit.data.frames import Columns, Roles, as_frame, columns_by_role, find_roles
+from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
 from tacit.data.named_matrix import read_named_matrix
 from tacit.data.names import Names, encode, match, objects, to_arrow
@@ -120,6 +120,8 @@ def _read(data: Any, columns: Columns) -> Documents:
     if columns:
         lacking = next(role for role, name in roles.items() if name is None)
         raise DataError(f"the frame has no column for the {lacking} among {list(frame.columns)}; name it in columns=")
+    if len(frame.columns) == 1 and is_text(column(frame, frame.columns[0]).to_pylist()):
+        raise DataError(f"the frame holds texts in column {frame.columns[0]!r}; give that column alone")
     wide = read_named_matrix(data, what="the documents")
     names = None if wide.row_names is None else np.array(wide.row_names, object)
     kind = object if all(isinstance(name, str) for name in wide.column_names) else None

@@ -6,13 +6,15 @@ pyarrow tables, the one kind that is always installed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from tacit.data.names import from_names, to_arrow
+from tacit.data.names import from_names, is_gap, to_arrow
 from tacit.errors import DataError, nearest
 
 Columns = Mapping[str, str] | None
@@ -25,6 +27,10 @@ def as_frame(data: Any) -> Any | None:
     """`data` as an eager frame (columns, length, one column by name), or None when it is not a frame."""
     if isinstance(data, pa.Table):  # what our own readers give: no need to wait for narwhals
         return ArrowFrame(data)
+    if isinstance(data, str | os.PathLike):
+        raise DataError(f"{str(data)!r} is a name, not data; read the file first, or give tacit.scan of it")
+    if type(data) is dict:  # not what is made of one, such as a sparse matrix
+        raise DataError("a dict is no frame; make one of it: pandas.DataFrame(…)")
     import narwhals as nw
 
     try:
@@ -36,6 +42,16 @@ def as_frame(data: Any) -> Any | None:
     if isinstance(frame, nw.LazyFrame):
         return frame.collect()
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def with_gaps(data: Any) -> Any:
+    """Lists of words as an array of objects: numpy alone would make the word 'nan' of a NaN among words."""
+    if not isinstance(data, list | tuple):
+        return data
+    try:
+        return np.asarray(data, object) if np.asarray(data).dtype.kind == "U" else data
+    except ValueError:  # rows of several lengths, which others refuse
+        return data
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class ArrowFrame:
 
 def backend_of(data: Any) -> str:
     """The name of the caller's kind of frame."""
-    frame = as_frame(data)
+    frame = None if isinstance(data, str) else as_frame(data)  # a string may be a sequence of letters
     return "pyarrow" if frame is None or isinstance(frame, ArrowFrame) else str(frame.implementation.value)
 
 
@@ -66,7 +82,9 @@ def column(frame: Any, name: Any) -> pa.Array:
         series = frame[name] if isinstance(name, str) else frame[:, frame.columns.index(name)]
         try:
             array = series.to_arrow()
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # an object column of pandas with mixed types
+            if isinstance(array.type, pa.BaseExtensionType):  # pandas' periods, UUIDs: as they are written
+                array = pa.array([None if is_gap(value) else str(value) for value in series.to_list()], pa.string())
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):  # pandas: objects of several types
             array = to_arrow(series.to_numpy(), f"{name!r}")
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
@@ -104,6 +122,10 @@ def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
 
 def find_roles(names: Sequence[Any], aliases: Mapping[str, Sequence[str]], columns: Columns) -> Roles:
     """Which column plays which role, None where no column does; `columns` are those that the user named."""
+    if not isinstance(columns, Mapping | None):
+        raise DataError(
+            f"columns={columns!r} says no roles; give a dictionary such as {{{next(iter(aliases))!r}: '…'}}"
+        )
     given = dict(columns or {})
     unknown = sorted(set(given) - set(aliases))
     if unknown:

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -231,8 +232,12 @@ def _column_numbers(frame: Any, name: Any, before: int) -> NDArray[Any]:
     array = column(frame, name)
     if isinstance(frame, ArrowFrame) and array.null_count == 0 and pa.types.is_integer(array.type):
         return np.asarray(array)
-    advice = f"genotypes count alleles: give 0, 1, 2, or leave the cell empty; give --id {name} if it names the people"
+    advice = f"genotypes count alleles: give 0, 1, 2, or leave the cell empty; {_naming(name)}"
     return as_numbers(array, f"SNP {name!r}", advice, before)
+
+
+def _naming(name: Any) -> str:
+    return f"give --id {quote(str(name))} if it names the people"
 
 
 def _from_matrix(data: Any) -> Calls:
@@ -262,10 +267,10 @@ def _codes(values: NDArray[Any], name: Any, first: int = 0, before: int = 0) -> 
     if wrong.any():
         at = np.argwhere(wrong)[0]
         snp = name if name is not None else first + int(at[0])
-        value = values[tuple(at)].item()
+        value, hint = values[tuple(at)].item(), "" if name is None else f"; {_naming(name)}"
         raise DataError(
             f"SNP {snp!r} holds {value!r} in row {before + int(at[-1]) + 1}; genotypes count alleles: give 0, 1, 2, "
-            "and -1 or a gap where the call is missing"
+            f"and -1 or a gap where the call is missing{hint}"
         )
     return codes
 

@@ -58,7 +58,7 @@ def long_roles(names: Sequence[str], columns: Columns) -> tuple[str, str, str]:
     return str(roles["task"]), str(roles["worker"]), str(roles["label"])
 
 
-def read_gold(gold: Any, tasks: Any = None) -> Gold | None:
+def read_gold(gold: Any, tasks: Any = None, what: str = "gold answers") -> Gold | None:
     """Known answers as (tasks, labels); `tasks` names the rows when gold is a bare column."""
     if gold is None:
         return None
@@ -69,7 +69,7 @@ def read_gold(gold: Any, tasks: Any = None) -> Gold | None:
         names = frame.columns
         task, label = find_column(names, "task", ALIASES["task"], None), find_column(names, "label", GOLD_ALIASES, None)
         if task is None or label is None:
-            raise DataError(f"gold answers need the columns task and label, found {names}; rename them")
+            raise DataError(f"{what} need the columns task and label, found {names}; rename them")
         return column(frame, task), column(frame, label)
     answers = to_arrow(np.asarray(gold).reshape(-1), "gold label")
     if tasks is None or len(answers) != len(tasks):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -363,6 +363,8 @@ def no_name(row: int, what: str) -> DataError:
 
 
 def _drop_abstentions(codes: NDArray[np.int32], names: Names, abstain: Abstain) -> tuple[NDArray[np.int32], Names]:
+    if isinstance(abstain, str) or not isinstance(abstain, Iterable):  # a word would be taken letter by letter
+        raise DataError(f"abstain={abstain!r} is one label; give a list: abstain=[{abstain!r}]")
     spoken = {str(value) for value in abstain}
     silent = np.array([str(name) in spoken for name in names.tolist()], bool)
     if not silent.any():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from shlex import quote
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +26,8 @@ Floats = NDArray[np.float64]
 
 SMALLEST, LARGEST = 1e-90, 1e90
 """Third moments of larger values overflow, those of smaller ones vanish."""
+LEAST_COUNTED = 20
+"""Rows from which numbers that grow by one are row numbers."""
 SHOWN = 5
 """Names a message lists at most."""
 
@@ -96,8 +99,10 @@ def frame_values(data: Any, names: tuple[str | int, ...], before: int = 0) -> Fl
     """The columns of a frame as numbers (rows, features); so many rows came `before` these."""
     frame = as_frame(data)
     advice = "leave it out, or give --id {} if it names the rows"
-    columns = [as_numbers(column(frame, name), f"feature {name!r}", advice.format(name), before) for name in names]
-    return np.stack(columns, axis=1)
+    numbers = [
+        as_numbers(column(frame, name), f"feature {name!r}", advice.format(quote(str(name))), before) for name in names
+    ]
+    return np.stack(numbers, axis=1)
 
 
 def check_values(values: Floats, names: tuple[str | int, ...], before: int | None = None) -> None:
@@ -121,6 +126,19 @@ def check_largest(largest: float) -> None:
         raise DataError(f"the largest value is {largest:g}, whose powers no computer number holds; give other units")
 
 
+def tell_counting(matrix: Varying) -> None:
+    """Warn of a feature that is a row's number: the index that another program wrote along."""
+    values = getattr(matrix, "values", np.empty((0, 0)))  # of rows in a file only the names are at hand
+    for at, name in enumerate(matrix.names if len(values) >= LEAST_COUNTED else ()):
+        if (np.diff(values[:, at]) == 1).all():
+            warnings.warn(
+                f"feature {name!r} counts the rows, so it names them and tells nothing of them; leave it out, or give "
+                f"--id {quote(str(name))} on the command line",
+                DataWarning,
+                stacklevel=5,
+            )
+
+
 class Varying(Protocol):
     """Rows whose features may or may not change."""
 
@@ -141,6 +159,7 @@ def varying_features(matrix: Varying) -> NDArray[np.bool_]:
         raise DataError(
             f"all {matrix.n_features} features are the same in all {matrix.n_rows} rows; give rows that differ"
         )
+    tell_counting(matrix)
     if not varies.all():
         fixed = [str(name) for name, moves in zip(matrix.names, varies.tolist(), strict=True) if not moves]
         listed = ", ".join(fixed[:SHOWN]) + (", …" if len(fixed) > SHOWN else "")

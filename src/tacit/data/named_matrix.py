@@ -71,7 +71,7 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
         raise DataError(f"{what} has words in column {second!r}, and only one column may name the rows; leave it out")
     names = _named(data) if named is None else _row_names(arrays.pop(named), named, what)
     if not arrays:
-        raise DataError(f"{what} has no column of numbers beside {named!r}")
+        raise DataError(f"{what} has no column of numbers beside {named!r}; give at least one")
     values = np.column_stack(
         [as_numbers(array, f"column {name!r} of {what}", "leave the column out") for name, array in arrays.items()]
     )

@@ -6,7 +6,8 @@ of classes or workers. Missing values (null, NaN) get code -1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.errors import DataError
+from tacit.errors import DataError, DataWarning
 
 Names = NDArray[Any]
 KINDS: dict[str, Any] = {"O": object, "i": np.int64, "u": np.uint64, "f": np.float64, "b": bool}
@@ -38,13 +39,13 @@ def to_arrow(values: Any, what: str) -> pa.Array:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         # Mixed types: 1 and "1" are the same name, as they would be in a CSV file.
-        flat = [None if _is_gap(v) else str(v) for v in values]
+        flat = [None if is_gap(v) else str(v) for v in values]
         return pa.array(flat, pa.string())
     except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
         raise DataError(f"the {what} column holds no names ({error}); give strings or numbers") from error
 
 
-def _is_gap(value: Any) -> bool:
+def is_gap(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
     except TypeError:  # pandas' NA: whether it equals itself is not known either
@@ -54,6 +55,8 @@ def _is_gap(value: Any) -> bool:
 def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int32], Names]:
     """Codes (-1: missing) and names of a column; names sorted, or in order of appearance."""
     array = to_arrow(values, what)
+    if pa.types.is_nested(array.type):
+        raise DataError(f"the {what} column holds {array.type}; give one word or number a cell")
     if pa.types.is_floating(array.type):
         array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
         whole = pc.all(pc.equal(pc.floor(array), array)).as_py()
@@ -78,6 +81,21 @@ def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int
     recode = np.full(len(names) + 1, -1, np.int32)  # the last entry serves code -1
     recode[keep] = np.arange(len(keep), dtype=np.int32)
     return recode[codes], names[keep]
+
+
+def tell_alike(lists: Mapping[str, Names]) -> None:
+    """Warn of two names in one list that a person would read as one: another case, or a blank at an end."""
+    for where, names in lists.items():
+        seen: dict[str, str] = {}
+        for name in names.tolist() if names.dtype.kind == "O" else ():
+            first = seen.setdefault(str(name).strip().casefold(), name)
+            if first is not name:
+                warnings.warn(
+                    f"{where} {first!r} and {name!r}, which count as two; spell them alike if they are one",
+                    DataWarning,
+                    stacklevel=5,
+                )
+                return
 
 
 def match(values: Any, names: Names, what: str) -> NDArray[np.int32]:

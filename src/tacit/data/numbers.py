@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 
 GAP_WORDS = ("na", "n/a", "#n/a", "nan", "null")
 """Words by which other programs mean that nothing is known, in lower case; here only an empty cell does."""
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 _COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
@@ -52,6 +53,8 @@ def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
 def _cure(word: str, advice: str) -> str:
     if word.lower() in GAP_WORDS:
         return "where nothing is known leave the cell empty"
+    if _THOUSANDS.fullmatch(word):
+        return "write decimals with a point, and thousands without a comma"
     return "write decimals with a point" if _COMMA.fullmatch(word) else advice
 
 

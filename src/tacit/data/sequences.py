@@ -208,6 +208,14 @@ def _roles(names: list[str], columns: Columns, what: str) -> Roles:
                 "(--symbol on the command line)"
             )
         roles["symbol"] = left[0]
+    others = [name for name in names if name not in roles.values() and name.lower() not in CLOCKS]
+    if roles["sequence"] is None and others:
+        warnings.warn(
+            f"{what} was read as one sequence, since no column is called sequence; if {others[0]!r} says which one a "
+            f"row belongs to, give columns={{'sequence': {others[0]!r}}} (--sequence on the command line)",
+            DataWarning,
+            stacklevel=5,
+        )
     clock = next((name for name in names if name.lower() in CLOCKS and name not in roles.values()), None)
     if clock is not None:
         warnings.warn(
@@ -326,4 +334,11 @@ def lines_to_sequences(
     if len(offsets) == 1:
         raise DataError(f"{what} holds no line with anything in it; give one sequence a line")
     recode, names = symbols.settled()
+    if not letters and len(offsets) - 1 == offsets[-1] and any(len(str(name)) > 1 for name in names.tolist()):
+        warnings.warn(
+            f"every line of {what} is one word, so every sequence has one step; give --letters if the letters of the "
+            "words are the symbols",
+            DataWarning,
+            stacklevel=4,
+        )
     return Sequences(recode[np.concatenate(codes)], offsets, names, np.arange(1, len(offsets)))

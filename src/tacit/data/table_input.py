@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
-from tacit.data.names import Names, are_words, encode, match, to_arrow
+from tacit.data.names import Names, are_words, encode, match, tell_alike, to_arrow
 from tacit.data.numbers import GAP_WORDS, worth_of
 from tacit.data.table import Codes, Column, Floats, Table, group_rows
 from tacit.errors import DataError, DataWarning
@@ -143,7 +144,7 @@ def learn_column(
     if len(words) > MOST_CATEGORIES:
         raise DataError(
             f"column {name!r} holds {len(words):,} distinct values, at most {MOST_CATEGORIES:,} can be categories; "
-            f"it looks like an id: leave it out (--id {name} on the command line)"
+            f"it looks like an id: leave it out (--id {quote(str(name))} on the command line)"
         )
     return codes, Column(name, words)
 
@@ -281,11 +282,12 @@ def tell_odd(columns: Sequence[Column], n_rows: int) -> None:
             DataWarning,
             stacklevel=6,
         )
-    names = [one.name for one in words if one.size == n_rows >= LEAST_NAMES]
+    tell_alike({f"column {one.name!r} holds": one.categories for one in words})
+    names = [one.name for one in columns if one.size == n_rows >= LEAST_NAMES and one.edges is None]
     if names:
         warnings.warn(
             f"column {names[0]!r} has another value in every row, so it names rows and tells nothing of them; leave "
-            f"it out, or give --id {names[0]} on the command line",
+            f"it out, or give --id {quote(str(names[0]))} on the command line",
             DataWarning,
             stacklevel=6,
         )

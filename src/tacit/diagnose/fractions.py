@@ -59,6 +59,8 @@ def examine_fractions(
     }
     if path is not None:
         examiner.quantities["left_out_errors"] = path.errors
+    if not known:  # a reference serves one sample as well
+        examiner.doubt_few(len(fractions), "samples")
     _examine_profiles(examiner, profiles, parts, errors)
     if known and noise > LARGE_NOISE:
         examiner.doubt(

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit import kernels
 from tacit.engine.mixture import Floats, Mixture
+from tacit.errors import DataError
 from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, Cells
 
 PART_ROWS = BLOCK_ROWS * PART_BLOCKS
@@ -48,7 +49,7 @@ def resolve_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return cores
     if n_jobs == 0:
-        raise ValueError("n_jobs is 0; give the number of threads, or None for all cores")
+        raise DataError("n_jobs is 0; give the number of threads, or None for all cores")
     return n_jobs if n_jobs > 0 else max(cores + 1 + n_jobs, 1)
 
 

@@ -46,7 +46,8 @@ def count_switches(values: Floats, n: int, m: int, *, most: int | None = None) -
     if rank <= limit and rank < min(n, m):
         d = max(min(rank, most or rank), 1)
         return SwitchCount(d, 0.0, True, (np.inf, 0.0))
-    ratios = [values[k - 1] / threshold(values, n, m, k, ALPHA) for k in range(1, limit + 1)]
+    bars = [threshold(values, n, m, k, ALPHA) for k in range(1, limit + 1)]
+    ratios = [value / bar if bar else np.inf for value, bar in zip(values, bars, strict=False)]  # 0: nothing is left
     passed = next((k for k, ratio in enumerate(ratios) if ratio <= 1), limit)
     d = max(min(passed, most or passed), 1)
     after = ratios[d] if d < len(ratios) else 0.0

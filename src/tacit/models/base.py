@@ -15,6 +15,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from functools import cached_property
+from inspect import signature
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit.data.frames import as_frame
+from tacit.data.frames import as_frame, with_gaps
 from tacit.diagnose.report import Examination, FitReport
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.mixture import Floats
@@ -31,6 +32,9 @@ from tacit.errors import DataError, ModelFileError
 from tacit.io.model_file import ModelFile, write_model
 from tacit.models.clock import StageClock, make_report
 from tacit.refine.em import Step
+
+COUNTED = ("n_", "max_")
+"""How the names of parameters begin that count something; None is the default of most."""
 
 
 class Climb(Protocol):
@@ -98,9 +102,15 @@ class LatentModel(BaseEstimator, ABC):
             raise DataError(f"tol={self.tol!r} is no gain to stop at; give nats per observed cell, 0 or more")
         if not _is_whole(self.max_iter) or self.max_iter < 0:
             raise DataError(f"max_iter={self.max_iter!r} is no number of passes; give 0 (the start alone) or more")
+        if not isinstance(self.random_state, np.random.RandomState):
+            _generator(self.random_state)
+        defaults = {name: parameter.default for name, parameter in signature(type(self)).parameters.items()}
         for name, value in self.get_params(deep=False).items():  # how large it may be is each estimator's own to say
-            if name.startswith("n_") and value is not None and not _is_whole(value):
-                raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
+            if name.startswith(COUNTED):
+                if value is not None and not _is_whole(value):
+                    raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
+            elif type(defaults[name]) in (int, float) and not isinstance(value, int | float | np.number):
+                raise DataError(f"{name}={value!r} is no number; give one, such as {defaults[name]!r}")
         self._check_options()
 
     def _check_options(self) -> None:
@@ -118,7 +128,7 @@ class LatentModel(BaseEstimator, ABC):
         if as_frame(X) is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        return validate_data(self, X, reset=reset, **rules)
+        return validate_data(self, with_gaps(X), reset=reset, **rules)
 
     def _name_features(self, names: Collection[Any]) -> None:
         """The same account of the features, of input that scikit-learn does not know."""
@@ -215,11 +225,18 @@ def seed_of(random_state: Any) -> int:
     """The one seed of a fit; None is 0, so that a fit is reproducible unless asked otherwise."""
     if random_state is None:
         return 0
-    if isinstance(random_state, int | np.integer) and random_state < 0:
-        raise DataError(f"random_state={random_state} is negative; give 0 or more")
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    return int(np.random.default_rng(random_state).integers(2**31))
+    return int(_generator(random_state).integers(2**31))
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, int | np.integer) and random_state < 0:
+        raise DataError(f"random_state={random_state} is negative; give 0 or more")
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise DataError(f"random_state={random_state!r} is no seed; give a whole number from 0, or None") from None
 
 
 def _told_apart(value: Any) -> str:

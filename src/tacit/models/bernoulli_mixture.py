@@ -388,6 +388,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
         return read_binary(X, binarize=self.binarize, sample_weight=sample_weight, columns=known, group=False)
 
     def _check_options(self) -> None:
+        super()._check_options()
+        if isinstance(self.binarize, bool) or not isinstance(self.binarize, int | float | np.number | None):
+            raise DataError(f"binarize={self.binarize!r} is no threshold; give a number, above which is yes, or None")
         if self.select not in get_args(Select):
             raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
 

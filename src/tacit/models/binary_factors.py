@@ -377,8 +377,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 )
         if self.refine is not None and self.refine not in get_args(Refine):
             raise DataError(f"refine={self.refine!r} is not there; give one of {', '.join(get_args(Refine))}, or None")
-        if self.noise is not None and not 0 <= self.noise < np.inf:
-            raise DataError(f"noise={self.noise} is no standard deviation; give 0 or a positive number, or None")
+        number = isinstance(self.noise, int | float | np.number)
+        if self.noise is not None and not (number and 0 <= self.noise < np.inf):
+            raise DataError(f"noise={self.noise!r} is no standard deviation; give 0 or a positive number, or None")
 
     # --------------------------------------------------------- model file
 

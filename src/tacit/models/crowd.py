@@ -7,6 +7,7 @@ would take longer than reading, fitting and writing a small file.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from tacit.data.labels import CodedLabels, Labels, recode
-from tacit.data.names import Names, from_names
+from tacit.data.names import Names, from_names, tell_alike
+from tacit.data.numbers import GAP_WORDS
 from tacit.diagnose.labels import Believed, examine_labels
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
@@ -24,7 +26,7 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.choose import engine_for
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture, unstack_confusions
-from tacit.errors import DataError, NotIdentifiableError, nearest
+from tacit.errors import DataError, DataWarning, NotIdentifiableError, nearest
 from tacit.factor.assign import label_order
 from tacit.factor.votes import overall_shares, vote_shares
 from tacit.models.clock import StageClock, make_report
@@ -67,7 +69,8 @@ class CrowdSettings:
         if self.method != "auto" and self.method not in METHODS:
             hint = nearest(self.method, ["auto", *METHODS], "the methods are")
             raise DataError(f"there is no method {self.method!r}; {hint}")
-        if self.smoothing != "auto" and not float(self.smoothing) >= 0:
+        number = isinstance(self.smoothing, int | float | np.number)
+        if self.smoothing != "auto" and not (number and float(self.smoothing) >= 0):
             raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
 
     def deciding(self) -> dict[str, str]:
@@ -81,7 +84,7 @@ class CrowdSettings:
 
 
 def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
-    """Refuse data that allow no answer at all."""
+    """Refuse data that allow no answer at all; warn of labels that are seldom meant."""
     if data.n_labels == 0:
         raise DataError(f"none of the {data.n_rows} tasks has a label; every cell is missing or abstains")
     if data.n_workers < 2:
@@ -94,6 +97,15 @@ def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
         raise DataError(
             f"the labels take {data.n_classes:,} different values, at most {MOST_CLASSES:,} can be classes; "
             "check that the label column is not an id or free text"
+        )
+    tell_alike({"among the labels are": data.class_names})
+    gaps = [name for name in data.class_names.tolist() if str(name).lower() in GAP_WORDS]
+    if gaps:
+        warnings.warn(
+            f"the word {gaps[0]!r} counts as a label; where nothing was said leave the cell empty, or give "
+            f"abstain=[{gaps[0]!r}] (--abstain {gaps[0]})",
+            DataWarning,
+            stacklevel=4,
         )
 
 

@@ -326,6 +326,11 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             return read_table(X, bins=self.bins, sample_weight=sample_weight)
         return read_table(X, columns=self._columns, sample_weight=sample_weight, group=False)
 
+    def _check_options(self) -> None:
+        super()._check_options()
+        if self.select not in ("heldout", "bic"):
+            raise DataError(f"select={self.select!r} is not there; give 'heldout' or 'bic'")
+
     def _number_of(self, init: LatentClass) -> int:
         check_is_fitted(init)
         if self.n_components not in (None, init.n_components_):

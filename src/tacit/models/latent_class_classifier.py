@@ -11,8 +11,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tacit.data.copies import sample_rows
-from tacit.data.frames import as_frame
+from tacit.data.frames import as_frame, with_gaps
 from tacit.data.labelled_table import Owners, label_counts, labels_of, with_label, without_label
+from tacit.data.names import is_gap
 from tacit.data.table import Column, Table
 from tacit.data.table_input import read_table
 from tacit.diagnose.classifier import Believes, LeftOut, examine_classifier, leave_out
@@ -25,8 +26,9 @@ from tacit.models.classifier_file import classifier_state, restore_classifier
 from tacit.models.clock import StageClock
 from tacit.models.label_classes import Fit, joint_log_likelihood, label_beliefs, stack
 from tacit.models.latent_class import LatentClass
-from tacit.models.table_model import CELLS, pseudo_rows
+from tacit.models.table_model import CELLS
 from tacit.progress import tried as numbers_tried
+from tacit.refine.table_prior import pseudo_rows
 
 CANDIDATES = (1, 2, 4, 8, 16, 32)
 """Latent classes per label that are tried."""
@@ -220,11 +222,13 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         """Columns and label in one table, the label last; equal rows grouped."""
         if y is None:
             raise DataError("requires y to be passed, but the target y is None; give one label per row")
+        if hasattr(y, "iloc"):  # scikit-learn would make decimals of pandas' own integers and booleans
+            y = y.to_numpy()
         if as_frame(X) is not None:
             validate_data(self, X, skip_check_array=True)
             y = column_or_1d(y, warn=True)
         else:
-            X, y = validate_data(self, X, y, **CELLS)
+            X, y = validate_data(self, with_gaps(X), y, **CELLS)
         y = _check_labels(np.asarray(y))
         columns = read_table(X, bins=self.bins, sample_weight=sample_weight, group=False)
         if sample_weight is not None:  # a row without weight is an absent row, its label too
@@ -236,6 +240,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         return with_label(columns, codes, Column("label", self.classes_))
 
     def _check_options(self) -> None:
+        pseudo_rows(self.smoothing)  # refuses what is no number of them
         if self.n_components is not None and self.n_components < 1:
             raise DataError(f"n_components={self.n_components} is no number of classes; give 1 or more, or None")
 
@@ -254,7 +259,7 @@ def _fit_labels(model: LatentClass, table: Table, labels: Owners, number: int) -
 def _check_labels(y: NDArray[Any]) -> NDArray[Any]:
     """Labels of one type, none missing."""
     if y.dtype.kind in "fO":
-        missing = np.array([value is None or value != value for value in y.tolist()], bool)
+        missing = np.array([is_gap(value) for value in y.tolist()], bool)
         if missing.any():
             raise DataError(
                 f"{missing.sum()} of {len(y)} labels are missing, the first in row {missing.argmax() + 1}; "

@@ -306,7 +306,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         return np.arange(given.shape[1])
 
     def _check_options(self) -> None:
-        if self.init not in get_args(Init) or self.n_init < 1:
+        if self.init not in get_args(Init) or not self.n_init or self.n_init < 1:
             raise DataError(
                 f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"
             )
@@ -322,9 +322,9 @@ class MixtureFractions(TransformerMixin, LatentModel):
     _known: bool
 
 
-def read_shares(data: Any, what: str) -> NamedMatrix:
-    """A matrix whose values lie in [0, 1]."""
-    matrix = read_named_matrix(data, what=what)
+def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMatrix:
+    """A matrix whose values lie in [0, 1]; `name_column` holds the names of the rows."""
+    matrix = read_named_matrix(data, name_column=name_column, what=what)
     outside = (matrix.values < 0) | (matrix.values > 1)
     if outside.any():
         row, at = np.argwhere(outside)[0]

@@ -71,7 +71,8 @@ def _gaps(array: Any) -> NDArray[np.bool_]:
 def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
     """The arrow column with its gaps filled, in its own type where the words allow it."""
     if isinstance(array.type, pa.DictionaryType):
-        array = array.cast(array.type.value_type)
+        whole = _filled(array.cast(array.type.value_type), gaps, words)
+        return _as_dictionary(whole, array.dictionary, array.type)
     kind = array.type
     if pa.types.is_null(kind):
         return pa.array(words.tolist())
@@ -80,9 +81,33 @@ def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
         values = _spelled(words, pc.unique(array).to_pylist())
     elif pa.types.is_integer(kind) and words.dtype.kind == "f":
         values = [round(value) for value in values]
-    elif words.dtype.kind == "O":  # numbers met a model of words: all become words
-        array, kind = array.cast(pa.string()), pa.string()
+    elif words.dtype.kind == "O" and not _spells(values, kind):  # numbers met a model of words: all become words
+        array, kind = _worded(array), pa.string()
     return pc.replace_with_mask(array, pa.array(gaps), pa.array(values).cast(kind))
+
+
+def _spells(words: list[Any], kind: pa.DataType) -> bool:
+    """Whether the words are dates or times as the model keeps them, which can be read again."""
+    try:
+        return bool(pa.types.is_temporal(kind) and pa.array(words).cast(kind))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+
+
+def _worded(array: Any) -> Any:
+    """Numbers as words; dates and times spelled as the model spells them."""
+    if not pa.types.is_temporal(array.type):
+        return array.cast(pa.string())
+    return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
+
+
+def _as_dictionary(array: Any, known: Any, kind: pa.DictionaryType) -> Any:
+    """A column of categories again: its own in their order, then what the model knows beside them."""
+    if array.type != kind.value_type:
+        return array
+    new = pc.unique(array).filter(pc.invert(pc.is_in(pc.unique(array), value_set=known)))
+    words = pa.concat_arrays([known, new])
+    return pa.DictionaryArray.from_arrays(pc.index_in(array, value_set=words), words, ordered=kind.ordered)
 
 
 def _spelled(words: NDArray[Any], seen: Iterable[Any]) -> list[str]:
@@ -110,7 +135,8 @@ def _with_columns(X: Any, frame: Any, filled: Mapping[Any, Any]) -> Any:
     if frame.implementation.is_pandas():
         changed = nw.to_native(frame).copy()
         for name, array in filled.items():
-            changed[name] = array.to_pandas().to_numpy()
+            series = array.to_pandas()
+            changed[name] = series.array if isinstance(array.type, pa.DictionaryType) else series.to_numpy()
         return changed
     if not filled:
         return nw.to_native(frame)

@@ -22,7 +22,7 @@ from tacit.models.base import LatentModel
 from tacit.models.joint import JointPMF
 from tacit.models.table_file import restore_table, table_state
 from tacit.refine.em import Refined
-from tacit.refine.table_prior import SMOOTHING
+from tacit.refine.table_prior import pseudo_rows
 
 CELLS: dict[str, Any] = {"dtype": None, "ensure_all_finite": "allow-nan"}
 """What scikit-learn may ask of arrays of categories: any values, gaps among them."""
@@ -76,6 +76,9 @@ class TableModel(LatentModel):
         weights = [part.row_weight for part in parts if part.row_weight is not None]
         codes = np.concatenate([part.codes for part in parts])
         return Table(codes, self._columns, np.concatenate(weights) if weights else None)
+
+    def _check_options(self) -> None:
+        self._pseudo_rows()  # which refuses what is no number of them
 
     def _pseudo_rows(self) -> float:
         return pseudo_rows(self.smoothing)
@@ -150,11 +153,6 @@ class TableModel(LatentModel):
 
     _state = table_state
     _restore = restore_table
-
-
-def pseudo_rows(smoothing: float | Literal["auto"]) -> float:
-    """Pseudo-rows per class that a `smoothing` asks for."""
-    return SMOOTHING if smoothing == "auto" else float(smoothing)
 
 
 def _weight_column(sample_weight: Any) -> str | None:

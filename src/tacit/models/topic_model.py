@@ -333,13 +333,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     def _check_options(self) -> None:
         if isinstance(self.init, str) and self.init not in ("auto", "spectral", "random"):
             raise DataError(f"init={self.init!r} is not there; give 'auto', 'spectral', 'random', topics or a model")
-        if self.n_init < 1 or (self.max_topics is not None and self.max_topics < 1):
+        if not self.n_init or self.n_init < 1 or (self.max_topics is not None and self.max_topics < 1):
             raise DataError(f"n_init={self.n_init}, max_topics={self.max_topics}; give at least one of each")
         smoothing = self.smoothing
-        if isinstance(smoothing, str):
-            good = smoothing == "auto"
-        else:
+        if isinstance(smoothing, tuple | list):
             good = len(smoothing) == 2 and all(0 < value < np.inf for value in smoothing)
+        else:
+            good = isinstance(smoothing, str) and smoothing == "auto"
         if not good:
             raise DataError(
                 f"smoothing={smoothing!r}; give 'auto', or two positive numbers (a document's topic, a topic's word)"

@@ -23,6 +23,7 @@ from tacit.data.genotypes import Genotypes
 from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_blocks
 from tacit.engine.mixture import Floats
 from tacit.engine.snp_passes import SnpPasses
+from tacit.errors import DataError
 from tacit.kernels.admixture import MISSING, Calls
 from tacit.progress import tried
 from tacit.refine.admixture import Ancestry
@@ -69,6 +70,11 @@ def choose_populations(
 ) -> NumberPath:
     """Walk K = 1, 2, … until `PATIENCE` further populations bring nothing; `over` says where passes run."""
     folds = [_masked(genotypes, np.random.default_rng((seed, fold)), over) for fold in range(LOOKED_AT)]
+    if not all(fold.shown.genotypes.n_snps for fold in folds):
+        raise DataError(
+            f"{genotypes.n_samples} people and {genotypes.n_snps} SNPs that vary are too few to find the number of "
+            "populations by hiding calls; give it (n_populations, --populations)"
+        )
     before: list[Floats] = []
     numbers, errors, gains, gain_errors = [], [], [0.0], [0.0]
     chosen, best, waited = 1, np.inf, 0

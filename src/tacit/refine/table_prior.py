@@ -6,6 +6,8 @@ gets probability zero); one pseudo-row per class costs next to nothing elsewhere
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,7 @@ from tacit.data.table import Table
 from tacit.engine.choose import engine_for
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Floats
+from tacit.errors import DataError
 from tacit.factor.row_starts import shares_of
 from tacit.refine.tables import Prior, TableSteps
 
@@ -22,6 +25,15 @@ SMOOTHING = 1.0
 
 SMALL_PASS = 2_000_000
 """Rows × columns × classes up to which a pass runs on one thread: waking a second costs more than it saves."""
+
+
+def pseudo_rows(smoothing: Any) -> float:
+    """Pseudo-rows per class that a `smoothing` asks for."""
+    if isinstance(smoothing, str) and smoothing == "auto":
+        return SMOOTHING
+    if not isinstance(smoothing, int | float | np.number) or not 0 <= smoothing < np.inf:
+        raise DataError(f"smoothing={smoothing!r} is no number of pseudo-rows; give 'auto', or 0 or more")
+    return float(smoothing)
 
 
 def table_prior(counts: Floats, first: NDArray[np.int32], n_components: int, smoothing: float) -> Prior:
