@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 import tacit
 from tacit import BernoulliMixture, LatentClass
 from tacit.errors import DataError
+from tacit.plot.canvas import new_figure
 from tacit.plot.clusters import named_in, plot_clusters, plot_path, shown_columns, suspect_cells
 from tacit.simulate import bernoulli_mixture
 
@@ -102,3 +103,9 @@ def test_matplotlib_waits_until_a_picture_is_asked_for():
     code = "import tacit.plot.clusters, sys; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_missing_matplotlib_is_told_with_its_cure(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ModuleNotFoundError, match=r"not installed; give pip install 'tacit\[plot\]'"):
+        new_figure(1.0, 1.0)

@@ -112,6 +112,7 @@ def test_the_estimator_names_its_silent_columns_and_keeps_them_in_its_file(tmp_p
     model = BernoulliMixture(3).fit(rows)
     silent = [int(name) for name in model.silent_]
     assert 60 < len(silent) < 120
+    assert model.n_parameters() == 2 + 3 * (120 - len(silent)) + len(silent)
     assert (model.frequencies_[:, silent] == model.frequencies_[:1, silent]).all()
     changed = rows.copy()
     changed[:, silent] = 1 - changed[:, silent]

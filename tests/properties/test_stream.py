@@ -319,6 +319,18 @@ def test_weights_that_count_nothing_are_refused(tmp_path, cells, sentence):
         LatentClass(1).fit(tacit.scan(tmp_path), sample_weight="w")
 
 
+def test_a_file_whose_rows_all_weigh_nothing_joins_others(tmp_path):
+    (tmp_path / "a.csv").write_text("q,r,w\n" + "x,u,1\ny,v,2\n" * 20)
+    (tmp_path / "b.csv").write_text("q,r,w\n" + "x,v,0\ny,u,0\n" * 20)
+    models = [
+        LatentClass(2).fit(tacit.scan(tmp_path / "a.csv", columns=["q", "r"])).partial_fit(scan, sample_weight="w")
+        for scan in (tacit.scan(tmp_path / "a.csv"), tacit.scan(tmp_path))
+    ]
+    assert models[0]._mixture.table.tobytes() == models[1]._mixture.table.tobytes()
+    with pytest.raises(DataError, match="all row weights are zero"):
+        models[0].partial_fit(tacit.scan(tmp_path / "b.csv"), sample_weight="w")
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_new_rows_of_files_join_as_those_of_memory(weights, named):
     """partial_fit, init= and answers for files: what frames get."""

@@ -348,6 +348,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
         silent = (self.frequencies_ == self.frequencies_[:1]).all(axis=0) & ~self._aside & (self.n_components_ > 1)
         return [self._names[n] for n in np.flatnonzero(silent)]
 
+    def n_parameters(self) -> int:
+        """Free parameters: weights, and a frequency per cluster of every column that is not silent, else one."""
+        return super().n_parameters() - len(self.silent_) * (self.n_components_ - 1)
+
     def _examine(self, notes: list[str]) -> Examination:
         varying = ((self.frequencies_ > 1e-6) & (self.frequencies_ < 1 - 1e-6)).any(axis=0) & ~self._aside
         return examine_clusters(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.stored_table import AnyTable, StoredTable, batches_with_weights, code_frame, code_scan
 from tacit.data.table import Column, Table, packed_alike
-from tacit.data.table_input import LearnColumn
+from tacit.data.table_input import NO_WEIGHT, LearnColumn
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
@@ -23,6 +23,7 @@ from tacit.models.joint import JointPMF
 from tacit.models.table_file import restore_table, table_state
 from tacit.refine.em import Refined
 from tacit.refine.table_prior import pseudo_rows
+from tacit.refine.tables import count_parameters
 
 CELLS: dict[str, Any] = {"dtype": None, "ensure_all_finite": "allow-nan"}
 """What scikit-learn may ask of arrays of categories: any values, gaps among them."""
@@ -72,7 +73,10 @@ class TableModel(LatentModel):
         if not isinstance(X, Scan):
             return self._read(X, sample_weight, reset=False)
         batches = batches_with_weights(X, _weight_column(sample_weight))
-        parts = [self._read(table, weight, reset=False) for table, weight in batches]
+        counting = ((table, weight) for table, weight in batches if weight is None or weight.any())
+        parts = [self._read(table, weight, reset=False) for table, weight in counting]
+        if not parts:
+            raise DataError(NO_WEIGHT)
         weights = [part.row_weight for part in parts if part.row_weight is not None]
         codes = np.concatenate([part.codes for part in parts])
         return Table(codes, self._columns, np.concatenate(weights) if weights else None)
@@ -109,8 +113,7 @@ class TableModel(LatentModel):
 
     def n_parameters(self) -> int:
         """Free parameters: class weights and, per column, categories − 1 for each class."""
-        cells = sum(column.size - 1 for column in self._columns)
-        return self.n_components_ * (1 + cells) - 1
+        return count_parameters(self._mixture.first, self.n_components_)
 
     def aic(self, X: Any) -> float:
         """Akaike's criterion on data X (smaller is better)."""

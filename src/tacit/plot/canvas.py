@@ -26,8 +26,12 @@ def check_drawable(model: Any, kind: type) -> None:
 
 def new_figure(width: float, height: float) -> Any:
     """A figure that belongs to nobody: no pyplot, so no global state and no window."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        sentence = "pictures are drawn with matplotlib, which is not installed; give pip install 'tacit[plot]'"
+        raise ModuleNotFoundError(sentence, name=error.name) from error
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.io.write import atomic_path
+from tacit.plot.canvas import new_figure
 
 Columns = dict[str, Sequence[object]]
 
@@ -146,11 +147,7 @@ def draw_communities(columns: Columns, path: Path) -> None:
 
 
 def _subplots(count: int, *, sharey: bool = True) -> tuple[Any, list[Any]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(1 + 3.5 * count, 3.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(1 + 3.5 * count, 3.2)
     return figure, list(np.atleast_1d(figure.subplots(1, count, sharey=sharey)))
 
 
