@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from math import comb, log
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import tacit.data.table as tables
+import tacit.models.bernoulli_mixture as clusters
 from tacit import BernoulliMixture, load
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
+from tacit.models.cluster_file import Decided
 from tacit.refine.choose_clusters import statistical_charge
 from tacit.refine.cluster_path import cluster_path
 from tacit.refine.em import em
-from tacit.refine.silent_columns import column_gains, fit_speaking, silent_columns
+from tacit.refine.silent_columns import column_gains, fit_speaking
 from tacit.refine.table_prior import plain_steps, table_steps
 from tacit.simulate import bernoulli_mixture
 
@@ -33,7 +38,8 @@ def test_few_speaking_columns_are_found_where_all_of_them_cannot_pay() -> None:
         right += path.numbers.chosen["statistical"] == 3
         right_whole += path.whole_number == 3
         differs = np.ptp(data.frequencies, axis=0) > 0.3
-        speaking = ~silent_columns(path.best(3))
+        quiet = path.preferred(3)
+        speaking = np.ones(120, bool) if quiet is None else quiet.speaking
         heard.append(speaking[differs].mean())
         false.append(speaking[np.ptp(data.frequencies, axis=0) == 0].mean())
     assert right >= right_whole + 2
@@ -54,7 +60,8 @@ def test_silent_columns_have_no_say_and_the_log_likelihood_is_that_of_all_column
     quiet = cluster_path(table).quiet[2]
     assert quiet is not None
     silent = ~quiet.speaking
-    assert np.array_equal(silent, silent_columns(quiet.mixture))
+    assert np.array_equal(silent, quiet.silent)  # every column varies here
+    assert (quiet.mixture.table[1::2][silent] == quiet.mixture.table[1::2][silent, :1]).all()
     exact = plain_steps(table, 3).expect(quiet.mixture).log_likelihood
     assert quiet.log_likelihood == pytest.approx(exact, rel=1e-9)
     all_, _ = posterior_of(MemoryEngine(table, 1), quiet.mixture)
@@ -99,11 +106,13 @@ def test_tied_steps_climb_and_end_where_the_speaking_columns_alone_do(smoothing:
     whole = em(tied, start, max_iter=60, tol=0.0, accelerate=True)
     for before, after in pairwise(whole.path):
         assert after >= before - 1e-9 * abs(before)
-    assert silent_columns(whole.params)[~speaking].all()
+    at_one = whole.params.table[1::2]
+    assert (at_one[~speaking] == at_one[~speaking, :1]).all()
+    assert (at_one[speaking] != at_one[speaking, :1]).any(axis=1).all()
     if smoothing == 0.0:
-        part = fit_speaking(table, start, speaking, 0.0, max_iter=2000, tol=1e-12, n_jobs=1)
+        part = fit_speaking(table, start, speaking, max_iter=2000, tol=1e-12, n_jobs=1)[1]
         far = em(tied, start, max_iter=2000, tol=1e-12, accelerate=True)
-        assert part.log_likelihood == pytest.approx(far.log_likelihood, rel=1e-6)
+        assert part == pytest.approx(far.log_likelihood, rel=1e-6)
 
 
 def test_the_estimator_names_its_silent_columns_and_keeps_them_in_its_file(tmp_path) -> None:
@@ -123,6 +132,82 @@ def test_the_estimator_names_its_silent_columns_and_keeps_them_in_its_file(tmp_p
 
 
 def test_other_rules_keep_the_fit_to_all_columns() -> None:
-    rows = wide_rows(3).rows
+    rows = bernoulli_mixture(400, 60, 2, separation=40.0, informative=0.2, random_state=3).rows
     model = BernoulliMixture(select="bic").fit(rows)
+    assert model.n_components_ > 1
     assert not model.silent_
+    assert BernoulliMixture(select="statistical").fit(rows).silent_
+
+
+@pytest.fixture
+def looked_at(monkeypatch) -> int:
+    """Small tables are treated as long ones: equal rows stay apart, and the path looks at some rows."""
+    monkeypatch.setattr(tables, "ALWAYS_GROUP", 0)
+    monkeypatch.setattr(tables, "GROUP_AT", 0.0)
+    monkeypatch.setattr(clusters, "PATH_ROWS", 1_000)
+    return 1_000
+
+
+def test_a_long_pure_table_of_which_some_rows_are_looked_at_stays_one_cluster(looked_at) -> None:
+    found = []
+    for seed in range(5):
+        model = BernoulliMixture(max_components=3).fit(bernoulli_mixture(8_000, 60, 1, random_state=seed).rows)
+        assert model._table.n_rows == looked_at
+        assert model._table.total_weight == pytest.approx(8_000)  # in the report each stands for eight
+        found.append(model._numbers.chosen["statistical"])
+    assert found.count(1) >= 4
+
+
+@pytest.mark.parametrize("select", ["statistical", "bic"])
+@pytest.mark.usefixtures("looked_at")
+def test_a_column_that_never_varies_in_the_rows_looked_at_is_free_in_the_fit(select) -> None:
+    data = bernoulli_mixture(8_000, 40, 2, separation=60.0, random_state=0)
+    rare = np.zeros(8_000, np.int8)
+    rare[np.flatnonzero(data.clusters == 1)[:6]] = 1
+    model = BernoulliMixture(select=select).fit(np.column_stack([data.rows, rare]))
+    assert model.n_components_ == 2
+    assert 40 not in model.silent_
+    assert model.frequencies_[:, 40].max() > 100 * model.frequencies_[:, 40].min()
+
+
+def test_a_silent_column_has_one_interval_and_the_others_are_as_without_it() -> None:
+    data = wide_rows(2)
+    model = BernoulliMixture(3).fit(data.rows)
+    K, L = model.frequencies_.shape
+    low, high = (np.asarray(model.intervals()[name]).reshape(K, L) for name in ("low", "high"))
+    silent = np.isin(np.arange(L), model.silent_)
+    assert (low[:, silent] == low[:1, silent]).all()
+    share = data.rows[:, silent].mean(axis=0)
+    half = (high - low)[0, silent] / 2
+    assert np.allclose(half, 1.96 * np.sqrt(share * (1 - share) / 200), rtol=0.1, atol=0.005)
+    alone = BernoulliMixture(3).fit(data.rows[:, ~silent])
+    if not alone.silent_:
+        part = np.asarray(alone.intervals()["high"]).reshape(K, -1)
+        assert np.abs(part - high[:, ~silent]).max() < 0.05
+
+
+def test_columns_in_another_order_are_silent_by_the_same_names() -> None:
+    rows = wide_rows(2).rows
+    order = np.random.default_rng(0).permutation(120)
+    names = np.array([f"q{n:03d}" for n in range(120)])
+    one = BernoulliMixture(3).fit(pd.DataFrame(rows, columns=names))
+    two = BernoulliMixture(3).fit(pd.DataFrame(rows[:, order], columns=names[order]))
+    assert one.silent_
+    assert set(one.silent_) == set(two.silent_)
+
+
+def test_a_stopped_fit_goes_on_with_the_same_silent_columns(tmp_path, monkeypatch) -> None:
+    rows = wide_rows(2).rows
+    whole = BernoulliMixture(3, tol=0.0, max_iter=40).fit(rows)
+    kept: list[Decided] = []
+    read = Decided.read
+    monkeypatch.setattr(Decided, "read", lambda state: kept.append(read(state)) or kept[-1])
+    state = json.loads(json.dumps(Decided.read(_state_of(rows)).state()))
+    assert np.array_equal(kept[0].silent, Decided.read(state).silent)
+    assert kept[0].silent.sum() == len(whole.silent_)
+
+
+def _state_of(rows):
+    model = BernoulliMixture(3, tol=0.0, max_iter=40)
+    table = model._read_rows(rows, None)
+    return model._choose(table).state()

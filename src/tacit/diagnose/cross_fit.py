@@ -48,8 +48,12 @@ def cross_fit(
     *,
     smoothing: float,
     n_jobs: int | None = 1,
+    tied: NDArray[np.bool_] | None = None,
 ) -> CrossFit:
-    """The doubt of single rows about their cluster `label` (c,), each under parameters fitted without its fold."""
+    """The doubt of single rows about their cluster `label` (c,), each under parameters fitted without its fold.
+
+    Cells that are `tied` (C,) have one probability for all classes, as in the fit.
+    """
     doubt, by_fold = np.empty(len(label)), []
     fold = (copies.uniform(FOLD_SALT) * FOLDS).astype(np.intp)
     per_pass = max(len(label) * table.n_columns * mixture.n_classes * (FOLDS - 1), 1)
@@ -59,7 +63,7 @@ def cross_fit(
     for held in range(FOLDS):
         params, rest = mixture, fold != held
         if rest.any():
-            steps = table_steps(_patterns(table, copies, rest), mixture.n_classes, smoothing, n_jobs)
+            steps = table_steps(_patterns(table, copies, rest), mixture.n_classes, smoothing, n_jobs, tied=tied)
             params = em(steps, mixture, max_iter=passes, tol=0.0, accelerate=True).params
         moved = 1 - posterior_of(looked_at, params)[0][of, label]
         doubt[~rest] = moved[~rest]

@@ -116,11 +116,13 @@ def purity_certificates(
     n_permutations: int = 19,
     n_jobs: int | None = 1,
     extra: Statistic | None = None,
+    tied: NDArray[np.bool_] | None = None,
 ) -> PurityTable:
     """Test (3.3) in every cluster of a mixture fitted to a table of two-valued columns, and certify it.
 
-    `smoothing` as in the fit, for the folds. `extra` is one more statistic of a drawn cluster's cells (m, L) in
-    {0, 1, nan}, such as maximal total correlation with a larger d; it is permuted and flags like the others.
+    `smoothing` and `tied` (cells that all clusters share) as in the fit, for the folds. `extra` is one more statistic
+    of a drawn cluster's cells (m, L) in {0, 1, nan}, such as maximal total correlation with a larger d; it is permuted
+    and flags like the others.
     """
     _check(table, mixture, n_permutations)
     with one_blas_thread():
@@ -128,7 +130,7 @@ def purity_certificates(
         which, of = np.unique(copies.pattern, return_inverse=True)
         posterior = posterior_of(MemoryEngine(table.take(which), n_jobs), mixture)[0][of]
         label = posterior.argmax(axis=1)
-        crossed = cross_fit(table, mixture, copies, label, smoothing=smoothing, n_jobs=n_jobs)
+        crossed = cross_fit(table, mixture, copies, label, smoothing=smoothing, n_jobs=n_jobs, tied=tied)
         ranks = class_ranks(mixture)
         drawn = np.where(thinned(copies, THIN_SALT), drawn_labels(posterior, copies.uniform(LABEL_SALT), ranks), -1)
         order = name_order(table)

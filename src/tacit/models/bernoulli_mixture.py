@@ -40,12 +40,13 @@ from tacit.refine.choose_clusters import FAR_APART, PathNumbers, choose_by_test
 from tacit.refine.cluster_path import ClusterPath, cluster_path
 from tacit.refine.em import em
 from tacit.refine.near_copies import NearCopy, Screened, screened_path
-from tacit.refine.silent_columns import silent_columns
 from tacit.refine.table_prior import table_steps
 
 Select = Literal["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
 PATH_ROWS = 100_000
 """Rows on which the number of clusters is found; of a longer table those with the smallest hashes."""
+CONSTANT = 1e-9
+"""A frequency this near to 0 or 1 is that of a column that never varies."""
 TEST_LEVEL = 0.05
 """Level of the bootstrapped likelihood-ratio test under ``select="blrt"``."""
 
@@ -173,13 +174,14 @@ class BernoulliMixture(ClusterMixin, TableModel):
         return self
 
     def _shown(self, table: AnyTable) -> Table:
-        """The rows that the path and the tests look at: all, or of a long table some by their hashes, each for many."""
+        """The rows that the path and the tests look at: all, or of a long table some by their hashes.
+
+        Each is one row to the path: what chance gains grows with the rows that are looked at, not with those there are.
+        """
         grouped = isinstance(table, Table) and table.weighted and not table.single
         if isinstance(table, Table) and (grouped or table.n_rows <= PATH_ROWS):
             return table
-        some = sample_rows(table, PATH_ROWS, self._seed())
-        each = np.ones(some.n_rows) if some.row_weight is None else some.row_weight
-        return replace(some, row_weight=each * (table.total_weight / some.total_weight))
+        return sample_rows(table, PATH_ROWS, self._seed())
 
     def _choose(self, table: Table) -> Decided:
         """Which columns are kept, how many clusters there are, and where the last climb starts."""
@@ -187,8 +189,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
         number = self._number(table, found)
         path, kept = found.path, found.kept
         ours = self.n_components is not None or self.select in ("auto", "statistical")
-        start = path.best(number) if ours else path.at(number).mixture  # other rules know no silent columns
-        return Decided(number, path.numbers, kept, found.copies, found.screened, path.at(number).start, start)
+        quiet = path.preferred(number) if ours else None  # other rules know no silent columns
+        start = path.at(number).mixture if quiet is None else quiet.mixture
+        silent = np.zeros(start.n_columns, bool) if quiet is None else quiet.silent
+        return Decided(number, path.numbers, kept, found.copies, found.screened, path.at(number).start, silent, start)
 
     def _walk(self, table: Table) -> Screened:
         """The path of fits, near-copies set aside; with a given number of clusters it ends there."""
@@ -227,14 +231,13 @@ class BernoulliMixture(ClusterMixin, TableModel):
         begun = None if kept is None or kept.saved is None else kept.saved.begun
         start = found.start if begun is None else begun.params
         assert start is not None
-        tied = np.repeat(silent_columns(start), 2)
-        steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine, tied)
+        steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine, np.repeat(found.silent, 2))
         refined = em(
             steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True, callback=self._progress("EM"),
             begun=begun, keep=None if kept is None else kept.keeping(found.state()),
         )  # fmt: skip
         self._keep(rows, refined)
-        self._table, self._numbers = shown.without(~found.kept), found.numbers
+        self._table, self._numbers = standing_for(shown, table.total_weight).without(~found.kept), found.numbers
         self._aside, self._copies, self._purity = ~found.kept, found.copies, None
         self._names = tuple(column.name for column in table.columns)
         self._put_rows(table, rows)
@@ -314,8 +317,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
     def _certificates(self) -> PurityTable:
         with one_blas_thread():
             return purity_certificates(
-                self._table, self._mixture, smoothing=self._pseudo_rows(), seed=self._seed(), n_jobs=self.n_jobs
-            )
+                self._table, self._mixture, smoothing=self._pseudo_rows(), seed=self._seed(), n_jobs=self.n_jobs,
+                tied=np.repeat(self._silent[~self._aside], 2),
+            )  # fmt: skip
 
     @cached_property
     def purity_(self) -> Any:
@@ -345,18 +349,25 @@ class BernoulliMixture(ClusterMixin, TableModel):
     def silent_(self) -> list[str | int]:
         """Columns that do not tell these clusters apart: each has one frequency in all of them."""
         check_is_fitted(self)
-        silent = (self.frequencies_ == self.frequencies_[:1]).all(axis=0) & ~self._aside & (self.n_components_ > 1)
-        return [self._names[n] for n in np.flatnonzero(silent)]
+        return [self._names[n] for n in np.flatnonzero(self._silent)]
+
+    @property
+    def _silent(self) -> NDArray[np.bool_]:
+        """Columns (L,) that vary and have the very same frequency in all of several clusters: no free one would."""
+        p = self.frequencies_
+        varies = (p[0] > CONSTANT) & (p[0] < 1 - CONSTANT)
+        return np.asarray((p == p[:1]).all(axis=0) & varies & ~self._aside & (self.n_components_ > 1))
 
     def n_parameters(self) -> int:
         """Free parameters: weights, and a frequency per cluster of every column that is not silent, else one."""
         return super().n_parameters() - len(self.silent_) * (self.n_components_ - 1)
 
     def _examine(self, notes: list[str]) -> Examination:
-        varying = ((self.frequencies_ > 1e-6) & (self.frequencies_ < 1 - 1e-6)).any(axis=0) & ~self._aside
+        varying = ((self.frequencies_ > 1e-6) & (self.frequencies_ < 1 - 1e-6)).any(axis=0)
+        telling = varying & ~self._aside & ~self._silent
         return examine_clusters(
             self._table, self._mixture, self._numbers, self._certificates,
-            n_varying=int(varying.sum()), converged=self.converged_,
+            n_varying=int(telling.sum()), converged=self.converged_,
         )  # fmt: skip
 
     def intervals(self, level: float = 0.95) -> Any:
@@ -365,11 +376,16 @@ class BernoulliMixture(ClusterMixin, TableModel):
         if not hasattr(self, "_table"):
             raise DataError("a model from a file keeps no rows, which intervals need; fit it again")
         low, high = (np.empty_like(self.frequencies_) for _ in range(2))
-        found = frequency_intervals(
-            self._table, self._mixture, level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs
+        z, silent, smoothing = float(norm.ppf((1 + level) / 2)), self._silent[~self._aside], self._pseudo_rows()
+        heard, free = self._table.without(silent), ~self._aside & ~self._silent
+        part = Mixture(self._mixture.weights, self._mixture.table[np.repeat(~silent, 2)], heard.first)
+        found = frequency_intervals(heard, part, level=level, smoothing=smoothing, n_jobs=self.n_jobs)
+        low[:, free], high[:, free] = found.low, found.high
+        seen = self._table.singles().reshape(-1, 2).sum(axis=1)[silent]  # all rows tell of a frequency that all share
+        low[:, self._silent], high[:, self._silent] = wilson(
+            self.frequencies_[:, self._silent], seen + self.n_components_ * smoothing, z
         )
-        low[:, ~self._aside], high[:, ~self._aside] = found.low, found.high
-        aside = wilson(self.frequencies_[:, self._aside], self._aside_rows + 1, float(norm.ppf((1 + level) / 2)))
+        aside = wilson(self.frequencies_[:, self._aside], self._aside_rows + 1, z)
         low[:, self._aside], high[:, self._aside] = aside
         K, L = self.frequencies_.shape
         names = np.array([str(name) for name in self._names], object)
@@ -417,3 +433,11 @@ class BernoulliMixture(ClusterMixin, TableModel):
     _aside: NDArray[np.bool_]
     _names: tuple[str | int, ...]
     _purity: dict[str, Any] | None
+
+
+def standing_for(some: Table, total: float) -> Table:
+    """Sampled rows, each with the weight of the many it stands for."""
+    if some.total_weight == total:
+        return some
+    each = np.ones(some.n_rows) if some.row_weight is None else some.row_weight
+    return replace(some, row_weight=each * (total / some.total_weight))

@@ -32,6 +32,7 @@ class Decided:
     copies: tuple[NearCopy, ...]
     screened: bool
     started: str
+    silent: NDArray[np.bool_]  # of the columns kept, those that all clusters share
     start: Mixture | None  # None: the climb goes on from a checkpoint
 
     def state(self) -> dict[str, Any]:
@@ -44,6 +45,7 @@ class Decided:
             "copies": _listed(self.copies),
             "screened": self.screened,
             "start": self.started,
+            "silent": self.silent.tolist(),
         }
 
     @classmethod
@@ -52,7 +54,8 @@ class Decided:
         kept = np.array(state["kept"], bool)
         copies = tuple(_read_copy(copy, len(kept)) for copy in state["copies"])
         numbers = _read_numbers(dict(state["path"]), dict(state["chosen"]))
-        return cls(state["number"], numbers, kept, copies, state["screened"], state["start"], None)
+        silent = np.array(state["silent"], bool)
+        return cls(state["number"], numbers, kept, copies, state["screened"], state["start"], silent, None)
 
 
 def _listed(copies: tuple[NearCopy, ...]) -> list[list[Any]]:

@@ -110,16 +110,24 @@ class ClusterPath:
         """The statistical number of the fits to all columns alone."""
         return _numbers([fit.refined for fit in self.fits], self.n_columns, self.n_rows).chosen["statistical"]
 
-    def best(self, n_clusters: int) -> Mixture:
-        """The quiet fit where the statistical criterion prefers it, else the fit to all columns."""
+    def preferred(self, n_clusters: int) -> QuietFit | None:
+        """The quiet fit, if there is one and the statistical criterion prefers it to the fit to all columns."""
         fit, quiet = self.at(n_clusters), self.quiet[n_clusters - 1]
         whole = fit.log_likelihood - (n_clusters - 1) * statistical_charge(self.n_columns)
-        return fit.mixture if quiet is None or quiet.value <= whole else quiet.mixture
+        return None if quiet is None or quiet.value <= whole else quiet
+
+    def best(self, n_clusters: int) -> Mixture:
+        """The preferred fit's clusters."""
+        quiet = self.preferred(n_clusters)
+        return self.at(n_clusters).mixture if quiet is None else quiet.mixture
 
     @cached_property
     def numbers(self) -> PathNumbers:
-        """All criteria as columns, and the number each chooses."""
-        return _numbers([fit.refined for fit in self.fits], self.n_columns, self.n_rows, self.quiet)
+        """All criteria as columns, how many columns speak in the preferred fit, and the number each chooses."""
+        numbers = _numbers([fit.refined for fit in self.fits], self.n_columns, self.n_rows, self.quiet)
+        quiet = [self.preferred(number) for number in range(2, len(self.fits) + 1)]
+        speaking = [0, *(self.n_columns if fit is None else int(fit.speaking.sum()) for fit in quiet)]
+        return PathNumbers({**numbers.columns, "speaking": speaking}, numbers.chosen)
 
 
 def cluster_path(
@@ -161,7 +169,7 @@ def cluster_path(
     for at in () if ended else walk.sweep(found, names, reach):  # fits beyond are no criterion's choice
         whole[at] = _on_all_rows(found[at], sample, table, tol, n_jobs)
     quiet: list[QuietFit | None] = [None] * len(found) if ended else [None]
-    while len(quiet) < last:
+    while not ended and len(quiet) < last:
         if len(quiet) == len(found):  # silent columns may ask for more clusters than the path has
             if _numbers(whole, varying, table.total_weight, quiet).chosen["statistical"] + BEYOND <= len(quiet):
                 break
@@ -325,10 +333,11 @@ def _quiet_on_all_rows(
     if fit is None:
         return None
     given = sample.mixture_as_given(fit.mixture, table.first)
-    speaking = sample.as_given(np.repeat(fit.speaking, 2))[::2]
-    if sample.whole:
-        return replace(fit, mixture=given, speaking=speaking)
-    return fit_speaking(table, given, speaking, fit.choices, max_iter=FULL_PASSES, tol=tol, n_jobs=n_jobs)
+    speaking, silent = (sample.as_given(np.repeat(mask, 2))[::2] for mask in (fit.speaking, fit.silent))
+    log_likelihood = fit.log_likelihood
+    if not sample.whole:
+        given, log_likelihood = fit_speaking(table, given, speaking, max_iter=FULL_PASSES, tol=tol, n_jobs=n_jobs)
+    return replace(fit, mixture=given, log_likelihood=log_likelihood, speaking=speaking, silent=silent)
 
 
 def _rising(fits: list[Found], table: Table, tol: float, n_jobs: int | None) -> list[Found]:

@@ -12,7 +12,7 @@ Differs   from the paper entirely: its phases estimate each x_i from its own cou
           multiplied so that its covariance over pairs and its variance over items agree (Section 4.2)
 
 Symbols   paper      here         shape      meaning
-          ρ          marginal     (M,)       posterior mean rates, normalised
+          ρ          marginal     (M,)       posterior mean rates, normalised; at last the weights that keep them
           Δ/ρ        lift         (M,)       x, posterior means
           —          grid         (G,)       where x may lie
           —          levels       (Q,)       where the partners' means are tallied
