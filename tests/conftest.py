@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pyarrow.csv as pc
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile("tacit", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+# tests/mutants.py asks only whether a test fails, not for the smallest example.
+settings.register_profile("mutants", settings.get_profile("tacit"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("tacit")
 
 

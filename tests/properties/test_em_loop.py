@@ -51,6 +51,14 @@ def test_a_fall_smaller_than_tol_is_convergence() -> None:
     assert (found.params, found.converged) == (1, True)
 
 
+@pytest.mark.parametrize("last", [-4.95, -5.05])
+def test_gains_and_falls_are_measured_per_cell(last: float) -> None:
+    heard: list[Step] = []
+    found = em(Scripted([-10.0, -5.0, last], n_cells=100), 0, max_iter=2, tol=1e-3, callback=heard.append)
+    assert (found.objective, found.converged) == (max(last, -5.0), True)
+    assert heard[0].gain_per_cell == pytest.approx(5.0 / 100)
+
+
 def test_a_leap_that_would_fall_is_taken_back() -> None:
     heard: list[Step] = []
     found = em(Scripted([-10.0, -5.0, -4.0, -9.0]), 0, max_iter=3, tol=0, accelerate=True, callback=heard.append)

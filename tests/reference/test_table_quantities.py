@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from math import log, sqrt
 
 import numpy as np
@@ -123,6 +124,18 @@ def test_theorem_2_cannot_be_in_force():
         assert found["in_force"] == 0
 
 
+@pytest.mark.parametrize(("rarest", "lightest"), [(0.0, 0.5), (0.2, 0.0)])
+def test_theorem_2_asks_nothing_of_a_zero(rarest, lightest):
+    """ρ₁ and ρ₂ are divided by: with a frequency or a weight of zero the theorem has no numbers to ask for."""
+    table = np.array([[1 - rarest, 0.4], [rarest, 0.6]] * 3)
+    found = theorems.theorem_2(
+        Mixture(np.array([1 - lightest, lightest]), table, np.arange(0, 7, 2, dtype=np.int32)), 400.0, 0.9
+    )
+    assert (found["rho_1"], found["rho_2"]) == (rarest, lightest)
+    assert [found[name] for name in ("asked_columns", "asked_rows", "asked_D")] == [None] * 3
+    assert found["in_force"] == 0
+
+
 def test_start_in_basin():
     m, _ = drawn(3, [3, 4, 3])
     shifted = m.table.copy()
@@ -152,8 +165,8 @@ def test_fit_indices_by_hand():
 def test_compare_is_frame_ready(world):
     table, mixture = world
     found = indices.compare(table, [mixture.n_classes], lambda _table, _number: mixture)
-    assert {len(values) for values in found.values()} == {1}
-    assert found["n_components"] == [mixture.n_classes]
+    expected = asdict(indices.fit_indices(table, mixture)) | {"smallest": mixture.weights.min()}
+    assert found == {"n_components": [mixture.n_classes]} | {name: [value] for name, value in expected.items()}
 
 
 def test_kruskal_count():
