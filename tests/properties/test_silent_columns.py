@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from math import comb, log
 
@@ -10,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tacit
 import tacit.data.table as tables
 import tacit.models.bernoulli_mixture as clusters
 from tacit import BernoulliMixture, load
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
-from tacit.models.cluster_file import Decided
+from tacit.models import checkpoint
 from tacit.refine.choose_clusters import statistical_charge
 from tacit.refine.cluster_path import cluster_path
 from tacit.refine.em import em
@@ -197,17 +197,37 @@ def test_columns_in_another_order_are_silent_by_the_same_names() -> None:
 
 
 def test_a_stopped_fit_goes_on_with_the_same_silent_columns(tmp_path, monkeypatch) -> None:
-    rows = wide_rows(2).rows
-    whole = BernoulliMixture(3, tol=0.0, max_iter=40).fit(rows)
-    kept: list[Decided] = []
-    read = Decided.read
-    monkeypatch.setattr(Decided, "read", lambda state: kept.append(read(state)) or kept[-1])
-    state = json.loads(json.dumps(Decided.read(_state_of(rows)).state()))
-    assert np.array_equal(kept[0].silent, Decided.read(state).silent)
-    assert kept[0].silent.sum() == len(whole.silent_)
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "SPARING", 0.0)
+    rows, settings = wide_rows(2).rows, {"tol": 0.0, "max_iter": 20}
+    path = tmp_path / "kept.tacit"
+
+    class Stopping(BernoulliMixture):
+        def _progress(self, stage):
+            def tell(step):
+                if step.n_iter >= 7:
+                    raise KeyboardInterrupt
+
+            return tell
+
+    with pytest.raises(KeyboardInterrupt):
+        Stopping(3, **settings).fit(rows, checkpoint=path)
+    assert path.exists()
+    again = BernoulliMixture(3, **settings).fit(rows, checkpoint=path, resume=True)
+    whole = BernoulliMixture(3, **settings).fit(rows)
+    assert whole.silent_
+    assert again.silent_ == whole.silent_
+    assert again._mixture.table.tobytes() == whole._mixture.table.tobytes()
 
 
-def _state_of(rows):
-    model = BernoulliMixture(3, tol=0.0, max_iter=40)
-    table = model._read_rows(rows, None)
-    return model._choose(table).state()
+@pytest.mark.usefixtures("looked_at")
+def test_a_stream_keeps_the_same_columns_silent(tmp_path) -> None:
+    data = wide_rows(2)
+    frame = pd.DataFrame(data.rows, columns=[f"q{n:03d}" for n in range(120)])
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    models = [
+        BernoulliMixture(3, engine=engine).fit(tacit.scan(tmp_path / "rows.csv")) for engine in ("memory", "stream")
+    ]
+    assert models[0].silent_
+    assert models[0].silent_ == models[1].silent_
+    assert models[0]._mixture.table.tobytes() == models[1]._mixture.table.tobytes()
