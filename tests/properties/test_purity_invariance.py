@@ -11,7 +11,7 @@ from tests.statistics.bernoulli_worlds import bernoulli_world
 from tacit.data.table import Column, Table, group_rows
 from tacit.diagnose import purity
 from tacit.diagnose.frequency_intervals import frequency_intervals
-from tacit.diagnose.purity import purity_certificates
+from tacit.diagnose.purity import any_flagged, purity_certificates
 from tacit.engine.mixture import Mixture
 from tacit.refine.em import em
 from tacit.refine.table_prior import table_steps
@@ -48,6 +48,17 @@ def test_the_order_of_rows_and_grouping_do_not_matter(fitted):
     order = np.random.default_rng(0).permutation(table.n_rows)
     same(found, certify(table.take(order), mixture))
     same(found, certify(group_rows(table), mixture))
+
+
+def test_the_quick_question_has_the_answer_of_the_certificates(fitted):
+    table, two = fitted
+    third = Mixture(np.append(0.8 * two.weights, 0.2), np.column_stack([two.table, two.table.mean(axis=1)]), two.first)
+    three = em(table_steps(table, 3, 1.0, 1), third, max_iter=200, tol=1e-8).params
+    answers = [
+        (any_flagged(table, one, seed=seed), certify(table, one, seed=seed)) for one in (two, three) for seed in (0, 7)
+    ]
+    assert [quick for quick, _ in answers] == [bool(whole.flagged.any()) for _, whole in answers]
+    assert {quick for quick, _ in answers} == {True, False}
 
 
 def test_the_order_and_coding_of_columns_do_not_matter(fitted):

@@ -20,6 +20,8 @@ Codes = NDArray[Any]
 
 MOST_STATES = (256, 128, 64, 32, 16, 8, 4)
 """Limits of states per code that are considered; 256 fill a byte."""
+PACKED_ROWS = 4_096
+"""Rows packed together: walking a column of so few stays in the cache."""
 STATE_COST = 6
 """What a state costs beside a lookup: making its row of the table before a pass and summing it away after."""
 
@@ -49,11 +51,13 @@ class Packing:
     def pack(self, codes: Codes) -> Codes:
         """Codes of columns (rows, N) → codes of groups."""
         packed = np.empty((len(codes), len(self.groups)), self.dtype)
-        for g, group in enumerate(self.groups):
-            mixed = np.zeros(len(codes), np.uint16)
-            for n in range(group.start, group.stop):
-                mixed = mixed * np.uint16(self.states[n]) + np.minimum(codes[:, n], np.uint16(self.sizes[n]))
-            packed[:, g] = mixed
+        for begin in range(0, len(codes), PACKED_ROWS):
+            some = np.minimum(codes[begin : begin + PACKED_ROWS], self.sizes.astype(np.uint16)).T
+            for g, group in enumerate(self.groups):
+                mixed = some[group.start].astype(np.uint16)
+                for n in range(group.start + 1, group.stop):
+                    mixed = mixed * np.uint16(self.states[n]) + some[n]
+                packed[begin : begin + PACKED_ROWS, g] = mixed
         return packed
 
     def unpack(self, packed: Codes, dtype: Any) -> Codes:
@@ -92,7 +96,7 @@ def _runs(states: NDArray[np.intp], most: int) -> list[slice]:
 
 def has_gaps(codes: Codes, sizes: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Which columns of dense codes have a gap."""
-    return np.array([bool((codes[:, n] >= size).any()) for n, size in enumerate(sizes)], bool)
+    return np.asarray(codes.max(axis=0, initial=0) >= sizes)
 
 
 def plan_packing(n_rows: int, first: NDArray[np.int32], gaps: NDArray[np.bool_]) -> Packing | None:

@@ -119,7 +119,12 @@ class Table:
     @cached_property
     def packing(self) -> Packing | None:
         """Neighbouring columns in one code, when that makes a pass cheaper."""
-        return plan_packing(self.n_rows, self.first, has_gaps(self.codes, np.diff(self.first)))
+        return plan_packing(self.n_rows, self.first, self.gaps)
+
+    @cached_property
+    def gaps(self) -> NDArray[np.bool_]:
+        """Which columns have a gap."""
+        return has_gaps(self.codes, np.diff(self.first))
 
     @cached_property
     def _packed(self) -> Codes:
@@ -161,11 +166,18 @@ class Table:
         return None if self.row_weight is None else np.ascontiguousarray(self.row_weight[begin:end])
 
     def singles(self) -> Floats:
-        """How often each cell occurs, with weights (C,): one column at a time, so that memory stays flat."""
+        """How often each cell occurs, with weights (C,)."""
+        return self._singles
+
+    @cached_property
+    def _singles(self) -> Floats:
+        """Counted once, one column at a time, so that memory stays flat."""
         missing = np.iinfo(self.codes.dtype).max
         sizes = np.diff(self.first)
         counts = [np.bincount(self.codes[:, n], self.row_weight, missing + 1)[:size] for n, size in enumerate(sizes)]
-        return np.concatenate(counts).astype(np.float64)
+        cells = np.concatenate(counts).astype(np.float64)
+        cells.setflags(write=False)
+        return cells
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Some of the patterns, with their weights; the way back to the user's rows is lost."""

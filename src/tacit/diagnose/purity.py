@@ -126,25 +126,44 @@ def purity_certificates(
     """
     _check(table, mixture, n_permutations)
     with one_blas_thread():
-        copies = single_rows(table, SAMPLED_ROWS, seed)
-        which, of = np.unique(copies.pattern, return_inverse=True)
-        posterior = posterior_of(MemoryEngine(table.take(which), n_jobs), mixture)[0][of]
-        label = posterior.argmax(axis=1)
-        crossed = cross_fit(table, mixture, copies, label, smoothing=smoothing, n_jobs=n_jobs, tied=tied)
-        ranks = class_ranks(mixture)
-        drawn = np.where(thinned(copies, THIN_SALT), drawn_labels(posterior, copies.uniform(LABEL_SALT), ranks), -1)
-        order = name_order(table)
+        drawn = _Drawn(table, mixture, seed, n_jobs)
+        label = drawn.posterior.argmax(axis=1)
+        crossed = cross_fit(table, mixture, drawn.copies, label, smoothing=smoothing, n_jobs=n_jobs, tied=tied)
         tests, pairs, columns = [], [], []
         for k in counted(range(mixture.n_classes), "are clusters pure", mixture.n_classes, "clusters"):
-            rng = np.random.default_rng([seed, int(ranks[k])])
-            members = np.flatnonzero(drawn == k)[: tested_rows(table.n_columns)]
-            rows = most_varying(cells_of(table, copies.pattern[members], order))[0]
-            tests.append(compare_with_permutations(rows, rng, n_permutations=n_permutations, extra=extra))
-            flagged = bool(_z(tests[-1]).max() >= FLAG_AT)
-            pair, names = suspects(table, copies, posterior[:, k], order) if flagged else ((), ())
+            tests.append(drawn.test(k, n_permutations, extra))
+            of_cluster = drawn.posterior[:, k]
+            pair, names = suspects(table, drawn.copies, of_cluster, drawn.order) if _flags(tests[-1]) else ((), ())
             pairs.append(pair)
             columns.append(names)
-    return _table(tests, *stated_impurity(crossed, label, copies.weight), pairs, columns)
+    return _table(tests, *stated_impurity(crossed, label, drawn.copies.weight), pairs, columns)
+
+
+def any_flagged(table: Table, mixture: Mixture, *, seed: int = 0, n_permutations: int = 19) -> bool:
+    """Does `purity_certificates` flag a cluster? The tests alone, heaviest cluster first, until one does."""
+    _check(table, mixture, n_permutations)
+    with one_blas_thread():
+        drawn = _Drawn(table, mixture, seed, n_jobs=1)
+        return any(_flags(drawn.test(int(k), n_permutations)) for k in np.argsort(drawn.ranks))
+
+
+class _Drawn:
+    """The rows of every cluster, drawn from their posteriors."""
+
+    def __init__(self, table: Table, mixture: Mixture, seed: int, n_jobs: int | None) -> None:
+        self.table, self.seed = table, seed
+        self.copies = single_rows(table, SAMPLED_ROWS, seed)
+        which, of = np.unique(self.copies.pattern, return_inverse=True)
+        self.posterior = posterior_of(MemoryEngine(table.take(which), n_jobs), mixture)[0][of]
+        self.ranks, self.order = class_ranks(mixture), name_order(table)
+        labels = drawn_labels(self.posterior, self.copies.uniform(LABEL_SALT), self.ranks)
+        self.labels = np.where(thinned(self.copies, THIN_SALT), labels, -1)
+
+    def test(self, k: int, n_permutations: int, extra: Statistic | None = None) -> list[Tested]:
+        rng = np.random.default_rng([self.seed, int(self.ranks[k])])
+        members = np.flatnonzero(self.labels == k)[: tested_rows(self.table.n_columns)]
+        rows = most_varying(cells_of(self.table, self.copies.pattern[members], self.order))[0]
+        return compare_with_permutations(rows, rng, n_permutations=n_permutations, extra=extra)
 
 
 def _check(table: Table, mixture: Mixture, n_permutations: int) -> None:
@@ -161,8 +180,9 @@ def _check(table: Table, mixture: Mixture, n_permutations: int) -> None:
         raise DataError(f"n_permutations={n_permutations} gives no spread to compare with; give 19")
 
 
-def _z(tests: list[Tested]) -> Floats:
-    return np.asarray(np.nan_to_num([test.z for test in tests], nan=-np.inf))
+def _flags(tests: list[Tested]) -> bool:
+    """One statistic stands far above its permutations; untested ones (nan) flag nothing."""
+    return any(test.z >= FLAG_AT for test in tests)
 
 
 def _table(
@@ -170,7 +190,7 @@ def _table(
 ) -> PurityTable:
     kinds = ("pair", "eigenvalue", "extra")[: len(tests[0])]
     z = np.array([[test.z for test in kind] for kind in tests])
-    flagged = np.array([bool(_z(kind).max() >= FLAG_AT) for kind in tests])
+    flagged = np.array([_flags(kind) for kind in tests])
     return PurityTable(
         kinds,
         statistic=np.array([[test.value for test in kind] for kind in tests]),

@@ -8,6 +8,7 @@ annotator, a Bernoulli mixture is this with two categories a column. In the pape
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,10 +40,18 @@ class Mixture:
         return len(self.first) - 1
 
     def log_weights(self) -> Floats:
-        return np.log(np.maximum(self.weights, PROBABILITY_FLOOR))
+        return self._logs[0]
 
     def log_table(self) -> Floats:
-        return np.log(np.maximum(self.table, PROBABILITY_FLOOR))
+        return self._logs[1]
+
+    @cached_property
+    def _logs(self) -> tuple[Floats, Floats]:
+        """Taken once: a pass, the objective and a leap all ask for them."""
+        logs = tuple(np.log(np.maximum(array, PROBABILITY_FLOOR)) for array in (self.weights, self.table))
+        for array in logs:
+            array.setflags(write=False)
+        return logs[0], logs[1]
 
     def permuted(self, order: NDArray[np.intp]) -> Mixture:
         """The same model with its classes in another order."""

@@ -25,7 +25,7 @@ from tacit.diagnose.bootstrap import ratio_test
 from tacit.diagnose.clusters import examine_clusters
 from tacit.diagnose.frequency_intervals import frequency_intervals
 from tacit.diagnose.intervals import wilson
-from tacit.diagnose.purity import PurityTable, purity_certificates
+from tacit.diagnose.purity import PurityTable, any_flagged, purity_certificates
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine
@@ -213,10 +213,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
             return min(self.n_components, len(found.path.fits))
         rows, seed = table.without(~found.kept), self._seed()
         if self.select == "purity":
-            return choose_by_test(
-                found.path.fits,
-                lambda fit: bool(purity_certificates(rows, fit.mixture, smoothing=0.0, seed=seed).flagged.any()),
-            )
+            return choose_by_test(found.path.fits, lambda fit: any_flagged(rows, fit.mixture, seed=seed))
         if self.select == "blrt":
             return choose_by_test(
                 found.path.fits,

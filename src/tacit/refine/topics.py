@@ -121,12 +121,17 @@ class TopicSteps:
 
     def extrapolate(self, start: TopicParams, once: TopicParams, twice: TopicParams) -> TopicParams:
         """SQUAREM in the topics; the shares follow by their own steps."""
-        first, second = once.topics - start.topics, twice.topics - once.topics
-        bend = float(np.linalg.norm(second - first))
-        length = 1.0 if bend == 0 else max(float(np.linalg.norm(first)) / bend, 1.0)
-        topics = start.topics + 2 * length * first + length**2 * (second - first)
-        topics = np.maximum(topics, FLOOR * twice.topics)
-        return replace(twice, topics=np.ascontiguousarray(topics / topics.sum(axis=0)))
+        step, bend = once.topics - start.topics, twice.topics - once.topics
+        bend -= step
+        curved = float(np.linalg.norm(bend))
+        length = 1.0 if curved == 0 else max(float(np.linalg.norm(step)) / curved, 1.0)
+        step *= 2 * length  # in place from here on: a new array of this size costs more than the sum
+        step += start.topics
+        bend *= length**2
+        step += bend
+        np.maximum(step, FLOOR * twice.topics, out=step)
+        step /= step.sum(axis=0)
+        return replace(twice, topics=step)
 
 
 def log_products(values: Floats) -> Floats:

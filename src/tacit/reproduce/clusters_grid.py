@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.table import Table
-from tacit.diagnose.purity import purity_certificates
+from tacit.diagnose.purity import any_flagged
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
@@ -204,9 +204,7 @@ def judge(data: BinaryRows, n_clusters: int, rules: Iterable[str] = RULES) -> tu
 
 
 def _pure_number(table: Table, path: ClusterPath) -> int:
-    return choose_by_test(
-        path.fits, lambda fit: bool(purity_certificates(table, fit.mixture, smoothing=0.0).flagged.any())
-    )
+    return choose_by_test(path.fits, lambda fit: any_flagged(table, fit.mixture))
 
 
 def likeliest(table: Table, mixture: Mixture) -> Ints:
