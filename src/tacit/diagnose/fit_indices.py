@@ -13,7 +13,7 @@ anything. It is not a number for one class.
 
 Paper     those named beside the criteria
 Needs     a fitted mixture and its table
-Promises  the definitions; how often each finds the number of clusters: docs/models/clusters_choice.md
+Promises  the definitions; how often each finds the number of clusters: docs/reproduction/clusters.md
 Differs   nothing; weights of rows count as rows
 
 Symbols   above

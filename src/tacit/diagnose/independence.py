@@ -137,7 +137,8 @@ def varying_columns(rows: Rows) -> NDArray[np.intp]:
 def permute_columns(rows: Rows, rng: np.random.Generator) -> Rows:
     """Every column's observed cells in a random order of its own."""
     if rows.shown is None:
-        return Rows(rng.permuted(rows.ones, axis=0), None)
+        cells = rows.ones.T.astype(np.float64)  # columns side by side, cells of a word: numpy swaps these soonest
+        return Rows(rng.permuted(cells, axis=1).T.astype(np.float32), None)
     ones = np.zeros_like(rows.ones.T)
     for column, cells, shown in zip(ones, rows.ones.T, rows.shown.T > 0, strict=True):
         column[shown] = rng.permutation(cells[shown])
@@ -158,8 +159,10 @@ def shrunk_correlations(rows: Rows, pairs: Bits | None = None, weight: Floats | 
     both = (left.T @ X).astype(np.float64)
     if M is None:
         m = float(rows.n_rows) if weight is None else float(weight.sum())
-        single = np.diag(both)
-        covariance = m * both - np.outer(single, single)
+        single = np.diag(both).copy()
+        covariance = both
+        covariance *= m  # in place: permutations come here thousands of times
+        covariance -= np.outer(single, single)
         spread = np.sqrt(np.maximum(m * single - np.square(single), 0.0))
         scale = np.outer(spread, spread)
     else:
@@ -172,9 +175,9 @@ def shrunk_correlations(rows: Rows, pairs: Bits | None = None, weight: Floats | 
         scale = np.sqrt(spread * spread.T) * np.sqrt(m / np.maximum(N, 1e-300))
     # single precision rounds sums at 1e-7 of m²: less spread than that is none
     live = scale > (0.0 if weight is None else 1e-6 * m * m)
-    S = np.where(live, covariance / np.where(live, scale, 1.0), 0.0)
+    S = np.divide(covariance, scale, out=np.zeros_like(scale), where=live)
     np.fill_diagonal(S, 1.0)
-    return np.asarray(S)
+    return S
 
 
 def largest_pair(S: Floats) -> tuple[float, tuple[int, int]]:
