@@ -135,7 +135,7 @@ def draw_communities(columns: Columns, path: Path) -> None:
     data = {name: np.asarray(values) for name, values in columns.items()}
     figure, panels = _subplots(2, sharey=False)
     for style, method in zip(("o-", "x:"), ("BlockModel", "the paper's two phases (PairMatrix)"), strict=True):
-        for M in sorted(set(data["M"].tolist())):
+        for M in sorted(set(data["M"][data["method"] == method].tolist())):
             at = np.flatnonzero((data["method"] == method) & (data["M"] == M))
             at = at[np.argsort(data["d"][at], kind="stable")]
             for panel, name in zip(panels, ("overlap", "error"), strict=True):
