@@ -227,8 +227,7 @@ def edges(fractions=False):
     frame = pd.DataFrame({"source": source[keep], "target": target[keep]}).astype("Int64")
     if fractions:
         frame["weight"] = rng.random(len(frame)).round(3)
-    frame.loc[len(frame)] = [77, *[None] * (frame.shape[1] - 1)]  # a node without edges
-    return frame
+    return frame.reindex(range(len(frame) + 1)).fillna({"source": 77})  # a node without edges
 
 
 def same_graph(mine, theirs):

@@ -63,8 +63,8 @@ def block_graph(
     --------
     >>> from tacit.simulate import block_graph
     >>> made = block_graph(1000, 4, 8.0, strength=3.0, random_state=0)
-    >>> made.matrix.shape, made.blocks.max() + 1, round(made.matrix.nnz / 1000)
-    ((1000, 1000), np.int64(4), 8)
+    >>> made.matrix.shape, len(made.affinity), round(made.matrix.nnz / 1000)
+    ((1000, 1000), 4, 8)
     """
     shares = np.full(n_blocks, 1.0 / n_blocks) if sizes is None else np.asarray(sizes, np.float64)
     if n < n_blocks or n_blocks < 1 or not degree > 0 or len(shares) != n_blocks or (shares <= 0).any():

@@ -113,8 +113,9 @@ def draw_pairs(left: Floats, right: Floats, mixing: Floats, n_pairs: int, rng: n
     >>> import numpy as np
     >>> from tacit.simulate import draw_pairs
     >>> causes = np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> draw_pairs(causes, causes, np.diag([0.5, 0.5]), 10, np.random.default_rng(0)).toarray()[0, 1]
-    np.int64(0)
+    >>> counts = draw_pairs(causes, causes, np.diag([0.5, 0.5]), 10, np.random.default_rng(0)).toarray()
+    >>> int(counts.sum()), int(counts[0, 1])
+    (10, 0)
     """
     shape_of_causes = (len(mixing), mixing.shape[1])
     each = np.asarray(rng.multinomial(n_pairs, mixing.reshape(-1))).reshape(shape_of_causes)
