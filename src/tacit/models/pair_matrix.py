@@ -28,11 +28,13 @@ from tacit.models.clock import StageClock
 from tacit.models.pair_file import pair_state, restore_pairs
 from tacit.models.probability_matrix import ProbabilityMatrix
 from tacit.moments.pair_symmetry import Symmetry, examine_symmetry
-from tacit.refine.pair_em import LEAST_PROBABILITY
 from tacit.refine.pair_fit import fit_pair_model
 from tacit.refine.pair_shrinkage import cut_lifts, shrink_pairs
 
 Method = Literal["auto", "paper", "svd", "scaled-svd"]
+LEAST_LIFT = 1e-9
+"""Least chance of a pair that was seen, in units of the two rarest items': where separations were cut an entry may be zero,
+and the logarithm of what rounding leaves of it would be a matter of the machine."""
 
 
 class PairMatrix(LatentModel):
@@ -249,7 +251,8 @@ class PairMatrix(LatentModel):
         self._publish(factored)
         left, right = np.ascontiguousarray(factored.left), np.ascontiguousarray(factored.right)
         threads = resolve_jobs(self.n_jobs)
-        _, value = pair_ratios(counts.rows, left, right, floor=LEAST_PROBABILITY, threads=threads)
+        least = [float(part[part > 0].min()) for part in (factored.marginal, factored.column_marginal)]
+        _, value = pair_ratios(counts.rows, left, right, floor=LEAST_LIFT * least[0] * least[1], threads=threads)
         if climb is not None:
             self._keep_climb(climb)
         self.log_likelihood_ = float(value.sum()) / (2 if counts.symmetric else 1)

@@ -45,7 +45,7 @@ class BinaryRows:
         """The same rows as the pipe wants them."""
         words = np.array([0, 1])
         columns = tuple(Column(name, words) for name in range(self.rows.shape[1]))
-        codes = np.where(self.rows < 0, 255, self.rows).astype(np.uint8)
+        codes = self.rows.astype(np.uint8)  # −1, a gap, becomes the largest code
         return group_rows(Table(codes, columns)) if group else Table(codes, columns)
 
 
