@@ -33,8 +33,8 @@ from tacit.refine.pair_shrinkage import cut_lifts, shrink_pairs
 
 Method = Literal["auto", "paper", "svd", "scaled-svd"]
 LEAST_LIFT = 1e-9
-"""Least chance of a pair that was seen, in units of the two rarest items': where separations were cut an entry may be zero,
-and the logarithm of what rounding leaves of it would be a matter of the machine."""
+"""Least chance of a pair that was seen, in units of the two rarest items': where separations were cut an entry may be
+zero, and the logarithm of what rounding leaves of it would be a matter of the machine."""
 
 
 class PairMatrix(LatentModel):
