@@ -177,7 +177,7 @@ def shrunk_correlations(rows: Rows, pairs: Bits | None = None, weight: Floats | 
     live = scale > (0.0 if weight is None else 1e-6 * m * m)
     S = np.divide(covariance, scale, out=np.zeros_like(scale), where=live)
     np.fill_diagonal(S, 1.0)
-    return S
+    return np.asarray(S)
 
 
 def largest_pair(S: Floats) -> tuple[float, tuple[int, int]]:
