@@ -100,6 +100,16 @@ struct Likelihood {
     TACIT_INLINE double total() const { return sum + std::log(product); }
 };
 
+// exp(score - largest score) of a ragged row, and the largest.
+template <class R>
+TACIT_INLINE double exp_cells(R &p, const int32_t *at, int64_t count, const Tables &t, int width) {
+    p.start(t.log_weights, width);
+    for (int64_t c = 0; c < count; ++c) p.add(t.log_table + (int64_t)at[c] * width);
+    const double largest = p.max();
+    p.exp_minus(largest);
+    return largest;
+}
+
 template <int W, int L>
 TACIT_INLINE void sum_block(const Ragged &source, const Tables &t, const double *row_weight, double *, int64_t begin,
                             int64_t end, Sums &out) {
@@ -109,10 +119,7 @@ TACIT_INLINE void sum_block(const Ragged &source, const Tables &t, const double 
     for (int64_t i = begin; i < end; ++i) {
         const int32_t *at;
         const int64_t count = source.get(i, at);
-        p.start(t.log_weights, width);
-        for (int64_t c = 0; c < count; ++c) p.add(t.log_table + (int64_t)at[c] * width);
-        const double m = p.max();
-        p.exp_minus(m);
+        const double m = exp_cells(p, at, count, t, width);
         likelihood.settle(p, m, row_weight, i);
         p.add_to(out.total);
         for (int64_t c = 0; c < count; ++c) p.add_to(out.table_sum + (int64_t)at[c] * width);
@@ -265,10 +272,7 @@ TACIT_INLINE void rows_block(const Ragged &source, const Tables &t, double *, in
     for (int64_t i = begin; i < end; ++i) {
         const int32_t *at;
         const int64_t count = source.get(i, at);
-        p.start(t.log_weights, width);
-        for (int64_t c = 0; c < count; ++c) p.add(t.log_table + (int64_t)at[c] * width);
-        const double m = p.max();
-        p.exp_minus(m);
+        const double m = exp_cells(p, at, count, t, width);
         keep_row(p, m, i, classes, posterior, row_log_likelihood);
     }
 }
