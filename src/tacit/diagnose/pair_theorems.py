@@ -94,12 +94,13 @@ def undecidable_below(n_symbols: int, *, error: float = 1 / 3) -> int:
     """Corollary 1.7: up to this length no estimator of a 2-state chain's entropy rate is trustworthy.
 
     The chains of Theorem 5.1 have an entropy rate log 2 − H(1/4) = .131 nats below that of uniform noise. An estimator
-    within half of that, with a chance of failure below `error`, would tell them apart, and Claim D.2 forbids it.
+    within half of that, with a chance of failure below `error`, would tell them apart, and Claim D.2 forbids it. An
+    `error` of one half or more asks for nothing: zero.
 
     >>> undecidable_below(1000)
     781
     """
     goal = 1 - 2 * error  # a test with both errors below `error` needs total variation above this
-    length = np.sqrt(2 / (2 - 4 / 3 * np.linspace(0, 1.5, 200_001)[:-1]))
-    bound = 0.5 * np.sqrt(np.maximum(length - 1, 0.0))
-    return int(n_symbols * np.linspace(0, 1.5, 200_001)[:-1][bound < goal].max())
+    ratio = np.linspace(0, 1.5, 200_001)[:-1]  # N/M
+    bound = 0.5 * np.sqrt(np.maximum(np.sqrt(2 / (2 - 4 / 3 * ratio)) - 1, 0.0))  # `total_variation_bound` at each
+    return int(n_symbols * ratio[bound < goal].max(initial=0.0))
