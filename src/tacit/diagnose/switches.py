@@ -140,7 +140,7 @@ def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int) -> None:
     if last <= limit:
         examiner.doubt(
             "caution",
-            f"The {d}th eigenvalue, {last:.3g}, does not rise above what noise alone makes, {limit:.3g}: the data show "
+            f"Eigenvalue {d}, {last:.3g}, does not rise above what noise alone makes, {limit:.3g}: the data show "
             "fewer switches; ask for fewer or bring more rows.",
         )
     if d + 1 < min(seen.n, seen.m):
