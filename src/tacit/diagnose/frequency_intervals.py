@@ -54,6 +54,7 @@ reported ones the squared errors of this part came out 1.3 to 2.4 times as large
 SURE = 1e-7
 """Doubt below which a row counts as knowing its class: it hides no information."""
 ROWS_AT_ONCE, COLUMNS_AT_ONCE = 4_096, 64
+"""Rows whose scores, and columns beside the core whose information, are held together."""
 
 
 @dataclass(frozen=True)

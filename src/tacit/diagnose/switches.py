@@ -56,6 +56,7 @@ UNSTABLE = 0.4
 KS_LIMIT, KS_EFFECT = 2.2, 0.02
 """√n Δ_n of a fitted switch beyond chance (true ones pass 1.95 once in a thousand), and the Δ_n that matters."""
 HALF_PASSES = 60
+"""EM passes over half of the rows at most: one fit begins at the answer, one at its own moments."""
 MOST_REJECTED = 200
 """Scores of rejected candidates that are told, the best first: a picture shows no more."""
 NEAR = 1.02

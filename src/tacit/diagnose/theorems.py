@@ -17,7 +17,7 @@ Symbols   paper     here          shape      meaning
           A_m       confusions    (M, K, K)  here (worker, true, given)
           D         weights       (K,)       class prior
           Ω, S_mj   pairs                    observed pairs of workers and their common tasks
-          γ         condition     scalar     largest condition number of a confusion matrix
+          γ         gamma         scalar     largest condition number of a confusion matrix
           ϱ         smallest      scalar     least singular value of an observed co-occurrence matrix
           σ ζ Δ γ₀ η ρ ν                     as in Assumption 1 and Theorem 3
 """

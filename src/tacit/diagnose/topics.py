@@ -45,6 +45,7 @@ PURE_SHARE, PURE_DOCUMENTS = 0.8, 3
 SMALLEST = 30.0
 """Tokens below which a topic is empty: three for each of the ten words that its list shows."""
 HALF_PASSES = 100
+"""EM passes over half of the documents at most."""
 
 
 def examine_topics(

@@ -18,7 +18,7 @@ Symbols   paper        here            shape    meaning
           ρ̂, Δ̂         marginal, delta (M,)     of rows, of columns
           ε₀, τ        epsilon, tau             as in (8), (9)
           Î_k          bins            (M,)     level of each item: 0 the lightest, last the heaviest
-          d_k^max      most            —        N W_k ρ̄_k, (14)
+          d_k^max      most_sum        —        N W_k ρ̄_k of every level, (14)
           𝒜            anchors         (M,)     items with Δ̂ > 0 in bins that show separation
           a, b         —               (2,)     separation and marginal of the two superwords
 """
