@@ -86,6 +86,14 @@ def test_a_single_class_weighs_one():
     assert np.isfinite([found.table_low, found.table_high]).all()
 
 
+def test_rows_that_are_all_alike_have_intervals():
+    columns = tuple(Column(n, np.arange(2)) for n in range(3))
+    alike = Mixture(np.full(2, 0.5), np.tile([[0.9], [0.1]], (3, 2)), np.array([0, 2, 4, 6], np.int32))
+    found = bootstrap_mixture(Table(np.zeros((30, 3), np.uint8), columns), alike, n_draws=3, smoothing=1.0)
+    assert np.isfinite([found.weights_low, found.weights_high]).all()
+    assert (found.table_low <= found.table_high).all()
+
+
 def test_draws_without_spread_and_levels_that_are_none_are_refused():
     made = world(np.random.default_rng(1), 1, 50, [2, 2, 2])
     with pytest.raises(DataError, match="n_draws=1 shows no spread"):

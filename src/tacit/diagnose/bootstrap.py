@@ -52,6 +52,8 @@ POOLED = 0.5
 """Weight of the class and column's pooled spread beside a category's own."""
 ROUNDS = (5, 5, 10)
 """Passes after which the better half of the ratio test's starts stays."""
+NO_SPREAD = 1e-150
+"""Squared spread of draws that are all alike: the rows it stands for can still be squared."""
 FRESH_STARTS = 3
 """Starts from random rows, beside one split of every class."""
 
@@ -107,7 +109,7 @@ def bootstrap_mixture(
         weights[draw], tables[draw] = moved.weights, moved.table
     weights_se, table_se = weights.std(axis=0, ddof=1), tables.std(axis=0, ddof=1)
     w = mixture.weights
-    weights_rows = np.maximum(w * (1 - w) / np.maximum(np.square(weights_se), 1e-300), 1.0)
+    weights_rows = np.maximum(w * (1 - w) / np.maximum(np.square(weights_se), NO_SPREAD), 1.0)
     weights_low, weights_high = wilson(w, weights_rows, z) if F > 1 else (w, w)  # a single class weighs one
     rows = effective_rows(mixture, table_se)
     table_low, table_high = reach_bounds(mixture.table, table_se, wilson(mixture.table, rows, z), z)
@@ -133,7 +135,7 @@ def effective_rows(mixture: Mixture, table_se: Floats) -> Floats:
     binomial, spread = mixture.table * (1 - mixture.table), np.square(table_se)
     pool_binomial = np.repeat(np.add.reduceat(binomial, starts, axis=0) / sizes[:, None], sizes, axis=0)
     pool_spread = np.repeat(np.add.reduceat(spread, starts, axis=0) / sizes[:, None], sizes, axis=0)
-    share = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, 1e-300)
+    share = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, NO_SPREAD)
     return np.asarray(np.maximum(share, 1.0))
 
 

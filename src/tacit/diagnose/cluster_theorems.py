@@ -43,14 +43,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, xlogy
 
+from tacit.diagnose.theorems import LARGEST_LOG
 from tacit.engine.mixture import Floats
 from tacit.errors import DataError
 
 Quantities = dict[str, float]
 Ints = NDArray[np.intp]
 
-LARGEST_LOG = 700.0
-"""Logarithm of the largest number written out; beyond, only logarithms are given."""
 WHOLE = 2.0**52
 """Up to here a float names every whole number, so that the smallest n is found exactly."""
 LOG_2, LOG_4 = log(2), log(4)

@@ -21,6 +21,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
+from tacit.diagnose.theorems import LARGEST_LOG
+
 TRANSITION = 0.25
 """t of Theorem 5.1: the chance to change state."""
 
@@ -86,7 +88,7 @@ def exact_total_variation_bound(n_observations: int, n_symbols: int, *, transiti
     choose = 2 * (gammaln(half + 1) - gammaln(overlap + 1) - gammaln(half - overlap + 1))
     whole = gammaln(n_symbols + 1) - 2 * gammaln(half + 1)
     terms = choose + log_f - whole
-    Y = float(np.exp(terms - terms.max()).sum() * np.exp(terms.max()))
+    Y = float(np.exp(terms - terms.max()).sum() * np.exp(min(terms.max(), LARGEST_LOG)))
     return min(0.5 * float(np.sqrt(max(Y - 1, 0.0))), 1.0)
 
 

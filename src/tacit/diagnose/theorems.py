@@ -41,6 +41,9 @@ WORST_CONDITION = 1e15
 NOTHING = 1e-60
 """A singular value or gap of zero, still invertible to the fourth power: the quantities stay finite."""
 
+LARGEST_LOG = 700.0
+"""Logarithm of the largest number written out: what is beyond is as good as infinite."""
+
 Quantities = dict[str, float | None]
 
 
