@@ -184,7 +184,7 @@ def whitened_tensor(Z: Floats, whitening: Whitening) -> Floats:
 
 
 def without_noise(third: Floats, whitening: Whitening) -> Floats:
-    """A third moment in whitened coordinates less the noise's share (17)."""
+    """𝓦_σ (19): a third moment in whitened coordinates less the noise's share (17)."""
     noise = whitening.sigma2 * (whitening.K.T @ whitening.K)  # Σ_i σ² Kᵀe_i ⊗ Kᵀe_i
     mean = whitening.mean
     one = mean[:, None, None] * noise  # Kᵀμ ⊗ KᵀK, and its two turns
