@@ -174,6 +174,11 @@ def test_a_rectangle_is_not_symmetric():
         PairMatrix(symmetric=True).fit(np.ones((30, 20), int))
 
 
+def test_three_batches_need_three_pairs():
+    with pytest.raises(DataError, match="one of the three batches got none of 1 pairs; use split=False"):
+        PairMatrix(method="paper", split=True).fit(np.array([[0, 1], [0, 0]]))
+
+
 def test_contract_for_more_components_and_other_methods():
     frame = pairs(50, 1500, "topics", n_components=3, random_state=0).counts
     check_model(PairMatrix(3), frame)

@@ -138,6 +138,8 @@ def test_astronomical_settings_keep_their_logarithms():
     assert theorems.theorem_3_1(1e4, 100, 100, 0.2, 0.4, 0.1)["promised"] == 0
     with pytest.raises(DataError, match="with one class every clustering is pure"):
         theorems.needed(0.9, 0.4, 0.1, 0.05)
+    with pytest.raises(DataError, match="with one class every clustering is pure"):
+        theorems.needed_rows(10, 1.0, 0.4, 0.1, 0.05)
 
 
 def test_lemma_a1_as_stated_as_proved_and_repaired():

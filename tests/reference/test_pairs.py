@@ -238,6 +238,8 @@ def test_lower_bounds_speak_of_bad_arguments():
     assert total_variation_bound(2, 1) == 1.0
     assert needed_pairs_per_item(0.5, 0.6) == 0.0
     assert undecidable_below(2000) == pytest.approx(2 * undecidable_below(1000), abs=2)
+    assert undecidable_below(1000, error=0.5) == 0
+    assert exact_total_variation_bound(10**9, 1000) == 1.0  # the sum itself is beyond the largest float
     with pytest.raises(ValueError, match="give a separation in"):
         needed_pairs_per_item(0.0, 0.1)
     with pytest.raises(ValueError, match="give an even number"):

@@ -93,6 +93,15 @@ def test_the_start_changes_the_way_only(seed, shared):
     np.testing.assert_allclose(box_least_squares(G, b, start=corners), box_least_squares(G, b), atol=1e-9)
 
 
+def test_more_variables_than_a_word_has_bits():
+    """Rows that differ only in which of the last variables are free do not share one system."""
+    b = np.full((6, 70), -1.0)
+    b[np.arange(6), 64 + np.arange(6)], b[np.arange(6), 64 + (np.arange(6) + 1) % 6] = 1.0, 0.9
+    expected = np.where(b == 1.0, 0.55, np.where(b == 0.9, 0.45, 0.0))
+    np.testing.assert_allclose(simplex_least_squares(np.eye(70), b), expected, atol=1e-10)
+    np.testing.assert_allclose(box_least_squares(np.eye(70), b), np.maximum(b, 0.0), atol=1e-10)
+
+
 def test_gaps_are_left_out_of_the_sums():
     rng = np.random.default_rng(0)
     basis, values, shown = rng.random((3, 8)), rng.random((5, 8)), rng.random((5, 8)) < 0.6

@@ -18,6 +18,7 @@ from tacit.data.table import Column, Table
 from tacit.diagnose.bootstrap import bootstrap_mixture, draw_table, ratio_test
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.mixture import Mixture
+from tacit.errors import DataError
 from tacit.factor.assign import align_classes
 from tacit.refine.em import em
 from tacit.refine.table_prior import table_steps
@@ -76,6 +77,29 @@ def test_errors_have_the_right_size():
     assert (found.table_high >= made.fitted.table - 1e-12).all()
     assert (found.weights_low < made.fitted.weights).all()
     assert (found.weights_high > made.fitted.weights).all()
+
+
+def test_a_single_class_weighs_one():
+    made = world(np.random.default_rng(1), 1, 200, [2, 3, 2])
+    found = bootstrap_mixture(made.table, made.fitted, n_draws=5)
+    assert [found.weights_low.tolist(), found.weights_high.tolist()] == [[1.0], [1.0]]
+    assert np.isfinite([found.table_low, found.table_high]).all()
+
+
+def test_rows_that_are_all_alike_have_intervals():
+    columns = tuple(Column(n, np.arange(2)) for n in range(3))
+    alike = Mixture(np.full(2, 0.5), np.tile([[0.9], [0.1]], (3, 2)), np.array([0, 2, 4, 6], np.int32))
+    found = bootstrap_mixture(Table(np.zeros((30, 3), np.uint8), columns), alike, n_draws=3, smoothing=1.0)
+    assert np.isfinite([found.weights_low, found.weights_high]).all()
+    assert (found.table_low <= found.table_high).all()
+
+
+def test_draws_without_spread_and_levels_that_are_none_are_refused():
+    made = world(np.random.default_rng(1), 1, 50, [2, 2, 2])
+    with pytest.raises(DataError, match="n_draws=1 shows no spread"):
+        bootstrap_mixture(made.table, made.fitted, n_draws=1)
+    with pytest.raises(DataError, match="level=95 is no probability"):
+        bootstrap_mixture(made.table, made.fitted, level=95)
 
 
 @pytest.mark.slow

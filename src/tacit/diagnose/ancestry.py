@@ -23,6 +23,7 @@ GAP = 1.5
 """The last direction kept must stand above the next by this many spans of the five after it: in 100 panels without
 structure noise reached 0.92."""
 AFTER = 5
+"""Directions whose span measures noise."""
 CORNER, ON_FACE = 0.9, 0.02
 """Share from which a person marks a population's corner, and below which its face."""
 LEAST_CORNER, LEAST_SHARE = 5, 0.1

@@ -29,12 +29,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import norm
 
+from tacit.data.copies import is_whole
 from tacit.data.table import Table, group_rows
-from tacit.diagnose.intervals import reach_bounds, wilson
+from tacit.diagnose.intervals import reach_bounds, standard_errors_of, wilson
 from tacit.engine.memory import Sums
 from tacit.engine.mixture import Floats, Mixture
+from tacit.errors import DataError
 from tacit.factor.assign import align_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
 from tacit.progress import counted
@@ -51,6 +52,8 @@ POOLED = 0.5
 """Weight of the class and column's pooled spread beside a category's own."""
 ROUNDS = (5, 5, 10)
 """Passes after which the better half of the ratio test's starts stays."""
+NO_SPREAD = 1e-150
+"""Squared spread of draws that are all alike: the rows it stands for can still be squared."""
 FRESH_STARTS = 3
 """Starts from random rows, beside one split of every class."""
 
@@ -92,6 +95,9 @@ def bootstrap_mixture(
     n_jobs: int | None = 1,
 ) -> Bootstrap:
     """Nonparametric bootstrap of a fitted mixture; `smoothing` as in the fit."""
+    z = standard_errors_of(level)
+    if n_draws < 2:
+        raise DataError(f"n_draws={n_draws} shows no spread; give at least 2, better 100")
     rng = np.random.default_rng(random_state)
     F = mixture.n_classes
     weights, tables = np.empty((n_draws, F)), np.empty((n_draws, *mixture.table.shape))
@@ -102,10 +108,10 @@ def bootstrap_mixture(
         moved = align_classes(moved, mixture)
         weights[draw], tables[draw] = moved.weights, moved.table
     weights_se, table_se = weights.std(axis=0, ddof=1), tables.std(axis=0, ddof=1)
+    w = mixture.weights
+    weights_rows = np.maximum(w * (1 - w) / np.maximum(np.square(weights_se), NO_SPREAD), 1.0)
+    weights_low, weights_high = wilson(w, weights_rows, z) if F > 1 else (w, w)  # a single class weighs one
     rows = effective_rows(mixture, table_se)
-    z = float(norm.ppf((1 + level) / 2))
-    spread = np.maximum(np.square(weights_se), 1e-300)
-    weights_low, weights_high = wilson(mixture.weights, mixture.weights * (1 - mixture.weights) / spread, z)
     table_low, table_high = reach_bounds(mixture.table, table_se, wilson(mixture.table, rows, z), z)
     return Bootstrap(
         mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high
@@ -129,7 +135,7 @@ def effective_rows(mixture: Mixture, table_se: Floats) -> Floats:
     binomial, spread = mixture.table * (1 - mixture.table), np.square(table_se)
     pool_binomial = np.repeat(np.add.reduceat(binomial, starts, axis=0) / sizes[:, None], sizes, axis=0)
     pool_spread = np.repeat(np.add.reduceat(spread, starts, axis=0) / sizes[:, None], sizes, axis=0)
-    share = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, 1e-300)
+    share = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, NO_SPREAD)
     return np.asarray(np.maximum(share, 1.0))
 
 
@@ -203,7 +209,7 @@ def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Tabl
     """Rows drawn from the mixture with the gaps of the table, equal ones grouped."""
     if table.row_weight is None:
         rows = np.arange(table.n_rows)
-    elif np.array_equal(table.row_weight, np.round(table.row_weight)):
+    elif is_whole(table.row_weight):
         rows = np.repeat(np.arange(table.n_rows), table.row_weight.astype(np.int64))
     else:
         rows = rng.choice(table.n_rows, size=max(round(table.total_weight), 1), p=table.row_weight / table.total_weight)

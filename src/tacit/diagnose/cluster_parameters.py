@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from tacit.data.table import Floats, Table
-from tacit.diagnose.intervals import wilson
+from tacit.diagnose.intervals import standard_errors_of, wilson
+from tacit.moments.total_correlation import weights_of_rows
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ def parameters_of(
     table: Table, labels: NDArray[np.integer], *, level: float = 0.95, epsilon: float = 0.0
 ) -> ClusterParameters:
     """P and w of the clusters that `labels` (n_rows,) names 0, 1, …; rows count with their weights."""
-    weight = np.ones(table.n_rows) if table.row_weight is None else table.row_weight
-    member = weight[:, None] * (np.asarray(labels)[:, None] == np.arange(int(np.max(labels)) + 1))  # (n, κ)
+    mine = np.asarray(labels)[:, None] == np.arange(int(np.max(labels)) + 1)
+    member = weights_of_rows(table)[:, None] * mine  # (n, κ)
     shown = member.T @ table.present.astype(np.float64)
     ones = member.T @ np.where(table.present, table.codes, 0).astype(np.float64)
     sizes = member.sum(axis=0)
-    z = float(ndtri((1 + level) / 2))
+    z = standard_errors_of(level)
     share = sizes / sizes.sum()
     seen = np.where(shown > 0, shown, np.nan)
     weights_low, weights_high = _widened(share, np.full_like(share, sizes.sum()), z, epsilon)

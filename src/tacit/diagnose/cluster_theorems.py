@@ -27,7 +27,8 @@ Symbols   paper      here           meaning
           n L K      n, L, K        rows, columns, classes
           𝓛          separable      columns in which any two classes differ by at least δ
           α δ ε ζ    alpha, delta, epsilon, zeta
-          d τ β      d, tau, beta   columns of the purity test, its threshold (4.1)–(4.2), exponent of Lemma 4.1
+          d τ        d, tau         columns of the purity test, its threshold (4.1)–(4.2)
+          β          log_beta       logarithm of Lemma 4.1's exponent
           P          P              (K, L) frequencies
           Z, Z_T     labels, truth  (n,)
 """
@@ -42,14 +43,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, xlogy
 
+from tacit.diagnose.theorems import LARGEST_LOG
 from tacit.engine.mixture import Floats
 from tacit.errors import DataError
 
 Quantities = dict[str, float]
 Ints = NDArray[np.intp]
 
-LARGEST_LOG = 700.0
-"""Logarithm of the largest number written out; beyond, only logarithms are given."""
 WHOLE = 2.0**52
 """Up to here a float names every whole number, so that the smallest n is found exactly."""
 LOG_2, LOG_4 = log(2), log(4)
@@ -223,9 +223,7 @@ def needed(alpha: float, delta: float, epsilon: float, zeta: float) -> Quantitie
 
     L is 𝓛: every column tells. For a given 𝓛, `needed_rows` has the smallest n.
     """
-    K, d, tau = _test(alpha, delta, epsilon)
-    if K < 2:
-        raise DataError(f"K is {K}: with one class every clustering is pure; give alpha of at most 1/2")
+    K, d, tau = _test_of_several(alpha, delta, epsilon)
     log_least = log(log(K)) - _log_rate(alpha, tau, d) + 5 * log(d)  # below it (4.5) grows with n
 
     def log_cells(above: float) -> float:
@@ -249,7 +247,7 @@ def needed(alpha: float, delta: float, epsilon: float, zeta: float) -> Quantitie
 
 def needed_rows(separable: float, alpha: float, delta: float, epsilon: float, zeta: float) -> Quantities:
     """The smallest n for which the three bounds are at most ζ/3 each at this 𝓛; infinite when 𝓛 is too small."""
-    K, d, tau = _test(alpha, delta, epsilon)
+    K, d, tau = _test_of_several(alpha, delta, epsilon)
     log_rows = _log_rows(log(separable), alpha, K, d, tau, zeta) if separable > d else inf
     n = _smallest(log_rows, log(separable), alpha, K, d, tau, zeta)
     return {"d": d, "tau": tau, "n": n, "log10_n": log_rows / log(10)}
@@ -262,6 +260,14 @@ def _test(alpha: float, delta: float, epsilon: float) -> tuple[int, int, float]:
     """K, the most classes that α allows, and d and τ of Algorithm 1, (4.1)–(4.2)."""
     d = ceil(sub_dimension(1 / alpha, delta, epsilon) - 1e-9)
     return floor(1 / alpha + 1e-9), d, threshold(1 / alpha, epsilon)
+
+
+def _test_of_several(alpha: float, delta: float, epsilon: float) -> tuple[int, int, float]:
+    """The same, two classes at least."""
+    K, d, tau = _test(alpha, delta, epsilon)
+    if K < 2:
+        raise DataError(f"K is {K}: with one class every clustering is pure; give alpha of at most 1/2")
+    return K, d, tau
 
 
 def _log_rate(alpha: float, tau: float, d: int) -> float:

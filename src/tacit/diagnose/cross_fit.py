@@ -25,11 +25,13 @@ from tacit.refine.em import em
 from tacit.refine.table_prior import table_steps
 
 FOLDS = 5
+"""Parts of the rows, each judged by a fit without it."""
 PASSES = 20
 """EM passes that let a fold be forgotten."""
 WORK = 1_000_000_000
 """Rows × columns × classes over all folds and passes: about a second."""
 FOLD_SALT = 11
+"""Sets the folds apart from other draws for the same rows (`diagnose/purity.py` has the rest)."""
 
 
 @dataclass(frozen=True)

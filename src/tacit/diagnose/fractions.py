@@ -31,6 +31,7 @@ AS_GOOD = 1e-3
 LARGE_NOISE = 0.1
 """A reference that leaves more of a value unexplained than this is not that of these samples."""
 OTHER_STARTS = 3
+"""Random starts that a blind fit is compared with."""
 
 
 def examine_fractions(

@@ -32,11 +32,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.stats import norm
 
 from tacit.data.copies import is_whole
 from tacit.data.table import Table
-from tacit.diagnose.intervals import wilson
+from tacit.diagnose.intervals import standard_errors_of, wilson
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
@@ -55,6 +54,7 @@ reported ones the squared errors of this part came out 1.3 to 2.4 times as large
 SURE = 1e-7
 """Doubt below which a row counts as knowing its class: it hides no information."""
 ROWS_AT_ONCE, COLUMNS_AT_ONCE = 4_096, 64
+"""Rows whose scores, and columns beside the core whose information, are held together."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,11 @@ def frequency_intervals(
 
     Whole weights are copies; real weights are scaled to add up to Kish's effective number of rows.
     """
-    if not 0 < level < 1:
-        raise DataError(f"level={level} is no probability; give a number between 0 and 1, such as 0.95")
+    z = standard_errors_of(level)
     if not (np.diff(table.first) == 2).all() or not np.array_equal(table.first, mixture.first):
         raise DataError(
             "the mixture is none of this table's with two categories a column; intervals of frequencies need that"
         )
-    z = float(norm.ppf((1 + level) / 2))
     p = mixture.table[1::2].T
     with one_blas_thread():
         posterior = posterior_of(MemoryEngine(table, n_jobs), mixture)[0]

@@ -130,7 +130,7 @@ def examine_chain(
                 "ask for two or more, or leave n_states=None.",
             )
     else:
-        _examine_structure(examiner, data, chain, test)
+        _examine_structure(examiner, data, float(singular[-1]), test)
         _examine_states(examiner, chain, weights, N)
         _examine_last_state(examiner, data, K, seed, threads)
     examiner.doubt_stopped(converged, "Baum–Welch", "states")
@@ -154,7 +154,8 @@ def _examine_size(examiner: Examiner, N: int, M: int, K: int) -> None:
         )
 
 
-def _examine_structure(examiner: Examiner, data: Sequences, chain: Chain, test: StructureTest) -> None:
+def _examine_structure(examiner: Examiner, data: Sequences, smallest: float, test: StructureTest) -> None:
+    """`smallest` is the transitions' least singular value."""
     if test.p_value > NO_STRUCTURE:
         examiner.doubt(
             "not identifiable",
@@ -167,7 +168,6 @@ def _examine_structure(examiner: Examiner, data: Sequences, chain: Chain, test: 
             "No sequence has three steps, and pairs alone fit many models (the paper's remark after Corollary 1.5); "
             "give longer sequences.",
         )
-    smallest = float(np.linalg.svd(chain.transitions, compute_uv=False)[-1])
     if smallest < SINGULAR:
         examiner.doubt(
             "caution",

@@ -56,6 +56,7 @@ SHARPER = 4
 TW_SHAPE, TW_SCALE = 46.44604884387, 0.18605402228
 """Gamma approximation of the Tracy–Widom law of real matrices, up to its shift (Chiani 2014)."""
 GUMBEL_SPREAD = np.pi / np.sqrt(6)
+"""Standard deviation of Gumbel's law."""
 
 
 @dataclass(frozen=True)

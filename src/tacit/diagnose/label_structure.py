@@ -88,7 +88,7 @@ def examine_structure(labels: CodedLabels, graph: CoLabelGraph) -> Examination:
 
 
 def missing_blocks(pairs: PairCounts | None) -> dict[str, Any]:
-    """Share of the co-occurrences R_mj not observed, the diagonal among them, before and after (7)–(8)."""
+    """Share of co-occurrences R_mj not observed, the diagonal included, before and after (7)–(8) of the crowd paper."""
     if pairs is None or pairs.n_columns > MOST_WORKERS:
         return {"missing_blocks": None, "missing_blocks_imputed": None}
     observed = pairs.met()

@@ -43,6 +43,8 @@ MOST_COMPONENTS = 12
 """Largest number of components looked for."""
 LEVEL = 0.01
 """Level of each test along the path of ranks."""
+LEARNED_TOL = 1e-6
+"""Precision of vectors that only propose functions: the test is exact whatever they are."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,6 @@ def structure_test(
     cosines = learned[0].left.T @ learned[1].left
     agreement = [float(np.linalg.svd(cosines[:r, :r], compute_uv=False)[-1]) for r in range(1, len(statistics) + 1)]
     return StructureTest(statistics, [float(ndtr(-value)) for value in statistics], level, chosen, agreement)
-
-
-LEARNED_TOL = 1e-6
-"""Precision of vectors that only propose functions: the test is exact whatever they are."""
 
 
 def structure_power(

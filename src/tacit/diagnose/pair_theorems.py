@@ -21,6 +21,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
+from tacit.diagnose.theorems import LARGEST_LOG
+
 TRANSITION = 0.25
 """t of Theorem 5.1: the chance to change state."""
 
@@ -86,7 +88,7 @@ def exact_total_variation_bound(n_observations: int, n_symbols: int, *, transiti
     choose = 2 * (gammaln(half + 1) - gammaln(overlap + 1) - gammaln(half - overlap + 1))
     whole = gammaln(n_symbols + 1) - 2 * gammaln(half + 1)
     terms = choose + log_f - whole
-    Y = float(np.exp(terms - terms.max()).sum() * np.exp(terms.max()))
+    Y = float(np.exp(terms - terms.max()).sum() * np.exp(min(terms.max(), LARGEST_LOG)))
     return min(0.5 * float(np.sqrt(max(Y - 1, 0.0))), 1.0)
 
 
@@ -94,12 +96,13 @@ def undecidable_below(n_symbols: int, *, error: float = 1 / 3) -> int:
     """Corollary 1.7: up to this length no estimator of a 2-state chain's entropy rate is trustworthy.
 
     The chains of Theorem 5.1 have an entropy rate log 2 − H(1/4) = .131 nats below that of uniform noise. An estimator
-    within half of that, with a chance of failure below `error`, would tell them apart, and Claim D.2 forbids it.
+    within half of that, with a chance of failure below `error`, would tell them apart, and Claim D.2 forbids it. An
+    `error` of one half or more asks for nothing: zero.
 
     >>> undecidable_below(1000)
     781
     """
     goal = 1 - 2 * error  # a test with both errors below `error` needs total variation above this
-    length = np.sqrt(2 / (2 - 4 / 3 * np.linspace(0, 1.5, 200_001)[:-1]))
-    bound = 0.5 * np.sqrt(np.maximum(length - 1, 0.0))
-    return int(n_symbols * np.linspace(0, 1.5, 200_001)[:-1][bound < goal].max())
+    ratio = np.linspace(0, 1.5, 200_001)[:-1]  # N/M
+    bound = 0.5 * np.sqrt(np.maximum(np.sqrt(2 / (2 - 4 / 3 * ratio)) - 1, 0.0))  # `total_variation_bound` at each
+    return int(n_symbols * ratio[bound < goal].max(initial=0.0))

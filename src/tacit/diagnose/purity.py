@@ -69,9 +69,11 @@ FEWEST_ROWS = 1_000
 MOST_COLUMNS = 1_000
 """Columns tested together."""
 SUSPECTS = 5
+"""Columns named for a flagged cluster."""
 ONE_SIDED = 1.645
 """Spreads above which a normal variable lies once in twenty times."""
 LABEL_SALT, THIN_SALT = 12, 13
+"""Set labels and thinning apart from other draws for the same rows."""
 
 Names = tuple[str | int, ...]
 

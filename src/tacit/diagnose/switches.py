@@ -56,6 +56,7 @@ UNSTABLE = 0.4
 KS_LIMIT, KS_EFFECT = 2.2, 0.02
 """√n Δ_n of a fitted switch beyond chance (true ones pass 1.95 once in a thousand), and the Δ_n that matters."""
 HALF_PASSES = 60
+"""EM passes over half of the rows at most: one fit begins at the answer, one at its own moments."""
 MOST_REJECTED = 200
 """Scores of rejected candidates that are told, the best first: a picture shows no more."""
 NEAR = 1.02
@@ -140,7 +141,7 @@ def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int) -> None:
     if last <= limit:
         examiner.doubt(
             "caution",
-            f"The {d}th eigenvalue, {last:.3g}, does not rise above what noise alone makes, {limit:.3g}: the data show "
+            f"Eigenvalue {d}, {last:.3g}, does not rise above what noise alone makes, {limit:.3g}: the data show "
             "fewer switches; ask for fewer or bring more rows.",
         )
     if d + 1 < min(seen.n, seen.m):

@@ -26,14 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.diagnose.scatter import nearest_to_axes
-from tacit.diagnose.theorems import WORST_CONDITION
+from tacit.diagnose.theorems import LARGEST_LOG, WORST_CONDITION
 from tacit.engine.mixture import Floats, Mixture
 from tacit.factor.assign import align_classes
 
 DELTA = 0.05
 """δ of Theorem 1 and Proposition 1, μ of Theorem 2: a promise may fail once in twenty times."""
-LARGEST_LOG = 700.0
-"""Logarithm of the largest number written out: e^700 columns are as good as infinitely many."""
 LEAST_OBSERVED = 1e-12
 """Share of cells observed in a table of gaps: keeps what divides by it finite."""
 

@@ -6,7 +6,7 @@ class twice. `caution` when the answer rests on something thin: classes with few
 chance alone gives, columns that still depend on one another inside the classes, classes that the halves of the table
 do not agree on, EM cut short. The rules and how often they err: docs/models/table_verdicts.md.
 
-The paper's theorems are reported, never judged by: their constants ask for more than any table has.
+The joint-distribution paper's theorems are reported, never judged by: their constants ask for more than any table has.
 Cost is bounded: what is not linear in the rows works on rows and columns chosen by hash, and says on how many.
 """
 

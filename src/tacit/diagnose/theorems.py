@@ -17,7 +17,7 @@ Symbols   paper     here          shape      meaning
           A_m       confusions    (M, K, K)  here (worker, true, given)
           D         weights       (K,)       class prior
           Ω, S_mj   pairs                    observed pairs of workers and their common tasks
-          γ         condition     scalar     largest condition number of a confusion matrix
+          γ         gamma         scalar     largest condition number of a confusion matrix
           ϱ         smallest      scalar     least singular value of an observed co-occurrence matrix
           σ ζ Δ γ₀ η ρ ν                     as in Assumption 1 and Theorem 3
 """
@@ -40,6 +40,9 @@ WORST_CONDITION = 1e15
 """Condition number of a singular matrix, as far as double precision can tell."""
 NOTHING = 1e-60
 """A singular value or gap of zero, still invertible to the fourth power: the quantities stay finite."""
+
+LARGEST_LOG = 700.0
+"""Logarithm of the largest number written out: what is beyond is as good as infinite."""
 
 Quantities = dict[str, float | None]
 

@@ -15,7 +15,7 @@ Differs   the paper has two topics and asks for rank 1 or 2; here any number, by
 Symbols   paper   here              meaning
           d₀      tokens_per_word   N/M (5)
           —       directions        z, standard scores of the directions beside the marginal
-          —       distance          TV, ½ Σ_w |φ_kw − φ'_kw|
+          —       distances         TV, ½ Σ_w |φ_kw − φ'_kw|
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ PURE_WORD, PURE_WORDS = 0.9, 0.02
 """A word is pure when so much of it is one topic's; a topic is anchored by so much of its probability on pure words."""
 PURE_SHARE, PURE_DOCUMENTS = 0.8, 3
 """A document is pure from such a share on; so many pure documents anchor a topic too."""
-SMALLEST = 3.0
-"""A topic with fewer tokens than this share of the words of its list of ten is empty."""
+SMALLEST = 30.0
+"""Tokens below which a topic is empty: three for each of the ten words that its list shows."""
 HALF_PASSES = 100
+"""EM passes over half of the documents at most."""
 
 
 def examine_topics(
@@ -79,8 +80,7 @@ def examine_topics(
             _examine_halves(examiner, documents, topics, prior, seed, n_jobs)
     if examiner.quantities["empty_documents"]:
         examiner.quantities["note"] = "documents without words got the mean shares"
-    if not converged:
-        examiner.doubt("caution", "EM stopped before its gain fell below tol: topics may still move; raise max_iter.")
+    examiner.doubt_stopped(converged, what="topics")
     return examiner.conclude()
 
 
@@ -132,7 +132,7 @@ def _examine_lists(examiner: Examiner, documents: Documents, topics: Floats, wei
     least = int(weights.argmin())
     tokens = float(weights[least] * documents.total)
     examiner.quantities["smallest_topic_tokens"] = tokens
-    if tokens < SMALLEST * 10:
+    if tokens < SMALLEST:
         examiner.doubt("caution", f"Topic {least} has only {tokens:.0f} tokens: its words are chance; ask for fewer.")
 
 

@@ -39,6 +39,7 @@ EXHAUSTIVE = 1_500
 SAMPLE = 2_000
 """SNPs that judge a subset."""
 SWAP_STARTS = 4
+"""Sets that swaps begin from: the candidates of least residual, then drawn ones."""
 MOST_CANDIDATES = 60
 """Candidates kept, those of least residual: more are copies of one another under noise."""
 FLOOR = 1e-3

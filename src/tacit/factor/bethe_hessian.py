@@ -36,6 +36,7 @@ Floats = NDArray[np.float64]
 PASSES = 200
 """Steps of the power method at most; the leading eigenvalue stands apart, a few dozen are enough."""
 STEADY = 1e-8
+"""Relative change of the eigenvalue at which the power method stops."""
 LEAST_RADIUS = 1.0
 """A graph without two loops in one piece has no branching: r is set to 1, and nothing is informative."""
 HEAVIEST = 0.8

@@ -32,6 +32,7 @@ CENTRE_NODES = 20_000
 DRAWS = 8
 """Draws of first centres; the one with the smallest squares is kept."""
 ROUNDS = 60
+"""Rounds of Lloyd's k-means at most; it stops where the squares stand."""
 LOOSE = 1e-4
 """Relative accuracy of the vectors: far below the noise of a sparse graph."""
 

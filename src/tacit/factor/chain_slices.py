@@ -40,6 +40,7 @@ MIXTURES = 32
 ROUGHLY = 1e-3
 """Relative error of the decomposition: far below what noise does to its vectors."""
 AT_ONCE = 1 << 15
+"""Trigrams whose features are held together."""
 MOST_TRIGRAMS = 200_000
 """Trigrams looked at: what they decide has K³ numbers, so a part of a long sequence is enough."""
 

@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 STARTS = 20
 """Power starts per deflation step and switch."""
 POWER_STEPS = 100
+"""Steps from a start at most: near a component of an orthogonal tensor each squares the error."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ Symbols   paper        here            shape    meaning
           ρ̂, Δ̂         marginal, delta (M,)     of rows, of columns
           ε₀, τ        epsilon, tau             as in (8), (9)
           Î_k          bins            (M,)     level of each item: 0 the lightest, last the heaviest
-          d_k^max      most            —        N W_k ρ̄_k, (14)
+          d_k^max      most_sum        —        N W_k ρ̄_k of every level, (14)
           𝒜            anchors         (M,)     items with Δ̂ > 0 in bins that show separation
           a, b         —               (2,)     separation and marginal of the two superwords
 """
@@ -36,6 +36,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
 from tacit.data.count_split import split_counts
 from tacit.data.counts import Counts
+from tacit.errors import DataError
 from tacit.factor.scaled_svd import peak_signs, start_vector
 
 Floats = NDArray[np.float64]
@@ -103,6 +104,8 @@ def pair_phases(
 ) -> Phases:
     """Algorithms 1 and 2; `rounds=0` is Phase I (Algorithm 1) alone."""
     one, two, three = split_counts(counts, 3, seed) if split else (counts, counts, counts)
+    if not min(one.total, two.total, three.total) > 0:
+        raise DataError(f"one of the three batches got none of {counts.n_pairs:g} pairs; use split=False")
     marginals = _marginals(one, symmetric)  # Algorithm 1, step 1, (6)
     binned = [marginal_bins(part, one.n_pairs, epsilon, bin_width, tau) for part in marginals]  # step 2
     first = _phase_one(two, marginals, binned, symmetric)

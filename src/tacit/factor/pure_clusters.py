@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from tacit.data.copies import is_whole
 from tacit.data.table import Floats, Table
 from tacit.errors import DataError
 from tacit.moments.total_correlation import maximal_total_correlation, pattern_ids, strong_subsets, weights_of_rows
@@ -134,7 +135,7 @@ def unit_rows(table: Table) -> tuple[Table, Ints]:
     row_of = np.arange(table.n_rows)
     if table.pattern_of is not None and np.array_equal(np.bincount(table.pattern_of, minlength=len(weight)), weight):
         row_of = table.pattern_of.astype(np.intp)
-    elif (weight == np.rint(weight)).all():
+    elif is_whole(weight):
         row_of = np.repeat(row_of, weight.astype(np.intp))
     else:
         return replace(table, pattern_of=None, equal=None), row_of

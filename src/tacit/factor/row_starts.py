@@ -177,9 +177,9 @@ def shares_of(counts: Floats, first: NDArray[np.int32]) -> Floats:
 
 
 def soften(mixture: Mixture, marginals: Floats) -> Mixture:
-    """A start with a tenth of the marginals mixed in."""
+    """A start with a tenth of the marginals mixed in, and as much of even weights."""
     table = (1 - MARGINAL_SHARE) * mixture.table + MARGINAL_SHARE * marginals[:, None]
-    weights = mixture.weights + 0.1 / mixture.n_classes
+    weights = mixture.weights + MARGINAL_SHARE / mixture.n_classes
     return Mixture(weights / weights.sum(), table, mixture.first)
 
 

@@ -26,6 +26,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.moments.total_correlation import pattern_ids
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -124,7 +126,7 @@ def _towards(gram: Floats, product: Floats, x: Floats, free: Bools, equality: bo
     """The minimum with every held variable where it is, and the multiplier of Σ x = 1 (zero without it)."""
     n, d = x.shape
     if gram.ndim == 2:  # few patterns of free variables serve all rows
-        code = free @ (1 << np.arange(d, dtype=np.int64))
+        code = free @ (1 << np.arange(d, dtype=np.int64)) if d < 64 else pattern_ids(free)  # an int64 holds 63 bits
         _, first, pattern = np.unique(code, return_index=True, return_inverse=True)
         systems = _systems(gram, free[first], equality)
         inverse = np.linalg.inv(systems)

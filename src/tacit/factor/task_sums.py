@@ -2,7 +2,8 @@
 
 Paper     Ibrahim & Fu 2022, criterion (9) with the square of each term weighted by |S_mj|
 Needs     a co-label graph with odd cycles in every component that is to be determined
-Promises  a stationary point of Σ_{m≠j} |S_mj| ‖R̂_mj − U_m U_jᵀ‖² + ρ Σ_m ‖U_m − Ū‖²
+Promises  to two digits, a root whose every U_m minimises Σ_j |S_mj| ‖R̂_mj − U_m U_jᵀ‖² + ρ ‖U_m − Ū‖² given the others,
+          Ū the mean worker by labels
 Differs   with weights |S_mj| the sums over pairs collapse to sums over tasks:
               Σ_j |S_mj| R̂_mj U_j = Σ_{n ∋ m} e_{x_m(n)} (t_n − u_m(n)),   t_n = Σ_{j ∋ n} U_j[x_j(n), :]
               Σ_j |S_mj| U_jᵀU_j  = Σ_{n ∋ m} (T_n − U_mᵀU_m),             T_n = Σ_{j ∋ n} U_jᵀU_j

@@ -12,7 +12,7 @@ Differs   the pair matrix is applied, never formed: two passes over the document
 Symbols   paper   here          shape      meaning
           B_N/N   pairs         (M, M)     frequencies of word pairs inside documents
           ρ̂       row_marginal  (M,)       shares of words
-          D       dictionary    (M, K)     first topics
+          D       topics        (M, K)     first topics
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.copies import is_whole
 from tacit.data.table import Table
 from tacit.errors import DataError
 
@@ -81,7 +82,7 @@ def count_table_triples(table: Table, triples: Triples | None = None) -> TripleC
             "count fewer triples"
         )
     weight = table.row_weight
-    whole = weight is None or bool((weight == np.rint(weight)).all())
+    whole = weight is None or is_whole(weight)
     codes = table.codes.astype(np.int64)
     counts = []
     for j, k, l in triples:

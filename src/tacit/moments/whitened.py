@@ -154,7 +154,7 @@ def third_moment(rows: Floats | RowPasses, K: Floats | None = None, centre: Floa
     (sums,) = passes.sums(_third_sums, K, centre).sums
     T = np.empty((d, d, d))
     T[left, right] = T[right, left] = sums / passes.n_rows
-    return (T + T.transpose(1, 2, 0) + T.transpose(2, 0, 1)) / 3  # symmetric to the last bit
+    return (T + T.transpose(1, 2, 0) + T.transpose(2, 0, 1)) / 3  # the order of the axes rounds the last bit only
 
 
 def _third_sums(Z: Floats, K: Floats | None, centre: Floats | None) -> Found:
@@ -184,7 +184,7 @@ def whitened_tensor(Z: Floats, whitening: Whitening) -> Floats:
 
 
 def without_noise(third: Floats, whitening: Whitening) -> Floats:
-    """A third moment in whitened coordinates less the noise's share (17)."""
+    """𝓦_σ (19): a third moment in whitened coordinates less the noise's share (17)."""
     noise = whitening.sigma2 * (whitening.K.T @ whitening.K)  # Σ_i σ² Kᵀe_i ⊗ Kᵀe_i
     mean = whitening.mean
     one = mean[:, None, None] * noise  # Kᵀμ ⊗ KᵀK, and its two turns
