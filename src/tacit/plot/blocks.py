@@ -76,11 +76,12 @@ def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
     size = model.n_blocks_
     links, expected = block_links(read.matrix, model.beliefs_in(read).argmax(axis=1), size)
     ratio = links / np.maximum(expected, 1e-300)
+    doublings = np.log2(np.clip(ratio, 1 / 16, 16))
     ax = new_axes(1.8 + 0.55 * size, 1.4 + 0.5 * size) if ax is None else ax
-    image = ax.imshow(np.log2(np.clip(ratio, 1 / 16, 16)), vmin=-4, vmax=4, cmap="RdBu_r")
+    image = ax.imshow(doublings, vmin=-4, vmax=4, cmap="RdBu_r")
     ax.figure.colorbar(image, ax=ax, label="links over what degrees make, log₂")
     if size <= MOST_WRITTEN:
-        write_cells(ax, ratio, "{:.2g}×", dark=np.inf)
+        write_cells(ax, ratio, "{:.2g}×", largest=4, shades=doublings)
     ax.set_xticks(range(size))
     ax.set_yticks(range(size))
     ax.set_xlabel("block")

@@ -56,7 +56,7 @@ def plot_weights(model: Any, *, ax: Any = None) -> Any:
     image = ax.imshow(weights, vmin=-largest, vmax=largest, cmap="RdBu_r", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="added when on")
     if weights.size <= MOST_WRITTEN:
-        write_cells(ax, weights, "{:.2g}", dark=0.6 * largest, size=7)
+        write_cells(ax, weights, "{:.2g}", largest=largest, size=7)
     ax.set_xticks(range(len(shown)), [names[n] for n in shown], rotation=90, fontsize=7)
     ax.set_yticks(range(len(weights)), [f"{k} ({on:.0%})" for k, on in enumerate(model.switch_probabilities_)])
     ax.set_xlabel(some_of("feature", len(shown), len(names)))

@@ -98,6 +98,7 @@ def plot_topic_map(model: Any, ax: Any = None) -> Any:
         ax.text(x, y, f"{k}\n{first}", ha="center", va="center", fontsize=7)
     ax.set(xticks=[], yticks=[], title="topics: area is their share, distance how much their words differ")
     ax.margins(0.2)
+    ax.set_aspect("equal", "datalim")  # or a distance across would not be one upward
     return ax
 
 

@@ -58,7 +58,7 @@ def page_of(fitted: BernoulliMixture, context: Context) -> Page:
 
 def _figures(fitted: BernoulliMixture) -> list[Figure]:
     chosen = fitted._numbers.chosen
-    how = f"the evidence asks for {chosen['statistical']}, use for {chosen['practical']}"
+    how = f"the evidence asks for {chosen['statistical']}, practical use for {chosen['practical']}"
     if fitted.selection_ is None:
         how = "as asked for"
     purity = rows_of(as_frame(fitted.purity_))

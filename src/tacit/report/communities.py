@@ -49,7 +49,11 @@ def page_of(fitted: BlockModel, context: Context) -> Page:
                 "The model assumes that links between nodes of two blocks are equally likely, but for their degrees, "
                 "and that the graph has few short loops.",
             ),
-            next_section(report, *_advice(fitted)),
+            next_section(
+                report,
+                "communities.csv holds the block of every node and how sure it is; tacit predict places new nodes by "
+                "their links.",
+            ),
         ],
         papers=PAPERS,
         lead=f"{edges:,} edges. {degrees}.",
@@ -229,10 +233,3 @@ def _number(fitted: BlockModel) -> Section:
     chart = lines(rows, x="signal", y="strength, 1 is chance", whole_x=True, marked=float(fitted.n_blocks_))
     caption = "Eigenvalues of the scaled matrix of links: each above 1 is a block; the line says how many are fitted."
     return Section("How many blocks", [Chart(chart, caption)], text)
-
-
-def _advice(fitted: BlockModel) -> list[str]:
-    return [
-        "communities.csv holds the block of every node and how sure it is; tacit predict places new nodes by their "
-        "links."
-    ]
