@@ -27,24 +27,14 @@ class CandidateScores(NamedTuple):
     filter: str
 
 
-def plot_weights(model: Any, *, ax: Any = None) -> Any:
+def plot_weights(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Heat map of switches × features: what a switch adds, red or blue; at most 60 features, the most moved first.
-
-    Parameters
-    ----------
-    model : a fitted `tacit.BinaryFactors`
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes; ``ax.figure.savefig(…)`` keeps the picture.
 
     Examples
     --------
-    >>> from tacit import BinaryFactors
+    >>> import tacit
     >>> from tacit.plot.switches import plot_weights
-    >>> from tacit.simulate import binary_factors
-    >>> model = BinaryFactors(3).fit(binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
+    >>> model = tacit.BinaryFactors(3).fit(tacit.simulate.binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
     >>> plot_weights(model).get_ylabel()
     'switch'
     """
@@ -64,15 +54,14 @@ def plot_weights(model: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_switches(model: Any, *, ax: Any = None) -> Any:
+def plot_switches(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Bars: the share of rows in which each switch is on.
 
     Examples
     --------
-    >>> from tacit import BinaryFactors
+    >>> import tacit
     >>> from tacit.plot.switches import plot_switches
-    >>> from tacit.simulate import binary_factors
-    >>> model = BinaryFactors(3).fit(binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
+    >>> model = tacit.BinaryFactors(3).fit(tacit.simulate.binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
     >>> len(plot_switches(model).patches)
     3
     """
@@ -86,17 +75,16 @@ def plot_switches(model: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_candidates(model: Any, *, ax: Any = None) -> Any:
+def plot_candidates(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Scores of the candidates that the search found, best first: chosen ones dark, rejected ones pale.
 
     A switch explains its values as two bumps, so a chosen one belongs below the level that chance makes.
 
     Examples
     --------
-    >>> from tacit import BinaryFactors
+    >>> import tacit
     >>> from tacit.plot.switches import plot_candidates
-    >>> from tacit.simulate import binary_factors
-    >>> model = BinaryFactors(3).fit(binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
+    >>> model = tacit.BinaryFactors(3).fit(tacit.simulate.binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
     >>> plot_candidates(model).get_xlabel()
     'candidate, best first'
     """
