@@ -71,7 +71,7 @@ def figure4(run: Run) -> Outcome:
             if isinstance(draws, str):
                 rows += [Row(dataset, name, measure=MEASURES["proportions"], note=draws) for name in METHODS]
             else:
-                judged = _judged(run, dataset, draws)
+                judged = _judged(dataset, draws)
                 rows += judged
                 kind = dataset.split(",")[0]
                 for row in judged:
@@ -113,7 +113,7 @@ def _drawn(run: Run, alpha: float, snps: int, coalescent: bool) -> Draws:
     return out
 
 
-def _judged(run: Run, dataset: str, draws: Draws) -> list[Row]:
+def _judged(dataset: str, draws: Draws) -> list[Row]:
     rows = []
     for method, fit in METHODS.items():
         errors: dict[str, list[float]] = {name: [] for name in MEASURES}
