@@ -6,8 +6,8 @@ import pyarrow.csv as pc
 import pytest
 
 from tacit.cli.main import main
-from tacit.reproduce import KEYS, draw, keys_of
-from tacit.reproduce.table import Curves, Outcome, Progress, Row, Run, absent, write_curves, write_rows
+from tacit.reproduce import KEYS, draw, keys_of, switches_admixture
+from tacit.reproduce.table import Curves, Outcome, Progress, Row, Run, absent, lacked, write_curves, write_rows
 
 
 def test_a_piece_is_made_once_and_found_again(tmp_path):
@@ -126,6 +126,16 @@ def test_a_key_is_run_again_when_data_that_it_lacked_has_come(tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "car.csv").touch()
     assert note(tmp_path) == note(None) == ""
+
+
+def test_a_program_that_is_not_here_is_no_data(monkeypatch):
+    """The command says where data is looked for when rows lack some, and only then."""
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr(switches_admixture, "METHODS", {"ADMIXTURE": switches_admixture.METHODS["ADMIXTURE"]})
+    monkeypatch.setattr(switches_admixture, "ALPHAS", (1.0,))
+    outcome = KEYS["switches:figure4"](Run(quick=True))
+    assert [row.note.startswith("skipped: ") for row in outcome.rows] == [True, True]
+    assert lacked(outcome.rows) == ["genetics/sim_admix_d3_m50_alpha1.0.npz"]
 
 
 def test_a_figure_found_again_is_the_same_to_the_last_digit(tmp_path):

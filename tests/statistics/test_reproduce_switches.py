@@ -146,7 +146,7 @@ def program(folder, name, lines):
 def test_a_program_is_run_skipped_or_said_to_have_failed(tmp_path, monkeypatch):
     genotypes = np.array([[0, 1], [2, 1]], np.int8)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ancestry_programs.ProgramFailedError, match="no fastmixture on the path"):
+    with pytest.raises(ancestry_programs.ProgramFailedError, match="fastmixture is not on the path"):
         ancestry_programs.fastmixture(genotypes, 2, 0)
     program(tmp_path, "fastmixture", ["open('out.K2.Q', 'w').write('1 3\\n0.5 0.5\\n')"])
     shares, seconds = ancestry_programs.fastmixture(genotypes, 2, 0)

@@ -93,7 +93,8 @@ def _data(run: Run, alpha: float, snps: int) -> Iterator[tuple[str, Draws | str]
     yield f"stored mosaics, α = {alpha:g}", absent(name) if path is None else _stored(path, snps)
     if not run.quick:
         dataset = f"coalescent mosaics, α = {alpha:g}"
-        yield dataset, absent("msprime") if find_spec("msprime") is None else _drawn(run, alpha, snps, True)
+        missing = find_spec("msprime") is None
+        yield dataset, "skipped: msprime is not installed" if missing else _drawn(run, alpha, snps, True)
     yield f"mosaics of SNPs one by one, α = {alpha:g}", _drawn(run, alpha, snps, False)
 
 

@@ -168,7 +168,7 @@ def absent(name: str) -> str:
 
 
 def lacked(rows: Iterable[Row]) -> list[str]:
-    """The data whose absence rows have noted."""
+    """The data whose absence rows have noted; a program that is missing is no data."""
     return [row.note.removeprefix(absent("")) for row in rows if row.note.startswith(absent(""))]
 
 
