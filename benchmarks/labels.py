@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -52,24 +53,28 @@ def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
     return pd.read_csv(folder / "labels.csv"), pd.read_csv(folder / "truth.csv").set_index("task")["label"]
 
 
-def fit_tacit(method: str, labels: pd.DataFrame) -> tuple[pd.Series, np.ndarray]:
+Answers = Callable[[], tuple[pd.Series, pd.DataFrame]]
+"""What a fitted system says afterwards: labels and probabilities by task. Asking is not what is measured."""
+
+
+def fit_tacit(method: str, labels: pd.DataFrame) -> Answers:
     from tacit import DawidSkene
 
     model = DawidSkene(method=method).fit(labels)
-    return model, lambda: (
+    return lambda: (
         pd.Series(model.labels_, index=model.tasks_["task"]),
         pd.DataFrame(model.probabilities_, index=model.tasks_["task"], columns=model.classes_),
     )
 
 
-def fit_crowdkit(labels: pd.DataFrame):
+def fit_crowdkit(labels: pd.DataFrame) -> Answers:
     from crowdkit.aggregation import DawidSkene
 
     model = DawidSkene().fit(labels)
-    return model, lambda: (model.labels_, model.probas_)
+    return lambda: (model.labels_, model.probas_)
 
 
-def fit_snorkel(labels: pd.DataFrame):
+def fit_snorkel(labels: pd.DataFrame) -> Answers:
     import torch
     from snorkel.labeling.model import LabelModel
 
@@ -85,7 +90,7 @@ def fit_snorkel(labels: pd.DataFrame):
         beliefs = model.predict_proba(matrix)
         return pd.Series(beliefs.argmax(axis=1), index=tasks), pd.DataFrame(beliefs, index=tasks)
 
-    return model, answers
+    return answers
 
 
 def run(system: str, name: str) -> dict:
@@ -97,7 +102,7 @@ def run(system: str, name: str) -> dict:
     fit(labels.head(1000))  # imports and first calls are not what is measured
     with PeakMemory() as memory:
         begin = time.perf_counter()
-        _, answers = fit(labels)
+        answers = fit(labels)
         seconds = time.perf_counter() - begin
     found, beliefs = answers()
     found = found.reindex(truth.index)

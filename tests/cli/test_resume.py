@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fits import stopping
 
 import tacit
 from tacit import BernoulliMixture, LatentClass
@@ -94,17 +95,8 @@ def test_going_on_is_going_through(monkeypatch, tmp_path):
     X = np.where(rng.random((3_000, 9)) < 0.5, hidden[:, None], rng.integers(0, 3, (3_000, 9)))
     whole = LatentClass(3).fit(X)
     path = tmp_path / "kept.tacit"
-
-    class Stopping(LatentClass):
-        def _progress(self, stage):
-            def tell(step):
-                if step.n_iter >= 5 and path.exists():
-                    raise KeyboardInterrupt
-
-            return tell
-
     with pytest.raises(KeyboardInterrupt):
-        Stopping(3).fit(X, checkpoint=path)
+        stopping(LatentClass, lambda step: step.n_iter >= 5 and path.exists())(3).fit(X, checkpoint=path)
     again = LatentClass(3).fit(X, checkpoint=path, resume=True)
     assert again._mixture.table.tobytes() == whole._mixture.table.tobytes()
     assert (again.objective_, again.n_iter_) == (whole.objective_, whole.n_iter_)
@@ -163,17 +155,8 @@ def test_clusters_go_on_too(monkeypatch, tmp_path):
     X = np.c_[bits, np.where(rng.random(1_500) < 0.99, bits[:, 0], ~bits[:, 0])]  # a near-copy, set aside
     whole = BernoulliMixture(tol=1e-9).fit(X)
     path = tmp_path / "kept.tacit"
-
-    class Stopping(BernoulliMixture):
-        def _progress(self, stage):
-            def tell(step):
-                if path.exists():
-                    raise KeyboardInterrupt
-
-            return tell
-
     with pytest.raises(KeyboardInterrupt):
-        Stopping(tol=1e-9).fit(X, checkpoint=path)
+        stopping(BernoulliMixture, lambda step: path.exists())(tol=1e-9).fit(X, checkpoint=path)
     with monkeypatch.context() as patch:
         patch.setattr(BernoulliMixture, "_walk", None)
         again = BernoulliMixture(tol=1e-9).fit(X, checkpoint=path, resume=True)

@@ -7,7 +7,8 @@ import pytest
 
 from tacit import BernoulliMixture, BlockModel
 from tacit.errors import DataError
-from tacit.plot.blocks import CELLS, densities, plot_blocks, sorted_nodes
+from tacit.plot.blocks import CELLS, densities, plot_blocks, plot_connectivity, sorted_nodes
+from tacit.plot.canvas import new_axes, write_cells
 from tacit.simulate import block_graph
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
@@ -32,6 +33,34 @@ def test_large_graphs_become_densities():
     dense = densities(made.matrix, np.arange(2 * CELLS))
     assert dense.shape == (CELLS, CELLS)
     assert 4 * dense.sum() == pytest.approx(made.matrix.sum())
+
+
+def luminance(colour):
+    """Relative luminance of a colour, as W3C's guidelines on contrast define it."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3])
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize(("scale", "least"), [("Blues", 0.0), ("Greys", 0.0), ("RdBu_r", -1.0)])
+def test_numbers_can_be_read_on_their_cells(scale, least):
+    """A contrast of 4.58 is what the worst colour can have with the better of black and white."""
+    ax = new_axes(8, 2)
+    values = np.linspace(least, 1, 41)[None]
+    image = ax.imshow(values, vmin=least, vmax=1, cmap=scale)
+    write_cells(ax, values, "{:.2f}")
+    for text, value in zip(ax.texts, values[0], strict=True):
+        cell, ink = luminance(image.cmap(image.norm(value))), float(text.get_color() == "white")
+        assert (max(cell, ink) + 0.05) / (min(cell, ink) + 0.05) > 3.5, (value, text.get_color())
+
+
+def test_dark_cells_of_connectivity_have_white_numbers():
+    matrix = np.kron(np.eye(10), np.ones((4, 4)) - np.eye(4))
+    matrix[0, 4] = matrix[4, 0] = 1
+    ax = plot_connectivity(BlockModel(10, degree_corrected=False).fit(matrix), matrix)
+    inks = np.array([text.get_color() for text in ax.texts]).reshape(10, 10)
+    shades = np.asarray(ax.images[0].get_array())
+    assert ((inks == "white") == (np.abs(shades) > 2.6)).all()
+    assert {"white", "black"} == set(inks.ravel())
 
 
 def test_other_models_have_no_blocks():

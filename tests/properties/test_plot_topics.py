@@ -35,7 +35,9 @@ def test_map_keeps_distances(model):
         terms = model.topics_[:, None] * np.log(model.topics_[:, None] / middle)
     divergence = np.nan_to_num(terms).sum(axis=2)
     np.testing.assert_allclose(apart**2, (divergence + divergence.T) / 2, atol=1e-9)  # three points lie in a plane
-    assert len(plot_topic_map(model).texts) == 3
+    ax = plot_topic_map(model)
+    assert len(ax.texts) == 3
+    assert ax.get_aspect() == 1, "a distance across is one upward"
 
 
 def test_other_models_are_refused():

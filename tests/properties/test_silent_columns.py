@@ -8,6 +8,7 @@ from math import comb, log
 import numpy as np
 import pandas as pd
 import pytest
+from tests.fits import stopping
 
 import tacit
 import tacit.data.table as tables
@@ -201,17 +202,8 @@ def test_a_stopped_fit_goes_on_with_the_same_silent_columns(tmp_path, monkeypatc
     monkeypatch.setattr(checkpoint, "SPARING", 0.0)
     rows, settings = wide_rows(2).rows, {"tol": 0.0, "max_iter": 20}
     path = tmp_path / "kept.tacit"
-
-    class Stopping(BernoulliMixture):
-        def _progress(self, stage):
-            def tell(step):
-                if step.n_iter >= 7:
-                    raise KeyboardInterrupt
-
-            return tell
-
     with pytest.raises(KeyboardInterrupt):
-        Stopping(3, **settings).fit(rows, checkpoint=path)
+        stopping(BernoulliMixture, lambda step: step.n_iter >= 7)(3, **settings).fit(rows, checkpoint=path)
     assert path.exists()
     again = BernoulliMixture(3, **settings).fit(rows, checkpoint=path, resume=True)
     whole = BernoulliMixture(3, **settings).fit(rows)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fits import after, bits, stopping
 
 import tacit
 from tacit import DawidSkene
@@ -261,24 +262,12 @@ def test_a_stopped_fit_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, st
     rows, path = read_columns(files / "whole.csv"), tmp_path / "kept.tacit"
     settings = {"tol": 0.0, "max_iter": 6}
     whole = DawidSkene(**settings).fit(rows)
-    heard = []
-
-    class Stopping(DawidSkene):
-        def _progress(self, stage):
-            def tell(step):
-                heard.append(step.n_iter)
-                if len(heard) > stop_at:
-                    raise KeyboardInterrupt
-
-            return tell
-
     with pytest.raises(KeyboardInterrupt):
-        Stopping(**settings).fit(tacit.scan(files / "part*.csv"), checkpoint=path)
+        stopping(DawidSkene, after(stop_at))(**settings).fit(tacit.scan(files / "part*.csv"), checkpoint=path)
     assert path.exists()
     again = DawidSkene(**settings).fit(rows, checkpoint=path, resume=True)
     assert not path.exists()
-    for name, value in model_state(whole)[0].items():
-        assert model_state(again)[0][name].tobytes() == value.tobytes(), name
+    assert bits(again) == bits(whole)
     assert (again.n_iter_, again.objective_) == (whole.n_iter_, whole.objective_)
     assert again.report_.notes == whole.report_.notes
 
@@ -310,6 +299,5 @@ def test_any_number_of_workers_gives_the_same_bits(files, n_workers):
         engine = f"dask={cluster.scheduler_address}"
         there = DawidSkene(engine=engine).fit(tacit.scan(files / "part*.csv"), gold=gold)
         _client.cache_clear()
-    for name, value in model_state(here)[0].items():
-        assert model_state(there)[0][name].tobytes() == value.tobytes(), name
+    assert bits(there) == bits(here)
     assert there.tasks_.equals(here.tasks_)

@@ -7,6 +7,7 @@ import gc
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.fits import after, bits, stopping
 
 import tacit
 from tacit import Admixture
@@ -20,7 +21,6 @@ from tacit.errors import DataError, FileFormatError
 from tacit.factor import admixture_als as als_module
 from tacit.io.write import write_columns
 from tacit.models import checkpoint as checkpoint_module
-from tacit.models.base import model_state
 
 
 def panel(n_people: int = 102, n_snps: int = 700, seed: int = 0) -> np.ndarray:
@@ -45,10 +45,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(passes_module, "PART_SNPS", 512)
     for module in (passes_module, stored_module, als_module):
         monkeypatch.setattr(module, "BLOCK", 256)
-
-
-def bits(model) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in model_state(model)[0].items()}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -149,19 +145,8 @@ def test_going_on_is_going_through(tmp_path, monkeypatch, moment):
     X, path = panel(n_snps=300), tmp_path / "kept.tacit"
     settings = {"n_populations": 2 if moment == 1 else None, "max_iter": 30, "tol": 0}
     whole = Admixture(**settings).fit(X)
-    heard = []
-
-    class Stopping(Admixture):
-        def _progress(self, stage):
-            def tell(step):
-                heard.append(step.n_iter)
-                if len(heard) > moment:
-                    raise KeyboardInterrupt
-
-            return tell
-
     with pytest.raises(KeyboardInterrupt):
-        Stopping(**settings).fit(X, checkpoint=path)
+        stopping(Admixture, after(moment))(**settings).fit(X, checkpoint=path)
     assert path.exists()
     monkeypatch.setattr(Admixture, "_choose", None)  # what was decided is not decided again
     again = Admixture(**settings, engine="stream").fit(X, checkpoint=path, resume=True)

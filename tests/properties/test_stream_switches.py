@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fits import after, bits, stopping
 
 import tacit
 from tacit import BinaryFactors
@@ -16,7 +17,6 @@ from tacit.engine.passes import RowPasses
 from tacit.errors import DataError
 from tacit.io.write import write_columns
 from tacit.models import checkpoint as checkpoint_module
-from tacit.models.base import model_state
 from tacit.moments.whitened import second_moments, spectrum, third_moment
 from tacit.simulate import binary_factors
 
@@ -38,10 +38,6 @@ def frame(n_rows: int, sigma: float = 0.5, d: int = 3) -> pa.Table:
 def write_parts(rows: pa.Table, folder, ending: str = "csv") -> None:
     for at, begin in enumerate(range(0, rows.num_rows, 1_100)):
         write_columns(rows.slice(begin, 1_100), folder / f"part{at}.{ending}", format=ending)
-
-
-def bits(model) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in model_state(model)[0].items()}
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
@@ -147,19 +143,8 @@ def test_going_on_is_going_through(tmp_path, monkeypatch, moment):
     data = binary_factors(1_500, m=8, d=3, sigma=0.7, random_state=1)
     X, path = data.X + 3.0, tmp_path / "kept.tacit"  # the constant is a switch that is always on
     whole = BinaryFactors(4, max_iter=16, tol=0).fit(X)
-    heard = []
-
-    class Stopping(BinaryFactors):
-        def _progress(self, stage):
-            def tell(step):
-                heard.append(step.n_iter)
-                if len(heard) > moment:
-                    raise KeyboardInterrupt
-
-            return tell
-
     with pytest.raises(KeyboardInterrupt):
-        Stopping(4, max_iter=16, tol=0).fit(X, checkpoint=path)
+        stopping(BinaryFactors, after(moment))(4, max_iter=16, tol=0).fit(X, checkpoint=path)
     assert path.exists()
     again = BinaryFactors(4, max_iter=16, tol=0, engine="stream").fit(X, checkpoint=path, resume=True)
     assert bits(again) == bits(whole)

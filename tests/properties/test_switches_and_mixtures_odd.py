@@ -31,9 +31,9 @@ def test_converged_means_that_the_full_space_stands_still():
 def test_alternating_least_squares_says_how_long_it_took():
     X = binary_factors(2_000, m=10, d=3, sigma=0.4, random_state=2).X
     model = BinaryFactors(3, refine="als").fit(X)
-    assert model.n_iter_ >= 1
+    assert model.n_iter_ > 1
     assert model.converged_
-    assert not BinaryFactors(3, refine="als", max_iter=1).fit(X).converged_ or model.n_iter_ == 1
+    assert not BinaryFactors(3, refine="als", max_iter=1).fit(X).converged_
 
 
 def test_people_without_a_call_that_matters_are_refused_and_equal_people_doubted():

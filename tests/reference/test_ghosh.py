@@ -10,16 +10,7 @@ from tacit.data.labels import from_wide
 from tacit.errors import DataError
 from tacit.factor.ghosh import factor_ghosh
 
-from .label_matrices import coded
-
-
-def ratings(seed: int, n_tasks: int = 40, n_workers: int = 9, share: float = 0.7) -> tuple:
-    rng = np.random.default_rng(seed)
-    truth = rng.integers(2, size=n_tasks)
-    right = rng.random((n_tasks, n_workers)) < rng.uniform(0.6, 0.95, n_workers)
-    given = np.where(right, truth[:, None], 1 - truth[:, None]).astype(float)
-    given[rng.random(given.shape) >= share] = np.nan
-    return given, truth
+from .label_matrices import coded, ratings
 
 
 def twin(given: np.ndarray) -> np.ndarray:

@@ -133,6 +133,10 @@ def test_phone_and_dark(results, open_report):
             results(command) / "report.html", viewport={"width": 390, "height": 844}, color_scheme="dark"
         )
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+        captions = opened.page.locator("caption").evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect().right)"
+        )
+        assert max(captions) <= 390, "a wide table scrolls, what it says of itself does not"
         colour = opened.page.locator("h1").evaluate("node => getComputedStyle(node).color")
         assert min(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(",")) > 200
         opened.check()

@@ -168,6 +168,27 @@ def test_pages_are_whole_and_names_are_data(door, made):
     assert 'onerror="window' not in outside
 
 
+def test_squares_are_not_called_nats(made):
+    genotypes = made("ancestry")[1]
+    for refine, unit, told in ((False, "minus the squares", "Alternation took"), (True, "nats", "EM took")):
+        model = Admixture(2, refine=refine).fit(genotypes)
+        of = page_of(model, context_of({"n_iter": model.n_iter_, "converged": model.converged_}))
+        section = next(section for section in of.sections if section.title == "How the fit went")
+        assert section.text.startswith(told)
+        assert section.blocks[0].spec["layer"][0]["encoding"]["y"]["title"] == f"objective, {unit}"
+
+
+def test_the_map_of_topics_is_as_far_across_as_upward(made):
+    spec = chart(page(*made("topics")), "Map").spec
+    assert spec["width"] == spec["height"]
+    place = spec["layer"][0]["encoding"]
+    spans = [np.ptp(place[way]["scale"]["domain"]) for way in "xy"]
+    assert spans[0] == pytest.approx(spans[1])
+    for way in "xy":
+        low, high = place[way]["scale"]["domain"]
+        assert all(low - 1e-12 <= row[way] <= high + 1e-12 for row in spec["data"]["values"])
+
+
 @pytest.mark.parametrize("door", MADE)
 def test_a_file_alone_makes_a_page(door, made, tmp_path):
     """What was checked is known to the file; what only data tell is said to be absent, and there with the data."""

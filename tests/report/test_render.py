@@ -77,7 +77,7 @@ def test_tables_keep_a_thousand_rows_and_say_so():
     rows = [[f"name {n}", n / 7] for n in range(2500)]
     content = without_scripts(render(page(DataTable(["name", Column("share", ".1%")], rows, "All of them."))))
     assert content.count("<tr>") == 1001
-    assert "The first 1,000 of 2,500 rows are shown, worst first." in content
+    assert "The first 1,000 of 2,500 rows are shown." in content
     assert "name 999<" in content
     assert "name 1000<" not in content
     assert f"n+{PRINTED_ROWS + 1})" in content  # the style sheet prints as many as the page says
@@ -97,6 +97,14 @@ def test_cells_sort_by_their_numbers():
     assert '<td class=n data-v="2">2</td><td></td><td class=n data-v="0.5">0.5</td><td data-v="3">3</td>' in content
 
 
+def test_numbers_have_no_powers_of_ten_where_a_reader_can_do_without():
+    rows = [[31_947.0], [4722.4], [999.94], [0.000123], [1e15], [-12_345.6], [7]]
+    content = render(page(DataTable(["n"], rows, "")))
+    assert re.findall(r"data-v=[^>]*>([^<]*)</td>", content) == [
+        "31,947", "4,722", "999.9", "0.000123", "1e+15", "-12,346", "7",
+    ]  # fmt: skip
+
+
 def test_a_million_tasks_make_a_small_page():
     n, rng = 1_000_000, np.random.default_rng(0)
     truth, task = rng.integers(0, 2, n), np.repeat(np.arange(n), 2)
@@ -108,7 +116,13 @@ def test_a_million_tasks_make_a_small_page():
     fitted.report = FitReport("trusted", [], {}, [], {})
     content = render(page_of(fitted, context_of({"n_rows": n})))
     assert len(content.encode()) < 2_000_000
-    assert "The first 1,000 of 1,000,000 rows are shown, worst first." in content
+    assert "The first 1,000 of 1,000,000 rows are shown." in content
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 40])
+def test_the_key_of_a_map_is_no_taller_than_the_map(rows):
+    spec = heat_map(np.eye(rows), range(rows), range(rows), row="r", column="c", value="v")
+    assert spec["layer"][0]["encoding"]["color"]["legend"]["gradientLength"] <= max(spec["height"], 40)
 
 
 def test_a_map_of_nothing_has_a_scale():

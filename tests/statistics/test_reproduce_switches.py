@@ -10,7 +10,7 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.factor.assign import mean_distance
-from tacit.reproduce import keys_of
+from tacit.reproduce import draw, keys_of
 from tacit.reproduce.baselines import ancestry_programs
 from tacit.reproduce.baselines.alstructure import alstructure, latent_subspace
 from tacit.reproduce.baselines.shl import factor_shl, nearest_binary
@@ -64,6 +64,19 @@ def test_the_settings_of_the_figures():
     outcome = figures.figure5(Run(quick=True))
     assert {row.method for row in outcome.rows} == {"spectral, paper", "ours + EM", "SHL"}
     assert all(row.ours > 0 for row in outcome.rows)
+
+
+def test_noises_are_drawn_at_the_number_of_rows_that_has_them(monkeypatch):
+    """A quick run has its noises at 1,000 rows, and more rows at the common noise."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+    kept = []
+    monkeypatch.setattr(draw, "_save", lambda figure, path: kept.append(figure))
+    columns = {"n": [400, 1600, 1000, 1000], "sigma": [0.4, 0.4, 0.1, 0.4], "method": ["a"] * 4, "median": [4, 1, 2, 3]}
+    draw.draw_switches(columns, None)
+    rows, noises = (panel.lines[0].get_xdata().tolist() for panel in kept[0].axes)
+    assert rows == [400, 1000, 1600]
+    assert noises == [0.1, 0.4]
+    assert kept[0].axes[1].get_title() == "1,000 rows"
 
 
 # ------------------------------------------------------------------- rivals
@@ -133,7 +146,7 @@ def program(folder, name, lines):
 def test_a_program_is_run_skipped_or_said_to_have_failed(tmp_path, monkeypatch):
     genotypes = np.array([[0, 1], [2, 1]], np.int8)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ancestry_programs.ProgramFailedError, match="no fastmixture on the path"):
+    with pytest.raises(ancestry_programs.ProgramFailedError, match="fastmixture is not on the path"):
         ancestry_programs.fastmixture(genotypes, 2, 0)
     program(tmp_path, "fastmixture", ["open('out.K2.Q', 'w').write('1 3\\n0.5 0.5\\n')"])
     shares, seconds = ancestry_programs.fastmixture(genotypes, 2, 0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import DataError
-from tacit.simulate import choose_workers, crowd, specialist_crowd
+from tacit.simulate import choose_workers, crowd, hidden_markov, specialist_crowd
 
 
 @pytest.mark.parametrize("kind", ["skilled", "one-coin", "guessing", "mixed"])
@@ -82,3 +82,13 @@ def test_impossible_crowds_are_refused(settings, words):
 def test_empty_crowds_are_refused():
     with pytest.raises(DataError, match="at least one of each"):
         crowd(0, 4, 2)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"n_sequences": 0}, {"n_sequences": 11}, {"n_states": 0}, {"overlap": 2.0}, {"stay": -0.1}, {"concentration": 0}],
+)
+def test_impossible_chains_are_refused(settings):
+    """An overlap of two would make negative probabilities."""
+    with pytest.raises(DataError, match="overlap and stay from 0 to 1"):
+        hidden_markov(10, **settings)

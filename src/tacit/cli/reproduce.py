@@ -21,37 +21,36 @@ from tacit.errors import nearest
 def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, quiet: bool) -> int:
     """A paper's table or figure next to ours: the table on stdout, its rows in results.csv.
 
-    Long tables keep finished pieces in progress.jsonl: the same command goes on where it was interrupted, and more
-    repeats add to those that are there.
+    Finished tables, and pieces of long ones, are kept in progress.jsonl: the same command goes on where it was
+    interrupted, and more repeats add to the pieces that are there.
 
     \b
     tacit reproduce crowd:table4              # error and seconds on two real crowds
     tacit reproduce crowd --quick             # all tables and figures of the paper, briefly
     tacit reproduce all                       # every key of all papers
     """
-    from tacit.reproduce import KEYS, keys_of, words
-    from tacit.reproduce.table import Outcome, Progress, Run, figure_names, find_data, render, write_curves, write_rows
+    from tacit.reproduce import KEYS, keys_of, table, words
 
     chosen = keys_of(key)
     if not chosen:
         raise click.UsageError(f"there is no table or figure {key!r}; {nearest(key, words(), 'the keys are')}")
     talk, folder = Talk(quiet), Path(out)
-    data = find_data()
-    run = Run(repeats, quick, seed, data, talk.say, Progress(folder / "progress.jsonl"))
-    outcomes: dict[str, Outcome] = {}
-    figures, written = figure_names(chosen), [folder / "results.csv"]
+    data = table.find_data()
+    run = table.Run(repeats, quick, seed, data, talk.say, table.Progress(folder / "progress.jsonl"))
+    outcomes: dict[str, table.Outcome] = {}
+    figures, written = table.figure_names(chosen), [folder / "results.csv"]
     missing: list[str] = []
     for at, name in enumerate(chosen):
         begin = time.perf_counter()
         with talk.counting(f"{name} ({at + 1} of {len(chosen)})"):
-            outcomes[name] = KEYS[name](run)
-        click.echo(render(name, outcomes[name]) + "\n")
+            outcomes[name] = run.outcome(name, KEYS[name])
+        click.echo(table.render(name, outcomes[name]) + "\n")
         talk.say(f"{name}: {time.perf_counter() - begin:.1f} s")
-        write_rows(outcomes, folder)  # after every key: an interrupted run leaves what it has
+        table.write_rows(outcomes, folder)  # after every key: an interrupted run leaves what it has
         if (curves := outcomes[name].curves) is not None:
-            files, lacking = write_curves(curves, folder / figures[name])
+            files, lacking = table.write_curves(curves, folder / figures[name])
             written, missing = written + files, missing + lacking
-    if any(row.note.startswith("skipped: no ") for outcome in outcomes.values() for row in outcome.rows):
+    if any(table.lacked(outcome.rows) for outcome in outcomes.values()):
         talk.say(f"some rows lack data; it is looked for in {data or 'the folder that TACIT_DATA names'}")
     for sentence in missing:
         talk.say(sentence)

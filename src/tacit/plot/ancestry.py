@@ -30,20 +30,16 @@ def plot_ancestry(models: Any, *, groups: Any = None, axes: Any = None) -> Any:
     ----------
     models : a fitted `tacit.Admixture`, or several that were fitted to the same people
     groups : names, one a person, written below their stretch of bars; None for none
-    axes : as many matplotlib axes as models; None makes a figure
-
-    Returns
-    -------
-    The list of axes; ``axes[0].figure.savefig(…)`` keeps the picture.
+    axes : as many matplotlib axes as models, or None; they are returned as a list
 
     Examples
     --------
     >>> import numpy as np
-    >>> from tacit import Admixture
+    >>> import tacit
     >>> from tacit.plot.ancestry import plot_ancestry
     >>> rng = np.random.default_rng(0)
     >>> counts = rng.binomial(2, rng.dirichlet([0.3, 0.3], 40) @ rng.uniform(0.1, 0.9, (2, 200)))
-    >>> axes = plot_ancestry([Admixture(2).fit(counts), Admixture(3).fit(counts)])
+    >>> axes = plot_ancestry([tacit.Admixture(2).fit(counts), tacit.Admixture(3).fit(counts)])
     >>> axes[1].get_ylabel()
     'K = 3'
     """

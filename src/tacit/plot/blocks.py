@@ -23,21 +23,14 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
 
     Parameters
     ----------
-    model : a fitted `tacit.BlockModel`
     graph : the graph, in any form `fit` takes; nodes that the fit has not seen get their blocks by `predict`
-    axes : matplotlib axes; None makes a figure
-
-    Returns
-    -------
-    The axes; ``axes.figure.savefig(…)`` keeps the picture.
 
     Examples
     --------
-    >>> from tacit import BlockModel
+    >>> import tacit
     >>> from tacit.plot.blocks import plot_blocks
-    >>> from tacit.simulate import block_graph
-    >>> made = block_graph(200, 3, 10.0, strength=4.0, random_state=0)
-    >>> axes = plot_blocks(BlockModel(3).fit(made.matrix), made.matrix)
+    >>> made = tacit.simulate.block_graph(200, 3, 10.0, strength=4.0, random_state=0)
+    >>> axes = plot_blocks(tacit.BlockModel(3).fit(made.matrix), made.matrix)
     >>> axes.get_title()
     '200 nodes, 3 blocks'
     """
@@ -64,11 +57,10 @@ def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
 
     Examples
     --------
-    >>> from tacit import BlockModel
+    >>> import tacit
     >>> from tacit.plot.blocks import plot_connectivity
-    >>> from tacit.simulate import block_graph
-    >>> made = block_graph(200, 3, 10.0, strength=4.0, random_state=0)
-    >>> plot_connectivity(BlockModel(3).fit(made.matrix), made.matrix).get_xlabel()
+    >>> made = tacit.simulate.block_graph(200, 3, 10.0, strength=4.0, random_state=0)
+    >>> plot_connectivity(tacit.BlockModel(3).fit(made.matrix), made.matrix).get_xlabel()
     'block'
     """
     check_drawable(model, BlockModel)
@@ -76,11 +68,12 @@ def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
     size = model.n_blocks_
     links, expected = block_links(read.matrix, model.beliefs_in(read).argmax(axis=1), size)
     ratio = links / np.maximum(expected, 1e-300)
+    doublings = np.log2(np.clip(ratio, 1 / 16, 16))
     ax = new_axes(1.8 + 0.55 * size, 1.4 + 0.5 * size) if ax is None else ax
-    image = ax.imshow(np.log2(np.clip(ratio, 1 / 16, 16)), vmin=-4, vmax=4, cmap="RdBu_r")
+    image = ax.imshow(doublings, vmin=-4, vmax=4, cmap="RdBu_r")
     ax.figure.colorbar(image, ax=ax, label="links over what degrees make, log₂")
     if size <= MOST_WRITTEN:
-        write_cells(ax, ratio, "{:.2g}×", dark=np.inf)
+        write_cells(ax, ratio, "{:.2g}×", largest=4, shades=doublings)
     ax.set_xticks(range(size))
     ax.set_yticks(range(size))
     ax.set_xlabel("block")

@@ -15,6 +15,8 @@ COLOURS = (
 )  # fmt: skip
 STRONG, PALE, DOUBT, GREY = "#1b6ca8", "#9db8cf", "#c1272d", "#7f7f7f"
 """What matters, what stands beside it, what is in doubt, what is only for comparison."""
+DARK = 0.65
+"""Where white is read better than black on the scales of heat maps (Blues, Greys, RdBu), as a share of their end."""
 
 
 def check_drawable(model: Any, kind: type) -> None:
@@ -43,10 +45,11 @@ def new_axes(width: float, height: float) -> Any:
     return new_figure(width, height).subplots()
 
 
-def write_cells(ax: Any, values: Any, form: str, *, dark: float = 0.5, size: int = 8) -> None:
-    """Numbers in the cells of a heat map, white where the cell is dark: beyond `dark`, either way."""
+def write_cells(ax: Any, values: Any, form: str, *, largest: float = 1.0, shades: Any = None, size: int = 8) -> None:
+    """Numbers in the cells of a heat map, white where its colour, as `shades` or the numbers say, is near the end."""
+    dark = np.abs(values if shades is None else shades) > DARK * largest
     for (row, column), value in np.ndenumerate(values):
-        colour = "white" if abs(value) > dark else "black"
+        colour = "white" if dark[row, column] else "black"
         ax.text(column, row, form.format(value), ha="center", va="center", size=size, color=colour)
 
 

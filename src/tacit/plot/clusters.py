@@ -20,28 +20,18 @@ CHOSEN = {"practical": (STRONG, "-"), "statistical": (DOUBT, "--")}
 """Lines at the numbers that were chosen."""
 
 
-def plot_clusters(model: Any, ax: Any = None) -> Any:
+def plot_clusters(model: BernoulliMixture, ax: Any = None) -> Any:
     """Heat map of clusters × columns: how often each column is 1, what tells clusters apart first.
 
     A cross marks the columns that betray a flagged cluster (`purity_`). At most 60 columns are shown, suspects always
     among them.
 
-    Parameters
-    ----------
-    model : a fitted `tacit.BernoulliMixture`
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes; ``ax.figure.savefig(…)`` keeps the picture.
-
     Examples
     --------
-    >>> from tacit import BernoulliMixture
+    >>> import tacit
     >>> from tacit.plot.clusters import plot_clusters
-    >>> from tacit.simulate import bernoulli_mixture
-    >>> rows = bernoulli_mixture(300, 12, 2, separation=40, random_state=0).rows
-    >>> ax = plot_clusters(BernoulliMixture().fit(rows))
+    >>> rows = tacit.simulate.bernoulli_mixture(300, 12, 2, separation=40, random_state=0).rows
+    >>> ax = plot_clusters(tacit.BernoulliMixture().fit(rows))
     >>> ax.get_ylabel()
     'cluster'
     """
@@ -67,25 +57,15 @@ def plot_clusters(model: Any, ax: Any = None) -> Any:
     return ax
 
 
-def plot_path(model: Any, ax: Any = None) -> Any:
+def plot_path(model: BernoulliMixture, ax: Any = None) -> Any:
     """Gain of every further cluster in log-likelihood, what a pure cluster's split gains by chance, and the choices.
-
-    Parameters
-    ----------
-    model : a fitted `tacit.BernoulliMixture`
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes.
 
     Examples
     --------
-    >>> from tacit import BernoulliMixture
+    >>> import tacit
     >>> from tacit.plot.clusters import plot_path
-    >>> from tacit.simulate import bernoulli_mixture
-    >>> rows = bernoulli_mixture(300, 12, 2, separation=40, random_state=0).rows
-    >>> ax = plot_path(BernoulliMixture().fit(rows))
+    >>> rows = tacit.simulate.bernoulli_mixture(300, 12, 2, separation=40, random_state=0).rows
+    >>> ax = plot_path(tacit.BernoulliMixture().fit(rows))
     >>> ax.get_xlabel()
     'clusters'
     """

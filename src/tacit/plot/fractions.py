@@ -17,27 +17,21 @@ MOST_FEATURES = 60
 """Features shown: more cannot be read."""
 
 
-def plot_fractions(model: Any, samples: Any = None, *, ax: Any = None) -> Any:
+def plot_fractions(model: MixtureFractions, samples: Any = None, *, ax: Any = None) -> Any:
     """Stacked bars: the fractions of every sample, sorted by its largest part.
 
     Parameters
     ----------
-    model : a fitted `tacit.MixtureFractions`
     samples : as `transform` takes them; None draws those of the fit, which a model from a file does not keep
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes; ``ax.figure.savefig(…)`` keeps the picture.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from tacit import MixtureFractions
+    >>> import tacit
     >>> from tacit.plot.fractions import plot_fractions
     >>> rng = np.random.default_rng(0)
     >>> mixed = rng.dirichlet(np.ones(3), 30) @ rng.beta(0.5, 0.5, (3, 200))
-    >>> plot_fractions(MixtureFractions(3).fit(mixed)).get_ylabel()
+    >>> plot_fractions(tacit.MixtureFractions(3).fit(mixed)).get_ylabel()
     'fraction'
     """
     check_drawable(model, MixtureFractions)
@@ -54,17 +48,17 @@ def plot_fractions(model: Any, samples: Any = None, *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_profiles(model: Any, *, ax: Any = None) -> Any:
+def plot_profiles(model: MixtureFractions, *, ax: Any = None) -> Any:
     """Heat map of parts × features, those in which the parts differ most; at most 60.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from tacit import MixtureFractions
+    >>> import tacit
     >>> from tacit.plot.fractions import plot_profiles
     >>> rng = np.random.default_rng(0)
     >>> mixed = rng.dirichlet(np.ones(3), 30) @ rng.beta(0.5, 0.5, (3, 200))
-    >>> plot_profiles(MixtureFractions(3).fit(mixed)).get_xlabel()
+    >>> plot_profiles(tacit.MixtureFractions(3).fit(mixed)).get_xlabel()
     'feature (60 of 200)'
     """
     check_drawable(model, MixtureFractions)

@@ -20,25 +20,19 @@ MOST_WRITTEN = 12
 """Classes up to which probabilities are written into the map."""
 
 
-def plot_confidence(model: Any, *, bins: int = 20, ax: Any = None) -> Any:
+def plot_confidence(model: DawidSkene, *, bins: int = 20, ax: Any = None) -> Any:
     """Tasks by the probability of their consensus label: doubtful ones are left.
 
     Parameters
     ----------
     model : a fitted `tacit.DawidSkene`, fresh from its fit (a model file keeps no tasks)
     bins : number of bars
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes; ``ax.figure.savefig(…)`` keeps the picture.
 
     Examples
     --------
-    >>> from tacit import DawidSkene
+    >>> import tacit
     >>> from tacit.plot.labels import plot_confidence
-    >>> from tacit.simulate import crowd
-    >>> model = DawidSkene().fit(crowd(60, 12, 2, labels_per_task=8, random_state=1).labels)
+    >>> model = tacit.DawidSkene().fit(tacit.simulate.crowd(60, 12, 2, labels_per_task=8, random_state=1).labels)
     >>> plot_confidence(model).get_ylabel()
     'tasks'
     """
@@ -52,15 +46,14 @@ def plot_confidence(model: Any, *, bins: int = 20, ax: Any = None) -> Any:
     return ax
 
 
-def plot_workers(model: Any, *, most: int = MOST_SHOWN, ax: Any = None) -> Any:
+def plot_workers(model: DawidSkene, *, most: int = MOST_SHOWN, ax: Any = None) -> Any:
     """Accuracy of workers with its 95 % interval, the least accurate first; flagged ones in red.
 
     Examples
     --------
-    >>> from tacit import DawidSkene
+    >>> import tacit
     >>> from tacit.plot.labels import plot_workers
-    >>> from tacit.simulate import crowd
-    >>> model = DawidSkene().fit(crowd(60, 12, 2, labels_per_task=8, random_state=1).labels)
+    >>> model = tacit.DawidSkene().fit(tacit.simulate.crowd(60, 12, 2, labels_per_task=8, random_state=1).labels)
     >>> len(plot_workers(model, most=5).get_yticklabels())
     5
     """
@@ -79,15 +72,14 @@ def plot_workers(model: Any, *, most: int = MOST_SHOWN, ax: Any = None) -> Any:
     return ax
 
 
-def plot_confusion(model: Any, worker: Any, *, ax: Any = None) -> Any:
+def plot_confusion(model: DawidSkene, worker: Any, *, ax: Any = None) -> Any:
     """Heat map of what a worker says (columns) of tasks that are what the row says.
 
     Examples
     --------
-    >>> from tacit import DawidSkene
+    >>> import tacit
     >>> from tacit.plot.labels import plot_confusion
-    >>> from tacit.simulate import crowd
-    >>> model = DawidSkene().fit(crowd(60, 12, 2, labels_per_task=8, random_state=1).labels)
+    >>> model = tacit.DawidSkene().fit(tacit.simulate.crowd(60, 12, 2, labels_per_task=8, random_state=1).labels)
     >>> plot_confusion(model, model.worker_names_[0]).get_xlabel()
     'given'
     """
@@ -107,15 +99,14 @@ def plot_confusion(model: Any, worker: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_co_labels(model: Any, *, most: int = MOST_SHOWN, ax: Any = None) -> Any:
+def plot_co_labels(model: DawidSkene, *, most: int = MOST_SHOWN, ax: Any = None) -> Any:
     """Tasks that two workers both labelled; red where no chain of common tasks leads from one to the other.
 
     Examples
     --------
-    >>> from tacit import DawidSkene
+    >>> import tacit
     >>> from tacit.plot.labels import plot_co_labels
-    >>> from tacit.simulate import crowd
-    >>> model = DawidSkene().fit(crowd(60, 12, 2, labels_per_task=8, random_state=1).labels)
+    >>> model = tacit.DawidSkene().fit(tacit.simulate.crowd(60, 12, 2, labels_per_task=8, random_state=1).labels)
     >>> plot_co_labels(model).get_title()
     'tasks in common'
     """
@@ -142,18 +133,13 @@ def plot_simulation(frame: Any, ax: Any = None) -> Any:
     Parameters
     ----------
     frame : what `tacit.plan.simulate_plan` returns
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes; ``ax.figure.savefig(…)`` keeps the picture.
 
     Examples
     --------
+    >>> import tacit
     >>> from tacit.plan import simulate_plan
     >>> from tacit.plot.labels import plot_simulation
-    >>> from tacit.simulate import crowd
-    >>> done = crowd(60, 12, 2, labels_per_task=8, random_state=1)
+    >>> done = tacit.simulate.crowd(60, 12, 2, labels_per_task=8, random_state=1)
     >>> ax = plot_simulation(simulate_plan(done.labels, done.truth, seeds=1))
     >>> ax.get_xlabel()
     'labels bought'

@@ -27,16 +27,11 @@ def plot_items(
     At rank 2 there is one embedding: it stands against the marginal. Names go to the items that move most probability,
     the size of Δ over both components.
 
-    Returns
-    -------
-    The axes; ``ax.figure.savefig(…)`` keeps the picture.
-
     Examples
     --------
-    >>> from tacit import PairMatrix
+    >>> import tacit
     >>> from tacit.plot.pairs import plot_items
-    >>> from tacit.simulate import pairs
-    >>> model = PairMatrix(3).fit(pairs(60, 3000, "topics", n_components=3, random_state=0).counts)
+    >>> model = tacit.PairMatrix(3).fit(tacit.simulate.pairs(60, 3000, "topics", n_components=3, random_state=0).counts)
     >>> plot_items(model).get_xlabel()
     'component 1'
     """
@@ -65,10 +60,10 @@ def plot_marginal(model: PairMatrix, *, ax: Any = None) -> Any:
 
     Examples
     --------
-    >>> from tacit import PairMatrix
+    >>> import tacit
     >>> from tacit.plot.pairs import plot_marginal
-    >>> from tacit.simulate import pairs
-    >>> plot_marginal(PairMatrix().fit(pairs(60, 3000, "zipf", random_state=0).counts)).get_xlabel()
+    >>> counts = tacit.simulate.pairs(60, 3000, "zipf", random_state=0).counts
+    >>> plot_marginal(tacit.PairMatrix().fit(counts)).get_xlabel()
     'rank of the item'
     """
     check_drawable(model, PairMatrix)
@@ -85,10 +80,10 @@ def plot_ranks(model: PairMatrix, *, ax: Any = None) -> Any:
 
     Examples
     --------
-    >>> from tacit import PairMatrix
+    >>> import tacit
     >>> from tacit.plot.pairs import plot_ranks
-    >>> from tacit.simulate import pairs
-    >>> plot_ranks(PairMatrix(None).fit(pairs(60, 3000, "zipf", random_state=0).counts)).get_xlabel()
+    >>> counts = tacit.simulate.pairs(60, 3000, "zipf", random_state=0).counts
+    >>> plot_ranks(tacit.PairMatrix(None).fit(counts)).get_xlabel()
     'components'
     """
     check_drawable(model, PairMatrix)

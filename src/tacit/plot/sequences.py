@@ -21,13 +21,11 @@ MOST_STEPS = 2000
 def plot_transitions(model: CategoricalHMM, *, ax: Any = None) -> Any:
     """A map of the transitions, each state named with the symbols that tell most of it.
 
-    Returns the axes; ``ax.figure.savefig(…)`` keeps the picture.
-
     Examples
     --------
-    >>> from tacit import CategoricalHMM
+    >>> import tacit
     >>> from tacit.plot.sequences import plot_transitions
-    >>> model = CategoricalHMM(2, smoothing=1.0).fit([list("aabbaaabbbb"), list("bbbbaaaabb")] * 5)
+    >>> model = tacit.CategoricalHMM(2, smoothing=1.0).fit([list("aabbaaabbbb"), list("bbbbaaaabb")] * 5)
     >>> plot_transitions(model).get_xlabel()
     'next state'
     """
@@ -48,9 +46,9 @@ def plot_states(model: CategoricalHMM, sequence: Any, *, begin: int = 0, end: in
 
     Examples
     --------
-    >>> from tacit import CategoricalHMM
+    >>> import tacit
     >>> from tacit.plot.sequences import plot_states
-    >>> model = CategoricalHMM(2, smoothing=1.0).fit([list("aabbaaabbbb"), list("bbbbaaaabb")] * 5)
+    >>> model = tacit.CategoricalHMM(2, smoothing=1.0).fit([list("aabbaaabbbb"), list("bbbbaaaabb")] * 5)
     >>> plot_states(model, list("aaabbbaab")).get_ylabel()
     'probability of the state'
     """

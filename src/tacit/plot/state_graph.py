@@ -56,25 +56,16 @@ def state_graph(transitions: Floats, least: float = LEAST) -> StateGraph:
     return StateGraph(places, sorted(arcs, key=lambda arc: arc.probability), int((transitions > 0).sum() - len(arcs)))
 
 
-def plot_state_graph(model: Any, *, ax: Any = None) -> Any:
+def plot_state_graph(model: CategoricalHMM, *, ax: Any = None) -> Any:
     """States as circles (area by their share of the steps), arcs by how likely the way is.
 
     Ways below 5 % are not drawn, but for the likeliest of a state.
 
-    Parameters
-    ----------
-    model : a fitted `tacit.CategoricalHMM`
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes; ``ax.figure.savefig(…)`` keeps the picture.
-
     Examples
     --------
-    >>> from tacit import CategoricalHMM
+    >>> import tacit
     >>> from tacit.plot.state_graph import plot_state_graph
-    >>> model = CategoricalHMM(2, smoothing=1.0).fit([list("aabbaaabbbb"), list("bbbbaaaabb")] * 5)
+    >>> model = tacit.CategoricalHMM(2, smoothing=1.0).fit([list("aabbaaabbbb"), list("bbbbaaaabb")] * 5)
     >>> len(plot_state_graph(model).collections)
     2
     """

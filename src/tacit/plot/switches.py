@@ -27,24 +27,14 @@ class CandidateScores(NamedTuple):
     filter: str
 
 
-def plot_weights(model: Any, *, ax: Any = None) -> Any:
+def plot_weights(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Heat map of switches × features: what a switch adds, red or blue; at most 60 features, the most moved first.
-
-    Parameters
-    ----------
-    model : a fitted `tacit.BinaryFactors`
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes; ``ax.figure.savefig(…)`` keeps the picture.
 
     Examples
     --------
-    >>> from tacit import BinaryFactors
+    >>> import tacit
     >>> from tacit.plot.switches import plot_weights
-    >>> from tacit.simulate import binary_factors
-    >>> model = BinaryFactors(3).fit(binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
+    >>> model = tacit.BinaryFactors(3).fit(tacit.simulate.binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
     >>> plot_weights(model).get_ylabel()
     'switch'
     """
@@ -56,7 +46,7 @@ def plot_weights(model: Any, *, ax: Any = None) -> Any:
     image = ax.imshow(weights, vmin=-largest, vmax=largest, cmap="RdBu_r", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="added when on")
     if weights.size <= MOST_WRITTEN:
-        write_cells(ax, weights, "{:.2g}", dark=0.6 * largest, size=7)
+        write_cells(ax, weights, "{:.2g}", largest=largest, size=7)
     ax.set_xticks(range(len(shown)), [names[n] for n in shown], rotation=90, fontsize=7)
     ax.set_yticks(range(len(weights)), [f"{k} ({on:.0%})" for k, on in enumerate(model.switch_probabilities_)])
     ax.set_xlabel(some_of("feature", len(shown), len(names)))
@@ -64,15 +54,14 @@ def plot_weights(model: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_switches(model: Any, *, ax: Any = None) -> Any:
+def plot_switches(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Bars: the share of rows in which each switch is on.
 
     Examples
     --------
-    >>> from tacit import BinaryFactors
+    >>> import tacit
     >>> from tacit.plot.switches import plot_switches
-    >>> from tacit.simulate import binary_factors
-    >>> model = BinaryFactors(3).fit(binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
+    >>> model = tacit.BinaryFactors(3).fit(tacit.simulate.binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
     >>> len(plot_switches(model).patches)
     3
     """
@@ -86,17 +75,16 @@ def plot_switches(model: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_candidates(model: Any, *, ax: Any = None) -> Any:
+def plot_candidates(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Scores of the candidates that the search found, best first: chosen ones dark, rejected ones pale.
 
     A switch explains its values as two bumps, so a chosen one belongs below the level that chance makes.
 
     Examples
     --------
-    >>> from tacit import BinaryFactors
+    >>> import tacit
     >>> from tacit.plot.switches import plot_candidates
-    >>> from tacit.simulate import binary_factors
-    >>> model = BinaryFactors(3).fit(binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
+    >>> model = tacit.BinaryFactors(3).fit(tacit.simulate.binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X)
     >>> plot_candidates(model).get_xlabel()
     'candidate, best first'
     """

@@ -20,26 +20,20 @@ MOST_WRITTEN = 8
 """Classes up to which probabilities are written into the map."""
 
 
-def plot_classes(model: Any, *, most: int = MOST_CELLS, ax: Any = None) -> Any:
+def plot_classes(model: LatentClass, *, most: int = MOST_CELLS, ax: Any = None) -> Any:
     """Heat map of the answers that tell classes apart: how probable each is in each class.
 
     Parameters
     ----------
-    model : a fitted `tacit.LatentClass`
     most : number of answers (column = category)
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes; ``ax.figure.savefig(…)`` keeps the picture.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from tacit import LatentClass
+    >>> import tacit
     >>> from tacit.plot.tables import plot_classes
     >>> frame = pd.DataFrame({"sky": ["grey", "blue"] * 30, "rain": ["yes", "no"] * 30, "wind": ["w", "w"] * 30})
-    >>> plot_classes(LatentClass(2).fit(frame)).get_xlabel()
+    >>> plot_classes(tacit.LatentClass(2).fit(frame)).get_xlabel()
     'class'
     """
     check_drawable(model, LatentClass)
@@ -57,16 +51,16 @@ def plot_classes(model: Any, *, most: int = MOST_CELLS, ax: Any = None) -> Any:
     return ax
 
 
-def plot_information(model: Any, *, most: int = MOST_COLUMNS, ax: Any = None) -> Any:
+def plot_information(model: LatentClass, *, most: int = MOST_COLUMNS, ax: Any = None) -> Any:
     """Columns by the information they hold about the class, in nats.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from tacit import LatentClass
+    >>> import tacit
     >>> from tacit.plot.tables import plot_information
     >>> frame = pd.DataFrame({"sky": ["grey", "blue"] * 30, "rain": ["yes", "no"] * 30, "wind": ["w", "w"] * 30})
-    >>> len(plot_information(LatentClass(2).fit(frame)).patches)
+    >>> len(plot_information(tacit.LatentClass(2).fit(frame)).patches)
     3
     """
     check_drawable(model, LatentClass)
@@ -80,16 +74,16 @@ def plot_information(model: Any, *, most: int = MOST_COLUMNS, ax: Any = None) ->
     return ax
 
 
-def plot_selection(model: Any, *, ax: Any = None) -> Any:
+def plot_selection(model: LatentClass, *, ax: Any = None) -> Any:
     """The criterion that chose the number of classes, by that number: the likelihood of hidden cells, or BIC.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from tacit import LatentClass
+    >>> import tacit
     >>> from tacit.plot.tables import plot_selection
     >>> frame = pd.DataFrame({"sky": ["grey", "blue"] * 30, "rain": ["yes", "no"] * 30, "wind": ["w", "w"] * 30})
-    >>> plot_selection(LatentClass().fit(frame)).get_xlabel()
+    >>> plot_selection(tacit.LatentClass().fit(frame)).get_xlabel()
     'classes'
     """
     check_drawable(model, LatentClass)

@@ -21,26 +21,19 @@ LEAST = 1e-12
 """A probability below it is taken for it, so that its logarithm is a number."""
 
 
-def plot_topics(model: Any, n_words: int = 8, figure: Any = None, *, relevance: float = 1.0) -> Any:
-    """Bars of the top words of every topic, the heaviest topic first; at most 24 topics.
+def plot_topics(model: TopicModel, n_words: int = 8, figure: Any = None, *, relevance: float = 1.0) -> Any:
+    """Bars of the top words of every topic, the heaviest topic first; at most 24 topics. Returns the figure.
 
     Parameters
     ----------
-    model : a fitted `tacit.TopicModel`
     n_words : words a topic
     relevance : 1 takes the most probable words, 0 those that are most of this topic's own, between them both count
-    figure : matplotlib figure to draw on; None makes one
-
-    Returns
-    -------
-    The figure; ``figure.savefig(…)`` keeps the picture.
 
     Examples
     --------
-    >>> from tacit import TopicModel
+    >>> import tacit
     >>> from tacit.plot.topics import plot_topics
-    >>> from tacit.simulate import topic_documents
-    >>> figure = plot_topics(TopicModel(3).fit(topic_documents(200, 50, 3, random_state=0).counts))
+    >>> figure = plot_topics(tacit.TopicModel(3).fit(tacit.simulate.topic_documents(200, 50, 3, random_state=0).counts))
     >>> len([axes for axes in figure.axes if axes.get_visible()])
     3
     """
@@ -68,24 +61,14 @@ def plot_topics(model: Any, n_words: int = 8, figure: Any = None, *, relevance: 
     return figure
 
 
-def plot_topic_map(model: Any, ax: Any = None) -> Any:
+def plot_topic_map(model: TopicModel, ax: Any = None) -> Any:
     """Topics as circles: area is the share of all tokens, distance how much their words differ (Jensen–Shannon).
-
-    Parameters
-    ----------
-    model : a fitted `tacit.TopicModel`
-    ax : matplotlib axes to draw on; None makes a figure
-
-    Returns
-    -------
-    The axes.
 
     Examples
     --------
-    >>> from tacit import TopicModel
+    >>> import tacit
     >>> from tacit.plot.topics import plot_topic_map
-    >>> from tacit.simulate import topic_documents
-    >>> ax = plot_topic_map(TopicModel(3).fit(topic_documents(200, 50, 3, random_state=0).counts))
+    >>> ax = plot_topic_map(tacit.TopicModel(3).fit(tacit.simulate.topic_documents(200, 50, 3, random_state=0).counts))
     >>> len(ax.texts)
     3
     """
@@ -98,6 +81,7 @@ def plot_topic_map(model: Any, ax: Any = None) -> Any:
         ax.text(x, y, f"{k}\n{first}", ha="center", va="center", fontsize=7)
     ax.set(xticks=[], yticks=[], title="topics: area is their share, distance how much their words differ")
     ax.margins(0.2)
+    ax.set_aspect("equal", "datalim")  # or a distance across would not be one upward
     return ax
 
 

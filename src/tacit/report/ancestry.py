@@ -37,7 +37,7 @@ def page_of(fitted: Admixture, context: Context) -> Page:
         sections=[
             _populations(fitted, shares, names),
             _number(fitted),
-            fit_section(fitted, context),
+            fit_section(fitted, context, squares=not fitted._likelihood),
             numbers_section(
                 report,
                 "The model assumes unlinked SNPs, unrelated people, and that some people stand near the corner or the "

@@ -123,7 +123,8 @@ def heat_map(
     top = largest if largest is not None else float(finite.max()) if len(finite) and finite.max() > 0 else 1.0
     scale: Spec = {"domain": [-top, 0, top] if both_ways else [0, top], "range": list(BOTH_WAYS if both_ways else FADE)}
     form = ".1%" if percent else ",.3~g"
-    key: Spec = {"title": None, "gradientLength": 120, **({"format": ".0%"} if percent else {})}
+    height = cell * max(len(rows), 1)
+    key: Spec = {"title": None, "gradientLength": min(max(height, 40), 120), **({"format": ".0%"} if percent else {})}
     layers: list[Spec] = [
         {
             "mark": {"type": "rect", "cornerRadius": 2},
@@ -137,11 +138,7 @@ def heat_map(
             {
                 "mark": {"type": "text", "fontSize": 11},
                 "encoding": {
-                    "text": {"field": "v", "format": ".0%" if percent else ",.2~g"},
-                    "color": {
-                        "condition": {"test": f"abs(datum.v) > {0.55 * top!r}", "value": "#fff"},
-                        "value": "currentColor",
-                    },
+                    "text": {"field": "v", "format": ".0%" if percent else ",.2~g"},  # the page's ink is read on all
                     "opacity": {  # on a phone numbers would lie on one another
                         "condition": {"test": f"width < {NUMBER_WIDTH * matrix.shape[1]}", "value": 0},
                         "value": 1,
@@ -152,7 +149,7 @@ def heat_map(
     return {
         "data": {"values": tiles},
         "width": "container",
-        "height": cell * max(len(rows), 1),
+        "height": height,
         "usermeta": {"widest": 220 + 90 * len(columns)},
         "encoding": {
             "y": {"field": "y", "type": "nominal", "sort": None, "title": row or None},

@@ -40,7 +40,7 @@ def page_of(fitted: BernoulliMixture, context: Context) -> Page:
         figures=_figures(fitted),
         picture=_map(fitted, PICTURE_COLUMNS),
         sections=[
-            _frequencies(fitted, context),
+            _frequencies(fitted),
             _purity(fitted),
             _number(fitted),
             fit_section(fitted, context),
@@ -58,7 +58,7 @@ def page_of(fitted: BernoulliMixture, context: Context) -> Page:
 
 def _figures(fitted: BernoulliMixture) -> list[Figure]:
     chosen = fitted._numbers.chosen
-    how = f"the evidence asks for {chosen['statistical']}, use for {chosen['practical']}"
+    how = f"the evidence asks for {chosen['statistical']}, practical use for {chosen['practical']}"
     if fitted.selection_ is None:
         how = "as asked for"
     purity = rows_of(as_frame(fitted.purity_))
@@ -105,7 +105,7 @@ def _marks(cells: list[tuple[str, str]]) -> Spec:
 # ---------------------------------------------------------------- sections
 
 
-def _frequencies(fitted: BernoulliMixture, context: Context) -> Section:
+def _frequencies(fitted: BernoulliMixture) -> Section:
     """The large picture, and every frequency, those first that differ most from the whole table."""
     blocks: list[Block] = []
     if len(fitted._names) > PICTURE_COLUMNS:

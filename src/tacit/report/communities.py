@@ -49,7 +49,11 @@ def page_of(fitted: BlockModel, context: Context) -> Page:
                 "The model assumes that links between nodes of two blocks are equally likely, but for their degrees, "
                 "and that the graph has few short loops.",
             ),
-            next_section(report, *_advice(fitted)),
+            next_section(
+                report,
+                "communities.csv holds the block of every node and how sure it is; tacit predict places new nodes by "
+                "their links.",
+            ),
         ],
         papers=PAPERS,
         lead=f"{edges:,} edges. {degrees}.",
@@ -88,21 +92,31 @@ def _matrix(fitted: BlockModel, graph: Graph) -> Chart:
         for at, width in zip(first.tolist(), size.tolist(), strict=True)
     ]
     facts = [
-        {"j": j, "b": j, "who": who[j], "block": str(labels[first[j]]), "d": float(f"{degrees[j]:.4g}")}
+        {"j": j, "who": who[j], "block": str(labels[first[j]]), "d": float(f"{degrees[j]:.4g}")}
         for j in range(cells)
     ]  # fmt: skip
     rows = [{"i": i, "o": [float(f"{value:.3g}") for value in dense[i]]} for i in range(cells)]
     expected = np.outer(degrees, degrees) / ends
     positive = np.concatenate([dense[dense > 0], expected[expected > 0]])
     top = float(np.quantile(positive, 0.99)) if len(positive) else 1.0
-    lines_ = [{"at": float(edge / n * cells)} for edge in edges[1:-1]]
+    spec = _cells_spec(rows, facts, [{"at": float(edge / n * cells)} for edge in edges[1:-1]], ends, top)
+    binned = "" if cells == n else f" The {n:,} nodes are drawn in {cells} groups."
+    caption = (
+        "The matrix of links, nodes of a block side by side, the surest first; darker is denser. “Degrees alone” is "
+        f"what the same degrees would make without blocks.{binned}"
+    )
+    return Chart(spec, caption, "Links, sorted by block")
+
+
+def _cells_spec(rows: list[Spec], facts: list[Spec], edges: list[Spec], ends: float, top: float) -> Spec:
+    """The picture: a row's densities are spread out by Vega, who a cell is of is looked up among the facts."""
     views = ["links", "degrees alone"]
-    scale = {"domain": [0, cells], "nice": False}
+    scale = {"domain": [0, len(rows)], "nice": False}
     place: Spec = {
         "x": {"field": "j", "type": "quantitative", "axis": None, "scale": scale},
         "y": {"field": "i", "type": "quantitative", "axis": None, "scale": {**scale, "reverse": True}},
     }
-    spec: Spec = {
+    return {
         "width": 420,
         "height": 420,
         "params": [
@@ -140,7 +154,7 @@ def _matrix(fitted: BlockModel, graph: Graph) -> Chart:
             },
             *(
                 {
-                    "data": {"values": lines_},
+                    "data": {"values": edges},
                     "mark": {"type": "rule", "color": ALARM, "opacity": 0.7},
                     "encoding": {way: {"field": "at", "type": "quantitative", "axis": None, "scale": given}},
                 }
@@ -148,12 +162,6 @@ def _matrix(fitted: BlockModel, graph: Graph) -> Chart:
             ),
         ],
     }  # fmt: skip
-    binned = "" if cells == n else f" The {n:,} nodes are drawn in {cells} groups."
-    caption = (
-        "The matrix of links, nodes of a block side by side, the surest first; darker is denser. “Degrees alone” is "
-        f"what the same degrees would make without blocks.{binned}"
-    )
-    return Chart(spec, caption, "Links, sorted by block")
 
 
 def _connectivity(fitted: BlockModel) -> Chart:
@@ -229,10 +237,3 @@ def _number(fitted: BlockModel) -> Section:
     chart = lines(rows, x="signal", y="strength, 1 is chance", whole_x=True, marked=float(fitted.n_blocks_))
     caption = "Eigenvalues of the scaled matrix of links: each above 1 is a block; the line says how many are fitted."
     return Section("How many blocks", [Chart(chart, caption)], text)
-
-
-def _advice(fitted: BlockModel) -> list[str]:
-    return [
-        "communities.csv holds the block of every node and how sure it is; tacit predict places new nodes by their "
-        "links."
-    ]

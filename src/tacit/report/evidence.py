@@ -11,6 +11,7 @@ from tacit.diagnose.report import FitReport
 from tacit.report.charts import lines
 from tacit.report.page import Block, Chart, Context, DataTable, Figure, Note, Page, Section
 from tacit.report.provenance import provenance_of
+from tacit.report.render import shown_number
 
 MOST_NUMBERS = 200
 """Numbers behind a verdict that the page lists."""
@@ -37,8 +38,12 @@ def count(value: Any) -> str:
     return "–" if value is None else f"{int(value):,}"
 
 
-def fit_section(fitted: Any, context: Context, *blocks: Block) -> Section:
-    """Convergence: the objective by step (`objective_path_`, where the model keeps it), and what the fit noted."""
+def fit_section(fitted: Any, context: Context, *, squares: bool = False) -> Section:
+    """Convergence: the objective by step (`objective_path_`, where the model keeps it), and what the fit noted.
+
+    EM climbs a likelihood; with `squares` alternating least squares lowers squares, which the path holds as minus.
+    """
+    climber, unit = ("Alternation", "minus the squares") if squares else ("EM", "nats")
     path = getattr(fitted, "objective_path_", None)
     if path is None:
         path = getattr(fitted, "path", None)
@@ -46,19 +51,19 @@ def fit_section(fitted: Any, context: Context, *blocks: Block) -> Section:
     if path is not None and len(path) > 1:
         values = np.asarray(path, float)
         rows = [{"x": at, "y": float(value)} for at, value in enumerate(values)]
-        chart = lines(rows, x="EM step", y="objective, nats", whole_x=True, height=200)
-        found.append(Chart(chart, "What EM climbs: it never falls, and is flat at the end when the fit stood still."))
+        chart = lines(rows, x=f"{climber} step", y=f"objective, {unit}", whole_x=True, height=200)
+        found.append(Chart(chart, "What is climbed: it never falls, and is flat at the end when the fit stood still."))
     summary = context.summary
     steps, converged = summary.get("n_iter"), summary.get("converged")
     sentence = ""
     if steps is not None:
         ending = "and stood still" if converged else "and stopped before it stood still: raise max_iter"
-        sentence = f"EM took {int(steps):,} steps {ending}."
+        sentence = f"{climber} took {int(steps):,} steps {ending}."
     if summary.get("log_likelihood") is not None:
         sentence += f" Log-likelihood {float(summary['log_likelihood']):,.2f} nats."
     report = getattr(fitted, "report_", None) or getattr(fitted, "report", None)
     notes = [Note(f"{note[:1].upper()}{note[1:]}.") for note in (report.notes if report is not None else [])]
-    return Section("How the fit went", [*found, *notes, *blocks], sentence.strip())
+    return Section("How the fit went", [*found, *notes], sentence.strip())
 
 
 def next_section(report: FitReport, *advice: str) -> Section:
@@ -96,4 +101,4 @@ def _flat(quantities: Mapping[str, Any], above: str = "") -> Iterator[tuple[str,
 def _listed(values: Sequence[Any]) -> str:
     if len(values) > LONG:
         return f"{len(values):,} values"
-    return ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in values)
+    return ", ".join(shown_number(value) if isinstance(value, float) else str(value) for value in values)

@@ -44,7 +44,7 @@ class Column:
 
 @dataclass(frozen=True)
 class DataTable:
-    """Rows that sort and filter in the page. Give the worst first: the page keeps 1,000 and says so.
+    """Rows that sort and filter in the page. Give first what matters most: the page keeps 1,000 and says so.
 
     `total` is the number of rows there are in all, when `rows` is already cut. Cells are text, numbers or None.
     """

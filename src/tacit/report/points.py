@@ -13,7 +13,10 @@ def points(
     hues: Sequence[str] = COLOURS, size: str = "", log_y: bool = False, whole_x: bool = False,
     rule: float | None = None, cross: bool = False, bare: bool = False, height: int = 320,
 ) -> Spec:  # fmt: skip
-    """Rows with `x`, `y`, `name`; also `kind` (one of `kinds`, by colour), `size`, and `shown`, the text at a point."""
+    """Rows with `x`, `y`, `name`; also `kind` (one of `kinds`, by colour), `size`, and `shown`, the text at a point.
+
+    A `bare` picture is a map: without axes, square, and as far across as upward.
+    """
     told: list[Spec] = [{"field": "name", "title": name}] if name else []
     if not bare:
         told += [{"field": "x", "title": x, "format": ",.4~g"}, {"field": "y", "title": y, "format": ",.4~g"}]
@@ -26,6 +29,11 @@ def points(
         "y": {"field": "y", "type": "quantitative", "title": y, "scale": upward,
               "axis": None if bare else {"tickCount": 6}},
     }  # fmt: skip
+    if bare:
+        least, most = ([end(row[way] for row in rows) for way in "xy"] for end in (min, max))
+        half = max(high - low for low, high in zip(least, most, strict=True)) / 2 or 1.0
+        for way, low, high in zip("xy", least, most, strict=True):
+            place[way]["scale"] |= {"domain": [(low + high) / 2 - half, (low + high) / 2 + half]}
     encoding: Spec = {"tooltip": told}
     mark: Spec = {"type": "circle", "size": 60, "opacity": 0.75}
     if kinds:
@@ -51,7 +59,8 @@ def points(
             }
         )
     return {
-        "data": {"values": [dict(row) for row in rows]}, "width": "container", "height": height, "layer": layers,
+        "data": {"values": [dict(row) for row in rows]}, "width": height if bare else "container", "height": height,
+        "layer": layers,
     }  # fmt: skip
 
 

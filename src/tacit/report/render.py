@@ -133,7 +133,7 @@ def _table(table: DataTable, kept: _Kept) -> str:
         if len(row) != len(columns):
             raise ValueError(f"a row of the table {table.title!r} has {len(row)} cells, its header {len(columns)}")
     total = len(table.rows) if table.total is None else table.total
-    told = f" The first {len(rows):,} of {total:,} rows are shown, worst first." if total > len(rows) else ""
+    told = f" The first {len(rows):,} of {total:,} rows are shown." if total > len(rows) else ""
     numeric = [bool(rows) and all(_is_number(row[at]) or row[at] is None for row in rows) for at in range(len(columns))]
     head = "".join(
         f'<th scope="col" aria-sort="none"{" class=n" if is_number else ""}{_title(column.meaning)}>'
@@ -169,13 +169,14 @@ def _cell(value: Any, form: str, numeric: bool) -> str:
         return "<td></td>"
     if not _is_number(value):
         return f"<td>{_text(value)}</td>"
-    if form:
-        shown = format(value, form)
-    elif isinstance(value, int | np.integer):
-        shown = f"{value:,}"
-    else:
-        shown = f"{value:.4g}"
+    shown = format(value, form) if form else shown_number(value)
     return f'<td{" class=n" if numeric else ""} data-v="{value:.7g}">{_text(shown)}</td>'
+
+
+def shown_number(value: Any) -> str:
+    """A whole number whole, others with four digits; no powers of ten where a reader can do without."""
+    whole = isinstance(value, int | np.integer) or 1e3 <= abs(value) < 1e12
+    return f"{value:,.0f}" if whole else f"{value:.4g}"
 
 
 def _ask(ask: Ask, kept: _Kept) -> str:

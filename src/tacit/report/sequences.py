@@ -54,7 +54,11 @@ def page_of(fitted: CategoricalHMM, context: Context) -> Page:
                 "The model assumes that the next state depends on the present one alone, and a symbol on its state "
                 "alone.",
             ),
-            next_section(report, *_advice(fitted)),
+            next_section(
+                report,
+                "states.csv holds the state of every step, parameters.csv the probabilities; tacit predict gives the "
+                "states of new sequences.",
+            ),
         ],
         papers=PAPERS,
         lead=f"{fitted.n_observed_:,} observations.{told}",
@@ -253,10 +257,3 @@ def _number(fitted: CategoricalHMM) -> Section:
     chart = lines(rows, x="states", y="nats an observation", whole_x=True, marked=float(fitted.n_states_))
     caption = "How probable sequences left out are: the smallest number that no larger one beats was taken."
     return Section("How many states", [Chart(chart, caption)])
-
-
-def _advice(fitted: CategoricalHMM) -> list[str]:
-    return [
-        "states.csv holds the state of every step, parameters.csv the probabilities; tacit predict gives the states of "
-        "new sequences."
-    ]

@@ -50,7 +50,11 @@ def page_of(fitted: TopicModel, context: Context) -> Page:
                 "The model assumes that a document is a bag of words, that its topics' shares are its own, and that "
                 "every topic has words or documents nearly of its own.",
             ),
-            next_section(report, *_advice(fitted)),
+            next_section(
+                report,
+                "topics.csv holds the words of every topic, documents.csv the topics of every document; tacit predict "
+                "gives the topics of new documents.",
+            ),
         ],
         papers=PAPERS,
         lead=f"{len(fitted.words_):,} words, {int(fitted.word_counts_.sum()):,} tokens.",
@@ -211,10 +215,3 @@ def _stability(known: dict[str, Any]) -> Section:
     )  # fmt: skip
     caption = "Two halves of the documents were fitted anew; a topic that moves by more than half is another one."
     return Section("Stability", [Chart(chart, caption)])
-
-
-def _advice(fitted: TopicModel) -> list[str]:
-    return [
-        "topics.csv holds the words of every topic, documents.csv the topics of every document; tacit predict gives "
-        "the topics of new documents."
-    ]

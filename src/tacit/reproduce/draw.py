@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def draw_linear(columns: Columns, path: Path) -> None:
                 panel.loglog(data["ratio"][rows], data["B"][rows], line, color=f"C{at}", label=label)
         panel.set(title=world, xlabel="N / M")
     panels[0].set_ylabel("ℓ₁ error of B")
-    panels[-1].legend(frameon=False, fontsize=6)
+    _name_lines(panels[-1])
     _save(figure, path)
 
 
@@ -78,25 +79,24 @@ def draw_testing(columns: Columns, path: Path) -> None:
                 panel.semilogx(data["ratio"][rows], data[name][rows], line, color=f"C{at}", label=f"{source}, {name}")
     panel.axhline(0.05, color="grey", linewidth=0.5)
     panel.set(xlabel="N / M", ylabel="share rejected at 5 %")
-    panel.legend(frameon=False, fontsize=6)
+    _name_lines(panel)
     _save(figure, path)
 
 
 def draw_switches(columns: Columns, path: Path) -> None:
-    """Median error by method: against the number of rows, and against the noise where there are most rows."""
+    """Median error by method: against the number of rows, and against the noise at the number with most noises."""
     data = {name: np.asarray(values) for name, values in columns.items()}
-    many = int(data["n"].max())
-    noises = data["sigma"][data["n"] < many]
-    upper = data["sigma"] == (noises[0] if len(noises) else data["sigma"][0])
+    settings = sorted(set(zip(data["n"].tolist(), data["sigma"].tolist(), strict=True)))
+    many, common = (Counter(setting[at] for setting in settings).most_common(1)[0][0] for at in (0, 1))
     figure, panels = _subplots(2)
-    for panel, rows, axis in ((panels[0], upper, "n"), (panels[1], data["n"] == many, "sigma")):
+    for panel, rows, axis in ((panels[0], data["sigma"] == common, "n"), (panels[1], data["n"] == many, "sigma")):
         for method in dict.fromkeys(data["method"].tolist()):
             at = rows & (data["method"] == method)
             order = np.argsort(data[axis][at])
             panel.semilogy(data[axis][at][order], np.maximum(data["median"][at][order], ROUNDING), label=method)
     panels[0].set(xscale="log", xlabel="rows", ylabel="‖W − Ŵ‖² / (m d), median")
     panels[1].set(xlabel="σ", title=f"{many:,} rows")
-    panels[1].legend(frameon=False, fontsize="x-small")
+    _name_lines(panels[1])
     _save(figure, path)
 
 
@@ -111,7 +111,7 @@ def draw_against(columns: Columns, path: Path) -> None:
         at = at[np.argsort(across[at], kind="stable")]
         panel.loglog(across[at], np.maximum(up[at], ROUNDING), "o-", markersize=3, label=method)
     panel.set(xlabel=axis, ylabel=value)
-    panel.legend(frameon=False, fontsize="x-small")
+    _name_lines(panel)
     _save(figure, path)
 
 
@@ -142,13 +142,18 @@ def draw_communities(columns: Columns, path: Path) -> None:
                 panel.semilogx(data["d"][at], data[name][at], style, markersize=3, label=f"{method}, M = {M:,}")
     panels[0].set(xlabel="N/M", ylabel="overlap")
     panels[1].set(xlabel="N/M", ylabel="ℓ1 error of B")
-    panels[1].legend(frameon=False, fontsize="xx-small")
+    _name_lines(panels[1])
     _save(figure, path)
 
 
 def _subplots(count: int, *, sharey: bool = True) -> tuple[Any, list[Any]]:
-    figure = new_figure(1 + 3.5 * count, 3.2)
+    figure = new_figure(3 + 3.5 * count, 3.2)  # names of lines stand beside the last
     return figure, list(np.atleast_1d(figure.subplots(1, count, sharey=sharey)))
+
+
+def _name_lines(panel: Any) -> None:
+    """The lines' names beside the panel, where they cover none of them."""
+    panel.legend(frameon=False, fontsize="x-small", loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _save(figure: Any, path: Path) -> None:

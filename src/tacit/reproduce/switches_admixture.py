@@ -71,7 +71,7 @@ def figure4(run: Run) -> Outcome:
             if isinstance(draws, str):
                 rows += [Row(dataset, name, measure=MEASURES["proportions"], note=draws) for name in METHODS]
             else:
-                judged = _judged(run, dataset, draws)
+                judged = _judged(dataset, draws)
                 rows += judged
                 kind = dataset.split(",")[0]
                 for row in judged:
@@ -93,7 +93,8 @@ def _data(run: Run, alpha: float, snps: int) -> Iterator[tuple[str, Draws | str]
     yield f"stored mosaics, α = {alpha:g}", absent(name) if path is None else _stored(path, snps)
     if not run.quick:
         dataset = f"coalescent mosaics, α = {alpha:g}"
-        yield dataset, absent("msprime") if find_spec("msprime") is None else _drawn(run, alpha, snps, True)
+        missing = find_spec("msprime") is None
+        yield dataset, "skipped: msprime is not installed" if missing else _drawn(run, alpha, snps, True)
     yield f"mosaics of SNPs one by one, α = {alpha:g}", _drawn(run, alpha, snps, False)
 
 
@@ -113,7 +114,7 @@ def _drawn(run: Run, alpha: float, snps: int, coalescent: bool) -> Draws:
     return out
 
 
-def _judged(run: Run, dataset: str, draws: Draws) -> list[Row]:
+def _judged(dataset: str, draws: Draws) -> list[Row]:
     rows = []
     for method, fit in METHODS.items():
         errors: dict[str, list[float]] = {name: [] for name in MEASURES}

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from tacit import __version__
 from tacit.io.write import write_columns
+from tacit.reproduce import draw
 
 DATA_VARIABLE = "TACIT_DATA"
 
@@ -42,10 +43,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Curves:
-    """The numbers of a figure, and how to draw them: `draw(columns, path)`, which may need matplotlib."""
+    """The numbers of a figure, and the function of `reproduce.draw` that draws them: it may need matplotlib."""
 
-    columns: dict[str, Sequence[object]]
-    draw: Callable[[dict[str, Sequence[object]], Path], None]
+    columns: draw.Columns
+    draw: Callable[[draw.Columns, Path], None]
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,18 @@ class Progress:
         self.path = path
         self._done: dict[str, Any] = {}
         if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
+            text = path.read_text(encoding="utf-8")
+            if not text.endswith("\n"):  # a line cut off must not swallow the next
+                path.write_text(text + "\n", encoding="utf-8")
+            for line in text.splitlines():
                 with suppress(ValueError, KeyError):
                     piece = json.loads(line)
                     if piece["version"] == __version__:
                         self._done[piece["name"]] = piece["value"]
 
-    def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """What `make` gave for this name before, or gives now."""
-        if name not in self._done:
+    def piece(self, name: str, make: Callable[[], Any], holds: Callable[[Any], bool] = lambda value: True) -> Any:
+        """What `make` gave for this name before, if that still holds, or gives now."""
+        if name not in self._done or not holds(self._done[name]):
             self._done[name] = make()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
@@ -96,13 +100,34 @@ class Run:
     say: Callable[[str], None] = lambda text: None
     progress: Progress | None = None
 
-    def piece(self, name: str, make: Callable[[], Any]) -> Any:
+    def piece(self, name: str, make: Callable[[], Any], holds: Callable[[Any], bool] = lambda value: True) -> Any:
         """`make()`, what JSON can hold, done once: a run that was interrupted finds it again.
 
         A quick run's pieces are its own: some of them are smaller under the same name.
         """
         full_name = f"{name} seed={self.seed}" + (" quick" if self.quick else "")
-        return make() if self.progress is None else self.progress.piece(full_name, make)
+        return make() if self.progress is None else self.progress.piece(full_name, make, holds)
+
+    def outcome(self, key: str, experiment: Experiment) -> Outcome:
+        """All of a key as one piece: a finished one is found again, unless data that its rows lacked is there now."""
+        made: list[Outcome] = []
+
+        def make() -> Any:
+            made.append(experiment(self))
+            curves = made[0].curves
+            figure = curves and [curves.columns, curves.draw.__name__]
+            return [made[0].title, [astuple(row) for row in made[0].rows], made[0].notes, figure]
+
+        def holds(value: Any) -> bool:
+            return all(self.find(name) is None for name in lacked(Row(*values) for values in value[1]))
+
+        title, rows, notes, figure = self.piece(f"{key} repeats={self.repeats}", make, holds)
+        if made:
+            return made[0]
+        if self.progress is not None:
+            self.say(f"{key} stands in {self.progress.path}: to run it again, delete that file")
+        curves = figure and Curves(figure[0], getattr(draw, figure[1]))
+        return Outcome(title, [Row(*values) for values in rows], notes, curves)
 
     def times(self, full: int, quick: int = 1) -> int:
         """Repeats of something random."""
@@ -140,6 +165,11 @@ def find_data() -> Path | None:
 def absent(name: str) -> str:
     """The note of a row whose data is missing."""
     return f"skipped: no {name}"
+
+
+def lacked(rows: Iterable[Row]) -> list[str]:
+    """The data whose absence rows have noted; a program that is missing is no data."""
+    return [row.note.removeprefix(absent("")) for row in rows if row.note.startswith(absent(""))]
 
 
 def mean_row(row: Row, values: Iterable[float], seconds: Iterable[float]) -> Row:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tacit.data.sequences import Sequences
 from tacit.engine.chain import Chain, draw_path, draw_symbols
+from tacit.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,13 @@ def hidden_markov(
     >>> CategoricalHMM(2).fit(drawn.sequences).emissions_.shape
     (2, 10)
     """
+    shares = 0 <= overlap <= 1 and 0 <= stay <= 1
+    if not (1 <= n_sequences <= n_steps and n_states > 0 and n_symbols > 0 and shares and concentration > 0):
+        raise DataError(
+            f"n_steps={n_steps}, n_states={n_states}, n_symbols={n_symbols}, n_sequences={n_sequences}, "
+            f"overlap={overlap}, stay={stay}, concentration={concentration}; give at least one of each, a step for "
+            "every sequence, overlap and stay from 0 to 1, and a concentration above 0"
+        )
     rng = np.random.default_rng(random_state)
     common = rng.dirichlet(np.ones(n_symbols))
     own = rng.dirichlet(np.full(n_symbols, concentration), n_states)

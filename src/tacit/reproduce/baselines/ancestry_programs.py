@@ -71,7 +71,7 @@ def admixture(genotypes: Genotypes, n_populations: int, seed: int) -> tuple[Floa
 def _run(name: str, arguments: Callable[[str], list[str]], genotypes: Genotypes) -> tuple[Floats, float]:
     program = shutil.which(name)
     if program is None:
-        raise ProgramFailedError(f"no {name} on the path")
+        raise ProgramFailedError(f"{name} is not on the path")
     with tempfile.TemporaryDirectory() as folder:
         write_plink(Path(folder) / "data", genotypes)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
