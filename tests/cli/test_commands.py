@@ -93,6 +93,17 @@ def test_pipes(votes):
     assert quiet.stderr == ""
 
 
+def test_who_reads_no_further_is_no_error(tmp_path):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,b\n" + "x,y\n" * 50_000)
+    command = f"{sys.executable} -c 'from tacit.cli.main import run; run()' table {rows} --components 1"
+    for rest in ("--quiet --out -", f"--out {tmp_path}/out 2>&1"):
+        asked = f"{command} {rest} | head -n 1"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", asked], capture_output=True, text=True)
+        assert (done.returncode, len(done.stdout.splitlines()), done.stderr) == (0, 1, "")
+    assert (tmp_path / "out" / "report.html").exists()
+
+
 def test_same_file_same_bytes(votes, tmp_path):
     for name in ("one", "two"):
         threads = "1" if name == "one" else "2"

@@ -110,6 +110,14 @@ NOTED = {
         "--components",
         "1",
     ),
+    "column '' counts the rows, so it names rows": (
+        "table",
+        pd.DataFrame({"a": ["x", "y"] * 40}).to_csv(),
+        "--components",
+        "1",
+        "--bins",
+        "4",
+    ),
     "give --id '' on the command line": ("factors", pd.DataFrame(RNG.normal(size=(40, 3))).to_csv()),
     "column 'b' holds 'No' and 'no ', which count as two": ("table", "a,b\nx,No\ny,no \n"),
     "among the labels are 'Yes' and 'yes', which count as two": (

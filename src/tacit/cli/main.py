@@ -7,7 +7,6 @@ or written, 130 interrupted.
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from importlib import import_module
 
@@ -119,8 +118,7 @@ def main(arguments: list[str]) -> int:
         return 2
     except click.exceptions.Exit as error:
         return int(error.exit_code)
-    except BrokenPipeError:  # the reader of our output left: not our error
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    except SystemExit:  # so click says that the reader of our output left: not our error
         return 0
     except MemoryError:
         return _fail(3, "the data needs more memory than there is; give fewer rows or columns, or --engine stream")

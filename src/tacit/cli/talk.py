@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -33,7 +34,12 @@ class Talk:
     def console(self) -> Console:
         from rich.console import Console
 
-        return Console(stderr=True, highlight=False)
+        class Voice(Console):
+            def on_broken_pipe(self) -> None:  # nobody listens any more; the work goes on
+                self.quiet = True
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+        return Voice(stderr=True, highlight=False)
 
     def say(self, text: str = "") -> None:
         if not self.quiet:

@@ -122,7 +122,7 @@ def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, wh
     if columns:
         lacking = next(role for role in ("row", "column") if roles[role] is None)
         raise DataError(f"{what} have no column for the {lacking} item among {names}; name it in columns=")
-    wide = read_named_matrix(data, what=what)
+    wide = read_named_matrix(data, what=f"the frame of {what}")
     rows = None if wide.row_names is None else np.array(wide.row_names, object)
     cols = np.array(wide.column_names, object if isinstance(wide.column_names[0], str) else None)
     return _from_matrix(wide.values, rows, cols, what)

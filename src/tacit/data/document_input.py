@@ -122,7 +122,7 @@ def _read(data: Any, columns: Columns) -> Documents:
         raise DataError(f"the frame has no column for the {lacking} among {list(frame.columns)}; name it in columns=")
     if len(frame.columns) == 1 and is_text(column(frame, frame.columns[0]).to_pylist()):
         raise DataError(f"the frame holds texts in column {frame.columns[0]!r}; give that column alone")
-    wide = read_named_matrix(data, what="the documents")
+    wide = read_named_matrix(data, what="the frame of the documents")
     names = None if wide.row_names is None else np.array(wide.row_names, object)
     kind = object if all(isinstance(name, str) for name in wide.column_names) else None
     return _from_matrix(sp.csr_array(wide.values), names, np.array(wide.column_names, kind))

@@ -155,6 +155,8 @@ def _learn_bins(
     """Intervals of a column with the distinct numbers `words`, each in so many `rows`."""
     if bins < 2:
         raise DataError(f"bins={bins} cuts column {name!r} into nothing; give 2 or more")
+    if rows.max() == 1 and (np.diff(words) == 1).all():  # cut, nothing of it would show later (`tell_odd`)
+        _tell_names(name, "counts the rows")
     edges = np.unique(_quantiles(words, rows, np.arange(1, bins) / bins))
     edges = edges[edges > words.min()]  # below the least value there is nothing to count
     interval = _cut(words, np.arange(len(words), dtype=np.int32), edges)
@@ -285,12 +287,16 @@ def tell_odd(columns: Sequence[Column], n_rows: int) -> None:
     tell_alike({f"column {one.name!r} holds": one.categories for one in words})
     names = [one.name for one in columns if one.size == n_rows >= LEAST_NAMES and one.edges is None]
     if names:
-        warnings.warn(
-            f"column {names[0]!r} has another value in every row, so it names rows and tells nothing of them; leave "
-            f"it out, or give --id {quote(str(names[0]))} on the command line",
-            DataWarning,
-            stacklevel=6,
-        )
+        _tell_names(names[0], "has another value in every row")
+
+
+def _tell_names(name: str | int, why: str) -> None:
+    warnings.warn(
+        f"column {name!r} {why}, so it names rows and tells nothing of them; leave it out, or give "
+        f"--id {quote(str(name))} on the command line",
+        DataWarning,
+        stacklevel=7,
+    )
 
 
 def tell_empty(names: list[str | int]) -> None:
