@@ -7,8 +7,9 @@ Intervals: percentiles under-cover near 0 and 1, where the estimate cannot move 
 0 has no spread at all. So an interval here is Wilson's score interval at an effective number of rows,
 n_eff = p(1 − p) / se². The bootstrap gives the standard errors; ratios are pooled within a class and column, so that
 a category never seen in a class borrows the effective rows of its neighbours. Rows of other classes leak into a
-category that a class never shows, which no binomial knows of: an interval whose estimate lies within z standard
-errors of 0 or 1 reaches it. Coverage by region is in docs/models/table_verdicts.md.
+category that a class never shows, which no binomial knows of: an interval reaches 0 or 1 where the estimate, without
+the pseudo-counts of a smoothed fit, lies within z standard errors of it. Coverage by region is in
+docs/models/table_verdicts.md.
 
 The likelihood-ratio test of F against F + 1 classes (McLachlan 1987) simulates tables from the fitted F classes with
 the gaps of the data, and treats the data and every simulated table by the same starts: only then is its size right.
@@ -32,7 +33,7 @@ import numpy as np
 
 from tacit.data.copies import is_whole
 from tacit.data.table import Table, group_rows
-from tacit.diagnose.intervals import reach_bounds, standard_errors_of, wilson
+from tacit.diagnose.intervals import reach_bounds, reach_ends, standard_errors_of, wilson
 from tacit.engine.memory import Sums
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
@@ -103,19 +104,24 @@ def bootstrap_mixture(
     weights, tables = np.empty((n_draws, F)), np.empty((n_draws, *mixture.table.shape))
     for draw in counted(range(n_draws), "resampling", n_draws, "tables"):
         resampled = resample_rows(table, rng)
-        steps = table_steps(resampled, F, smoothing, n_jobs)
-        moved = em(steps, mixture, max_iter=MOST_PASSES, tol=TOLERANCE, accelerate=True).params
-        moved = align_classes(moved, mixture)
+        moved = _refitted(resampled, mixture, smoothing, n_jobs)
         weights[draw], tables[draw] = moved.weights, moved.table
     weights_se, table_se = weights.std(axis=0, ddof=1), tables.std(axis=0, ddof=1)
     w = mixture.weights
     weights_rows = np.maximum(w * (1 - w) / np.maximum(np.square(weights_se), NO_SPREAD), 1.0)
     weights_low, weights_high = wilson(w, weights_rows, z) if F > 1 else (w, w)  # a single class weighs one
-    rows = effective_rows(mixture, table_se)
-    table_low, table_high = reach_bounds(mixture.table, table_se, wilson(mixture.table, rows, z), z)
+    rows = np.minimum(effective_rows(mixture, table_se), np.maximum(table.total_weight * w, 1.0))
+    said = mixture.table if smoothing == 0 else _refitted(table, mixture, 0.0, n_jobs).table
+    reaching = reach_bounds(said, table_se, wilson(mixture.table, rows, z), z)
+    table_low, table_high = reach_ends(said * rows, (1 - said) * rows, reaching)
     return Bootstrap(
         mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high
     )
+
+
+def _refitted(table: Table, mixture: Mixture, smoothing: float, n_jobs: int | None) -> Mixture:
+    steps = table_steps(table, mixture.n_classes, smoothing, n_jobs)
+    return align_classes(em(steps, mixture, max_iter=MOST_PASSES, tol=TOLERANCE, accelerate=True).params, mixture)
 
 
 def resample_rows(table: Table, rng: np.random.Generator) -> Table:

@@ -10,7 +10,8 @@ the cells it shows, 1); so with posterior τ the missing information between cla
 one product of small matrices for each pair of classes. Its inverse counts all frequencies and weights at once: the
 error of one column moves rows between classes, and with them every other column.
 
-Intervals are Wilson's at the effective rows, n_eff = p (1 − p) / se²: they stay inside [0, 1] and hold at its ends.
+Intervals are Wilson's at the effective rows, n_eff = p (1 − p) / se²: they stay inside [0, 1] and hold at its ends,
+which they reach where no row of the class speaks against it.
 
 Wide tables: the columns that tell classes apart best, as many as `CORE` parameters hold, are inverted together with
 the weights; every other column joins them one at a time, since it moves rows between classes the least.
@@ -35,7 +36,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from tacit.data.copies import is_whole
 from tacit.data.table import Table
-from tacit.diagnose.intervals import standard_errors_of, wilson
+from tacit.diagnose.intervals import reach_ends, standard_errors_of, wilson
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
@@ -88,7 +89,8 @@ def frequency_intervals(
     with one_blas_thread():
         posterior = posterior_of(MemoryEngine(table, n_jobs), mixture)[0]
         rows, weights_variance = effective_rows(table, mixture, posterior, smoothing)
-    low, high = wilson(p, rows, z)
+    yes, no = ((posterior * counted_weight(table)[:, None]).T @ (table.codes == code) for code in (1, 0))
+    low, high = reach_ends(yes, no, wilson(p, rows, z))
     w = mixture.weights
     weights_rows = np.maximum(w * (1 - w) / np.maximum(weights_variance, 1e-300), 1.0)
     weights_low, weights_high = wilson(w, weights_rows, z) if len(w) > 1 else (w.copy(), w.copy())

@@ -18,6 +18,9 @@ from scipy.special import betaincinv, ndtri
 from tacit.engine.mixture import Floats
 from tacit.errors import DataError
 
+NO_ROW = 0.5
+"""Fewer rows than this round to none: nothing was seen, and the interval reaches the end."""
+
 
 def standard_errors_of(level: float) -> float:
     """z: a normal variable lies within so many standard errors with probability `level`."""
@@ -32,6 +35,12 @@ def wilson(p: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
     centre = (p + z**2 / (2 * n)) / scale
     half = z / scale * np.sqrt(p * (1 - p) / n + z**2 / (4 * np.square(n)))
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def reach_ends(yes: Floats, no: Floats, interval: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """The interval, drawn out to 0 where no row says yes and to 1 where none says no: pseudo-counts hold it off."""
+    low, high = interval
+    return np.where(yes < NO_ROW, 0.0, low), np.where(no < NO_ROW, 1.0, high)
 
 
 def reach_bounds(p: Floats, se: Floats, interval: tuple[Floats, Floats], z: float) -> tuple[Floats, Floats]:
