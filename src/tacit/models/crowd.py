@@ -30,6 +30,7 @@ from tacit.errors import DataError, DataWarning, NotIdentifiableError, nearest
 from tacit.factor.assign import label_order
 from tacit.factor.votes import overall_shares, vote_shares
 from tacit.models.clock import StageClock, make_report
+from tacit.models.file_parts import Arrays, check_numbers, name_array, plain_names, read_names
 from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
@@ -46,8 +47,6 @@ MOST_CLASSES = 1000
 """More kinds of labels than this are ids or free text, not classes."""
 QUALITY = ("n_labels", "accuracy", "accuracy_low", "accuracy_high")
 """Arrays of the model file that hold worker quality."""
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -354,8 +353,8 @@ class FittedCrowd:
             "objective_path": self.path,
         }
         metadata = {
-            "classes": self.class_names.tolist(),
-            "workers": self.worker_names.tolist(),
+            "classes": plain_names(self.class_names.tolist()),
+            "workers": plain_names(self.worker_names.tolist()),
             "flags": [str(flag) for flag in quality.flag],
             "confidence": self.beta,
             "n_iter": self.n_iter,
@@ -371,12 +370,13 @@ class FittedCrowd:
 
 def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
     """The fitted crowd of a model file; ValueError or KeyError when its parts do not fit together."""
-    classes, workers = _names(metadata["classes"]), _names(metadata["workers"])
+    classes, workers = (name_array(read_names(metadata, what), what) for what in ("classes", "workers"))
     k, m = len(classes), len(workers)
-    shapes = {"weights": (k,), "table": (m * k, k), "pooled": (k, k), **dict.fromkeys(QUALITY, (m,))}
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, its names ask for {shape}")
+    check_numbers(
+        arrays, {"weights": (k,), "table": (m * k, k), "pooled": (k, k), **dict.fromkeys(QUALITY[1:], (m,))}
+    )
+    if arrays["n_labels"].shape != (m,):
+        raise ValueError(f"n_labels has shape {arrays['n_labels'].shape} for {m} workers")
     first = np.arange(0, (m + 1) * k, k, dtype=np.int32)
     fitted = FittedCrowd(
         classes,
@@ -395,8 +395,3 @@ def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
     fitted.quality = WorkerQuality(n_labels, accuracy, low, high, flags)
     fitted.report = FitReport(metadata["verdict"], list(metadata["reasons"]), {}, list(metadata["notes"]), {})
     return fitted
-
-
-def _names(values: list[Any]) -> Names:
-    array = np.array(values)
-    return array if array.dtype.kind in "iub" else np.array(values, object)

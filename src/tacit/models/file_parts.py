@@ -12,6 +12,7 @@ from tacit.data.names import Names
 from tacit.data.table import Column
 from tacit.diagnose.report import FitReport, Verdict
 from tacit.engine.mixture import Mixture
+from tacit.errors import DataError
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -22,6 +23,8 @@ KINDS: dict[str, tuple[type, Any]] = {
     "boolean": (bool, np.bool_),
 }
 """Types of categories: as JSON holds them, and as arrays."""
+NAMED = tuple(kind for kind, _ in KINDS.values())
+"""Types of names."""
 ROUNDING = 1e-6
 """How far from one the probabilities of a stored distribution may sum."""
 
@@ -29,17 +32,21 @@ ROUNDING = 1e-6
 # ------------------------------------------------------ names and columns
 
 
-def plain_names(names: Iterable[Any]) -> list[str | int]:
-    """Names as JSON holds them: texts or whole numbers."""
-    return [name if isinstance(name, str) else int(name) for name in names]
+def plain_names(names: Iterable[Any]) -> list[Any]:
+    """Names as JSON holds them, in their own type."""
+    listed = [name.item() if isinstance(name, np.generic) else name for name in names]
+    for name in listed:
+        if type(name) not in NAMED:
+            raise DataError(f"a model file holds texts and numbers as names, not {name!r}; rename it, and fit again")
+    return listed
 
 
-def read_names(metadata: dict[str, Any], what: str) -> list[str | int]:
+def read_names(metadata: dict[str, Any], what: str) -> list[Any]:
     """The names that stand under `what`, none twice."""
-    names: list[str | int] = typed(metadata, what, list)
+    names: list[Any] = typed(metadata, what, list)
     if not names or len(set(names)) < len(names):
         raise ValueError(f"{what} is empty, or holds a name twice")
-    if not all(type(name) in (str, int) for name in names):
+    if not all(type(name) in NAMED for name in names):
         raise ValueError(f"{what} holds a name that is neither text nor a number")
     return names
 
@@ -47,9 +54,9 @@ def read_names(metadata: dict[str, Any], what: str) -> list[str | int]:
 def name_array(names: list[Any], what: str) -> Names:
     """Names of one kind as an array."""
     kinds = {type(name) for name in names}
-    if kinds not in ({str}, {int}):
-        raise ValueError(f"{what} holds names that are neither all texts nor all whole numbers")
-    return np.array(names, object if kinds == {str} else np.int64)
+    if len(kinds) != 1 or not kinds <= set(NAMED):
+        raise ValueError(f"{what} holds names that are neither all texts nor all numbers of one kind")
+    return np.array(names, dict(KINDS.values())[kinds.pop()])
 
 
 def describe_column(column: Column) -> dict[str, Any]:
@@ -67,7 +74,7 @@ def describe_column(column: Column) -> dict[str, Any]:
 def read_column(described: dict[str, Any]) -> Column:
     """The column that `describe_column` described."""
     name, values = described["name"], described["categories"]
-    if type(name) not in (str, int):
+    if type(name) not in NAMED:
         raise ValueError("a column has a name that is neither text nor a number")
     wanted, dtype = KINDS[described["kind"]]
     if not values or not all(type(value) is wanted for value in values):

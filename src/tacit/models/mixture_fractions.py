@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Self, get_args
 
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_named_matrix
+from tacit.data.names import objects
 from tacit.diagnose.fractions import examine_fractions
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
@@ -184,7 +184,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
     def _take_reference(self, data: Shares, reference: NamedMatrix) -> None:
         """Hold parts that are known: no climb."""
-        self._publish(reference.values, _listed(reference.row_names or ()))
+        self._publish(reference.values, objects(reference.row_names or ()))
         residual = residual_squares(data, fractions_of(data, self.profiles_), self.profiles_)
         self.log_likelihood_ = self.objective_ = gaussian_log_likelihood(residual, data.n_cells)
         self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
@@ -199,7 +199,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         fractions[empty], self._empty = self.weights_, int(empty.sum())
         self.fractions_ = fractions
         names = matrix.row_names
-        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else _listed(names)
+        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else objects(names)
         self.noise_ = float(np.sqrt(residual_squares(data, fractions, self.profiles_) / data.n_cells))
         self.selection_ = None if self._path is None else {"chosen": self._path.chosen, "errors": self._path.errors}
 
@@ -333,11 +333,6 @@ def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMa
             "lie between 0 and 1; divide percents by 100, turn M-values into beta values"
         )
     return matrix
-
-
-def _listed(names: Iterable[Any]) -> NDArray[Any]:
-    """Names as one axis, also when pandas names rows by tuples."""
-    return np.array([*names, None], object)[:-1]
 
 
 def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:
