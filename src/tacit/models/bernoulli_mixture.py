@@ -406,7 +406,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _check_options(self) -> None:
         super()._check_options()
-        if isinstance(self.binarize, bool) or not isinstance(self.binarize, int | float | np.number | None):
+        number = isinstance(self.binarize, int | float | np.number) and not isinstance(self.binarize, bool)
+        if self.binarize is not None and not (number and np.isfinite(self.binarize)):
             raise DataError(f"binarize={self.binarize!r} is no threshold; give a number, above which is yes, or None")
         if self.select not in get_args(Select):
             raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tacit.data.labels import CodedLabels, Labels, recode
 from tacit.data.names import Names, from_names, tell_alike
-from tacit.data.numbers import GAP_WORDS
+from tacit.data.numbers import GAP_WORDS, is_amount
 from tacit.diagnose.labels import Believed, examine_labels
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
@@ -65,12 +65,14 @@ class CrowdSettings:
     engine: str = "auto"
 
     def __post_init__(self) -> None:
-        if self.method != "auto" and self.method not in METHODS:
-            hint = nearest(self.method, ["auto", *METHODS], "the methods are")
+        methods = ["auto", *METHODS]
+        if self.method not in methods:
+            hint = nearest(self.method, methods, "the methods are")
             raise DataError(f"there is no method {self.method!r}; {hint}")
-        number = isinstance(self.smoothing, int | float | np.number)
-        if self.smoothing != "auto" and not (number and float(self.smoothing) >= 0):
+        if str(self.smoothing) != "auto" and not is_amount(self.smoothing):
             raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
+        if self.memory is not None and not is_amount(self.memory):
+            raise DataError(f"memory={self.memory!r} is no number of bytes; give one, or None")
 
     def deciding(self) -> dict[str, str]:
         """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""

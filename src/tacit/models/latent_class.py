@@ -44,6 +44,7 @@ from tacit.refine.table_prior import shaped_prior, table_steps
 from tacit.refine.table_starts import race_starts, table_starts
 from tacit.refine.tables import maximise_tables
 
+INITS = ("auto", "spa", "spa-naive", "ctd", "random")
 SAMPLE_ROWS = 50_000
 """Rows that starts look at: the same ones on every engine, chosen by what they say. More of them save passes over all
 rows, which is where a long fit spends its time (docs/scale.md)."""
@@ -206,15 +207,11 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
             spa = searched_spa if self.init == "spa" else naive_spa
             return [(self.init, spa(sample, sample.counted(pairs), n_components, rng))]
-        if self.init == "ctd":
-            if table.n_columns < 3:
-                raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
-            if isinstance(table, StoredTable):
-                raise DataError("init='ctd' needs the rows in memory; give init='auto', or engine='memory'")
-            return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
-        raise DataError(
-            f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
-        )
+        if table.n_columns < 3:
+            raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
+        if isinstance(table, StoredTable):
+            raise DataError("init='ctd' needs the rows in memory; give init='auto', or engine='memory'")
+        return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
 
     def _under(self, table: AnyTable) -> Mixture:
         """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
@@ -330,6 +327,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         super()._check_options()
         if self.select not in ("heldout", "bic"):
             raise DataError(f"select={self.select!r} is not there; give 'heldout' or 'bic'")
+        if not isinstance(self.init, LatentClass) and str(self.init) not in INITS:
+            known = ", ".join(repr(name) for name in INITS)
+            raise DataError(f"init={self.init!r} is not there; give {known} or a fitted model")
 
     def _number_of(self, init: LatentClass) -> int:
         check_is_fitted(init)
