@@ -23,7 +23,7 @@ from tacit.engine.passes import RowPasses, passes_for
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.n_switches import SwitchCount
-from tacit.io.scan import Scan
+from tacit.io.scan import Scan, whole
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock
 from tacit.models.switch_checkpoint import Climbed, SwitchCheckpoint, matrix_key
@@ -335,7 +335,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     def _rows(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return np.ascontiguousarray(self._read(X, reset=False).values[:, self._kept])
+        return np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._kept])
 
     # -------------------------------------------------------------- input
 

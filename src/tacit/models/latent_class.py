@@ -32,6 +32,7 @@ from tacit.factor.table_pool import (
     random_start,
     searched_spa,
 )
+from tacit.io.scan import whole
 from tacit.models.clock import StageClock
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_checkpoint import TableCheckpoint, table_key
@@ -284,10 +285,12 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     def impute(self, X: Any) -> Any:
         """X with every gap filled by its most probable category, in the caller's kind of frame; the rest untouched."""
+        X = whole(X)
         return fill_gaps(X, self._columns, self._mixture, self._posterior(X)[0])
 
     def imputed_cells(self, X: Any) -> Any:
         """What `impute` would fill in and how sure it is: one row per gap (row from 0, column, value, probability)."""
+        X = whole(X)
         return build_frame(gap_answers(X, self._columns, self._mixture, self._posterior(X)[0]), backend_of(X))
 
     def predict_column(self, X: Any, name: Any) -> tuple[NDArray[Any], Floats]:
@@ -304,7 +307,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     def _column_given_others(self, X: Any, name: Any) -> Floats:
         check_is_fitted(self)
         n = self.joint_.index(name)
-        table = self._read(X, None, reset=False)
+        table = self._read_new(X, None)
         codes = table.codes.copy()
         codes[:, n] = np.iinfo(codes.dtype).max
         posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)

@@ -19,6 +19,7 @@ from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
 from tacit.factor.fractions import Floats, Shares, fractions_of
+from tacit.io.scan import whole
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.fraction_file import fraction_state, restore_fractions
@@ -237,11 +238,10 @@ class MixtureFractions(TransformerMixin, LatentModel):
         """Fractions (samples, parts) of samples, gaps allowed; a sample's answer does not depend on its company."""
         check_is_fitted(self)
         given = read_shares(X, "X")
-        if not isinstance(self.features_[0], str) and given.shape[1] != self.n_features_in_:
+        ours, theirs = isinstance(self.features_[0], str), isinstance(given.column_names[0], str)
+        if not (ours and theirs) and given.shape[1] != self.n_features_in_:
             raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
-        if isinstance(self.features_[0], str) and not isinstance(given.column_names[0], str):
-            if given.shape[1] != self.n_features_in_:
-                raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
+        if ours and not theirs:
             given = NamedMatrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
         matrix = match_columns(given, self.features_, "X")
         fractions = fractions_of(Shares.of(matrix.values), self.profiles_)
@@ -324,7 +324,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
 def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMatrix:
     """A matrix whose values lie in [0, 1]; `name_column` holds the names of the rows."""
-    matrix = read_named_matrix(data, name_column=name_column, what=what)
+    matrix = read_named_matrix(whole(data), name_column=name_column, what=what)
     outside = (matrix.values < 0) | (matrix.values > 1)
     if outside.any():
         row, at = np.argwhere(outside)[0]
