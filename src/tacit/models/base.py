@@ -173,6 +173,8 @@ class LatentModel(BaseEstimator, ABC):
         notes = list(self._notes)
         with one_blas_thread(), self._clock.stage("diagnose"):
             examination = self._examine(notes)
+        if self.selection_ is not None:
+            examination.quantities["selection"] = self.selection_
         return make_report(examination, notes, self._clock)
 
     def _examine(self, notes: list[str]) -> Examination:

@@ -272,10 +272,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
         if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
             rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
-        examination = examine_table(rows, self._mixture, converged=self.converged_)
-        if self.selection_ is not None:
-            examination.quantities["selection"] = self.selection_
-        return examination
+        return examine_table(rows, self._mixture, converged=self.converged_)
 
     # ---------------------------------------------------------------- use
 

@@ -200,8 +200,6 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
                 f"right in {figures['accuracy']:.1%} of rows left out; "
                 f"the most frequent label is in {figures['frequent_accuracy']:.1%}"
             )
-        if self.selection_ is not None:
-            examination.quantities["selection"] = self.selection_
         return examination
 
     # ---------------------------------------------------------------- use
