@@ -132,14 +132,13 @@ def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
 
 def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     """A model's own arrays and metadata with what every model tells about its fit: numbers, input, verdict."""
-    report, features = model.report_, getattr(model, "feature_names_in_", None)
+    report = model.report_
     return arrays | {"objective_path": model.objective_path_}, metadata | {
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
         "log_likelihood": float(model.log_likelihood_),
         "objective": float(model.objective_),
-        "n_features_in": int(model.n_features_in_),
-        "feature_names_in": None if features is None else [str(name) for name in features],
+        **features_of(model),
         "selection": plain(model.selection_),
         "verdict": report.verdict,
         "reasons": list(report.reasons),
@@ -148,8 +147,8 @@ def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Ar
     }
 
 
-def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[str | int] = ()) -> None:
-    """Give `model` what `with_story` told; `names` are the columns it uses, where its features are columns."""
+def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
+    """Give `model` what `with_story` told; `names` as for `restore_features`."""
     path = arrays["objective_path"]
     if path.ndim != 1 or not path.size or path.dtype != np.float64:
         raise ValueError("objective_path is not a list of numbers")
@@ -158,15 +157,7 @@ def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: S
     if model.n_iter_ < 0:
         raise ValueError(f"n_iter is {model.n_iter_}")
     model.log_likelihood_, model.objective_ = (typed(metadata, name, float) for name in ("log_likelihood", "objective"))
-    model.n_features_in_ = typed(metadata, "n_features_in", int)
-    features = metadata["feature_names_in"]
-    if features is not None:
-        _words(features, "feature_names_in")
-        if len(features) != model.n_features_in_ or not set(names) <= set(features):
-            raise ValueError("feature_names_in does not match n_features_in or the columns")
-        model.feature_names_in_ = np.array(features, object)
-    elif len(names) > model.n_features_in_:
-        raise ValueError(f"it has {len(names)} columns of {model.n_features_in_} features")
+    restore_features(model, metadata, names)
     model.selection_ = None if metadata["selection"] is None else typed(metadata, "selection", dict)
     verdict, reasons, notes = (metadata[name] for name in ("verdict", "reasons", "notes"))
     _words(reasons, "reasons")
@@ -177,6 +168,28 @@ def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: S
     if model.selection_ is not None:
         quantities = {**quantities, "selection": model.selection_}
     model.report_ = FitReport(verdict, reasons, quantities, notes, {})
+
+
+def features_of(model: Any) -> dict[str, Any]:
+    """What `fit` was told of its features; None where it saw none."""
+    number, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
+    return {
+        "n_features_in": None if number is None else int(number),
+        "feature_names_in": None if names is None else [str(name) for name in names],
+    }
+
+
+def restore_features(model: Any, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
+    """Give `model` what `features_of` told; `names` are the columns it uses, where its features are columns."""
+    model.n_features_in_ = typed(metadata, "n_features_in", int)
+    features = metadata["feature_names_in"]
+    if features is not None:
+        _words(features, "feature_names_in")
+        if len(features) != model.n_features_in_ or not set(names) <= set(features):
+            raise ValueError("feature_names_in does not match n_features_in or the columns")
+        model.feature_names_in_ = np.array(features, object)
+    elif len(names) > model.n_features_in_:
+        raise ValueError(f"it has {len(names)} columns of {model.n_features_in_} features")
 
 
 def typed(metadata: dict[str, Any], name: str, wanted: type) -> Any:
