@@ -170,7 +170,7 @@ def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dic
         return {settings.method: method(data, ask)}
     starts = {"votes": start_votes(data, ask)}
     if determined and data.n_classes > 1:
-        starts["moments"] = start_moments(data, ask, settings.seed)
+        starts["moments"] = start_moments(data, settings.seed)
     return starts
 
 
@@ -194,7 +194,6 @@ def _refine(
         return alone, first, notes
     raced = race(
         entrants,
-        short_iter=settings.max_iter,
         max_iter=settings.max_iter,
         tol=settings.tol,
         margin=MOMENTS_MARGIN,

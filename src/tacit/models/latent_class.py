@@ -169,7 +169,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """Add rows: their statistics join those of all rows before, whose own are not recomputed.
 
         Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
-        that the model does not know are gaps. `report_` then speaks of the new rows.
+        that the model does not know are gaps. `report_` then speaks of the new rows, `log_likelihood_` of all of them;
+        `objective_`, its path, `n_iter_` and `converged_` stay those of the fit.
         """
         if not hasattr(self, "_sums"):
             return self.fit(X, y, sample_weight)

@@ -235,7 +235,7 @@ class PairMatrix(LatentModel):
         return rank_two(marginals, lifts, shrunk.sign), shrunk.refined
 
     def _by_likelihood(self, counts: Counts, start: PairModel) -> tuple[Factored, Climb]:
-        fitted, refined, _ = fit_pair_model(
+        fitted, refined = fit_pair_model(
             counts, start, symmetric=self.symmetric_, smoothing=self.smoothing, max_iter=self.max_iter,
             tol=self.tol, threads=resolve_jobs(self.n_jobs), seed=self._seed(), callback=self._progress("EM"),
         )  # fmt: skip
