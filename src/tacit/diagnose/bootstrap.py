@@ -29,12 +29,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import norm
 
 from tacit.data.table import Table, group_rows
-from tacit.diagnose.intervals import reach_bounds, wilson
+from tacit.diagnose.intervals import reach, reach_bounds, wilson
 from tacit.engine.memory import Sums
 from tacit.engine.mixture import Floats, Mixture
+from tacit.errors import DataError
 from tacit.factor.assign import align_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
 from tacit.progress import counted
@@ -92,7 +92,9 @@ def bootstrap_mixture(
     n_jobs: int | None = 1,
 ) -> Bootstrap:
     """Nonparametric bootstrap of a fitted mixture; `smoothing` as in the fit."""
-    rng = np.random.default_rng(random_state)
+    if n_draws < 2:
+        raise DataError(f"n_draws={n_draws} resampled tables show no spread; give 2 or more, better 100")
+    rng, z = np.random.default_rng(random_state), reach(level)
     F = mixture.n_classes
     weights, tables = np.empty((n_draws, F)), np.empty((n_draws, *mixture.table.shape))
     for draw in counted(range(n_draws), "resampling", n_draws, "tables"):
@@ -103,7 +105,6 @@ def bootstrap_mixture(
         weights[draw], tables[draw] = moved.weights, moved.table
     weights_se, table_se = weights.std(axis=0, ddof=1), tables.std(axis=0, ddof=1)
     rows = effective_rows(mixture, table_se)
-    z = float(norm.ppf((1 + level) / 2))
     spread = np.maximum(np.square(weights_se), 1e-300)
     weights_low, weights_high = wilson(mixture.weights, mixture.weights * (1 - mixture.weights) / spread, z)
     table_low, table_high = reach_bounds(mixture.table, table_se, wilson(mixture.table, rows, z), z)

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from tacit.data.table import Floats, Table
-from tacit.diagnose.intervals import wilson
+from tacit.diagnose.intervals import reach, wilson
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def parameters_of(
     shown = member.T @ table.present.astype(np.float64)
     ones = member.T @ np.where(table.present, table.codes, 0).astype(np.float64)
     sizes = member.sum(axis=0)
-    z = float(ndtri((1 + level) / 2))
+    z = reach(level)
     share = sizes / sizes.sum()
     seen = np.where(shown > 0, shown, np.nan)
     weights_low, weights_high = _widened(share, np.full_like(share, sizes.sum()), z, epsilon)

@@ -32,11 +32,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.stats import norm
 
 from tacit.data.copies import is_whole
 from tacit.data.table import Table
-from tacit.diagnose.intervals import wilson
+from tacit.diagnose.intervals import reach, wilson
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Floats, Mixture
@@ -79,13 +78,11 @@ def frequency_intervals(
 
     Whole weights are copies; real weights are scaled to add up to Kish's effective number of rows.
     """
-    if not 0 < level < 1:
-        raise DataError(f"level={level} is no probability; give a number between 0 and 1, such as 0.95")
     if not (np.diff(table.first) == 2).all() or not np.array_equal(table.first, mixture.first):
         raise DataError(
             "the mixture is none of this table's with two categories a column; intervals of frequencies need that"
         )
-    z = float(norm.ppf((1 + level) / 2))
+    z = reach(level)
     p = mixture.table[1::2].T
     with one_blas_thread():
         posterior = posterior_of(MemoryEngine(table, n_jobs), mixture)[0]

@@ -13,9 +13,17 @@ Symbols   here     shape   meaning
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtri
 
 from tacit.engine.mixture import Floats
+from tacit.errors import DataError
+
+
+def reach(level: float) -> float:
+    """Standard errors to either side of an interval that holds with probability `level`."""
+    if not 0 < level < 1:
+        raise DataError(f"level={level} is no probability; give a number between 0 and 1, such as 0.95")
+    return float(ndtri((1 + level) / 2))
 
 
 def wilson(p: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
