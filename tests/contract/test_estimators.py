@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tacit
 import tacit.models
+from tacit.errors import DataError
 from tacit.models import (
     REGISTRY,
     Admixture,
@@ -154,6 +155,10 @@ def test_own_contract(name, check):
     check(clone(model), data())
 
 
+def fitted(model, data):
+    return model.fit(data.rows, data.labels) if isinstance(data, Labelled) else model.fit(data)
+
+
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
@@ -163,15 +168,53 @@ def test_own_contract(name, check):
         ("tol", float("nan"), "tol=nan is no gain to stop at"),
         ("tol", "small", "tol='small' is no gain to stop at"),
         ("n_", "many", "='many' is no whole number"),
+        ("n_jobs", 0, "n_jobs is 0"),
         ("engine", "abacus", "engine='abacus' is not there"),
+        ("engine", "memory=4GB", "engine='memory=4GB' is not there"),
     ],
 )
 def test_settings_that_cannot_be_get_one_sentence(name, setting, value, sentence):
     model, data = CASES[name]
     settings = [one for one in model.get_params() if one == setting or (setting == "n_" and one.startswith("n_"))]
-    bad, given = clone(model).set_params(**{settings[0]: value}), data()
     with pytest.raises(ValueError, match=sentence):
-        bad.fit(given.rows, given.labels) if isinstance(given, Labelled) else bad.fit(given)
+        fitted(clone(model).set_params(**{settings[0]: value}), data())
+
+
+SMOOTHED = ("BernoulliMixture", "CategoricalHMM", "DawidSkene", "LatentClass", "LatentClassClassifier", "PairMatrix")
+
+
+@pytest.mark.parametrize("name", SMOOTHED)
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -1, "much", np.ones(2)], ids=str)
+def test_smoothing_that_cannot_be_gets_one_sentence(name, value):
+    model, data = CASES[name]
+    with pytest.raises(DataError, match="smoothing="):
+        fitted(clone(model).set_params(smoothing=value), data())
+
+
+@pytest.mark.parametrize("name", SMOOTHED)
+@pytest.mark.parametrize("value", [np.int64(2), np.float32(0.5), 0, "auto"], ids=str)
+def test_smoothing_by_any_number(name, value):
+    model, data = CASES[name]
+    fitted(clone(model).set_params(smoothing=value, max_iter=2), data())
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (BernoulliMixture(binarize=float("nan")), "binarize=nan is no threshold"),
+        (DawidSkene(method=["auto"]), r"there is no method \['auto'\]"),
+        (DawidSkene(memory="4GB"), "memory='4GB' is no number of bytes"),
+        (LatentClass(init=np.ones((2, 2))), "is not there; give 'auto'"),
+        (LatentClass(1, init="spae"), "init='spae' is not there"),
+        (LatentClass(bins=2.5), r"bins=2\.5 is no whole number"),
+        (PairMatrix(rounds=1.5), r"rounds=1\.5 is no number"),
+        (TopicModel(smoothing=("a", "b")), r"smoothing=\('a', 'b'\); give 'auto'"),
+    ],
+    ids=lambda part: "" if isinstance(part, str) else type(part).__name__,
+)
+def test_odd_settings_get_one_sentence(model, sentence):
+    with pytest.raises(DataError, match=sentence):
+        model.fit(np.eye(4))
 
 
 @pytest.mark.parametrize("name", ["BernoulliMixture", "DawidSkene", "LatentClass", "TopicModel"])

@@ -101,3 +101,35 @@ def test_a_column_of_gaps_stays(table):
     out = LatentClassImputer(2).fit_transform(frame.assign(empty=np.nan))
     assert list(out.columns)[-1] == "empty"
     assert out["empty"].isna().all()
+
+
+DAYS = pd.to_datetime("2020-01-01") + pd.to_timedelta([0, 1, 2], unit="D")
+COLUMNS = {
+    "words": pd.Series(["a", "b", "c"], dtype=object),
+    "nullable words": pd.Series(["a", "b", "c"], dtype="string"),
+    "nullable numbers": pd.Series([1, 2, 3], dtype="Int64"),
+    "nullable truth": pd.Series([True, False, True], dtype="boolean"),
+    "single precision": pd.Series([1, 2, 3], dtype="float32"),
+    "categories": pd.Series(["a", "b", "c"], dtype="category"),
+    "intervals": pd.Series(pd.cut([0.1, 0.5, 0.9], 3)),
+    "days": pd.Series(DAYS),
+    "periods": pd.Series(DAYS.to_period("D")),
+    "spans": pd.Series(DAYS - DAYS[0]),
+    "closed words": pl.Series(["a", "b", "c"], dtype=pl.Enum(["c", "b", "a"])),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_columns_keep_their_type(kind):
+    values, codes = COLUMNS[kind], np.random.default_rng(5).integers(0, 3, (60, 3))
+    if isinstance(values, pl.Series):
+        whole = pl.DataFrame({name: values.gather(codes[:, n]) for n, name in enumerate("xyz")})
+        holes = whole.with_columns(x=pl.when(pl.arange(60) % 4 == 1).then(None).otherwise(pl.col("x")))
+    else:
+        whole = pd.DataFrame({name: values.iloc[codes[:, n]].reset_index(drop=True) for n, name in enumerate("xyz")})
+        holes = whole.assign(x=whole["x"].mask(np.arange(60) % 4 == 1))
+    filled = LatentClassImputer(2, max_iter=5, tol=0).fit(whole).transform(holes)
+    assert list(filled.dtypes) == list(holes.dtypes) == list(whole.dtypes)
+    assert set(filled["x"]) <= set(values)
+    kept = np.arange(60) % 4 != 1
+    assert (filled["x"].to_numpy()[kept] == whole["x"].to_numpy()[kept]).all()

@@ -290,3 +290,10 @@ def test_the_number_of_states_is_found(made, lists):
     assert model.n_states_ == 3
     assert model.selection_["chosen"] == 3
     assert any("3 states" in note for note in model.report_.notes)
+
+
+@pytest.mark.parametrize("init", ["auto", "spectral", "random"])
+def test_states_of_one_symbol_are_fitted_and_doubted(init):
+    for long in (3, 60):  # few observations, and many: they take other ways
+        model = CategoricalHMM(2, init=init, max_iter=5, tol=0).fit([["s"] * long] * 4)
+        assert model.report_.verdict == "not identifiable"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -9,7 +11,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from tacit import DawidSkene
+from tacit import DawidSkene, load
 from tacit.data.label_input import is_long, read_labels
 from tacit.data.labels import from_long
 from tacit.data.names import LONGEST_NAME, encode, match
@@ -207,3 +209,27 @@ def test_pair_list_says_its_memory():
     labels = read_labels(LONG)
     with pytest.raises(DataError, match=r"use method='auto', which needs no pair list, or raise the memory limit"):
         count_label_pairs(labels, memory=1)
+
+
+def wide_votes() -> pd.DataFrame:
+    return pd.DataFrame(np.random.default_rng(7).integers(0, 2, (40, 4)), columns=["ann", "bob", "cy", "dee"])
+
+
+def test_a_wide_table_knows_its_columns_after_a_file(tmp_path):
+    model = DawidSkene().fit(wide_votes())
+    model.save(tmp_path / "m.tacit")
+    again = load(tmp_path / "m.tacit")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # scikit-learn would say that names were given and not known
+        assert np.array_equal(again.predict(wide_votes()), model.labels_)
+    with pytest.raises(ValueError, match="same order"):
+        again.predict(wide_votes()[["dee", "cy", "bob", "ann"]])
+
+
+def test_long_labels_after_a_wide_table_have_no_features():
+    wide = wide_votes()
+    long = wide.rename_axis("task").reset_index().melt("task", var_name="worker", value_name="label")
+    model = DawidSkene().fit(wide).fit(long)
+    assert not hasattr(model, "n_features_in_")
+    assert not hasattr(model, "feature_names_in_")
+    assert model.selection_ is None

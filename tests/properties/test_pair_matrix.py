@@ -69,6 +69,8 @@ def test_the_matrix_answers_by_name_and_only_as_much_as_asked():
     np.testing.assert_allclose(B.lift(["w05"], ["w06"]), dense[5, 6] / model.marginal_[5] / model.marginal_[6])
     assert "rank 2" in repr(B)
     assert B.block([], []).shape == (0, 0)
+    with pytest.raises(DataError, match="3 row and 2 column items make no pairs"):
+        B.probability(["w01", "w02", "w03"], ["w01", "w02"])
     with pytest.raises(DataError, match="there is no item 'w99' among the 40 items"):
         B.rows(["w99"])
     table = model.item_table_

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -91,3 +93,12 @@ def test_results_come_in_the_callers_kind_of_frame(frame: pd.DataFrame) -> None:
     model = LatentClass(2).fit(polars)
     for found in (model.impute(polars), model.imputed_cells(polars), model.sample(5), model.compare(polars, [1, 2])):
         assert isinstance(found, pl.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [({"level": 1.5}, r"level=1\.5 is no probability"), ({"n_draws": 1}, "n_draws=1 resampled tables show no spread")],
+)
+def test_intervals_that_cannot_be_get_one_sentence(model: LatentClass, asked: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        model.bootstrap(**asked)

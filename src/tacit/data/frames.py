@@ -82,7 +82,8 @@ def column(frame: Any, name: Any) -> pa.Array:
         series = frame[name] if isinstance(name, str) else frame[:, frame.columns.index(name)]
         try:
             array = series.to_arrow()
-            if isinstance(array.type, pa.BaseExtensionType):  # pandas' periods, UUIDs: as they are written
+            kind = array.type.value_type if isinstance(array.type, pa.DictionaryType) else array.type
+            if isinstance(kind, pa.BaseExtensionType):  # pandas' periods, intervals, UUIDs: as they are written
                 array = pa.array([None if is_gap(value) else str(value) for value in series.to_list()], pa.string())
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):  # pandas: objects of several types
             array = to_arrow(series.to_numpy(), f"{name!r}")

@@ -68,3 +68,8 @@ def _worth(word: Any) -> float:
         return float(word)
     except (TypeError, ValueError):
         return float("nan")
+
+
+def is_amount(setting: Any) -> bool:
+    """Whether a setting is a finite number, zero or more."""
+    return isinstance(setting, int | float | np.integer | np.floating) and bool(0 <= setting < np.inf)

@@ -258,7 +258,10 @@ def _interval_names(edges: Floats) -> Names:
 def check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, np.float64).reshape(-1)
+    try:
+        weight = np.asarray(sample_weight, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise DataError("the row weights are no numbers; give one number per row") from None
     if len(weight) != n_rows:
         raise DataError(f"{len(weight)} weights for {n_rows} rows; give one weight per row")
     if not check_weights(weight).any():

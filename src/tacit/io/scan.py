@@ -145,6 +145,16 @@ def scan(
     )
 
 
+def whole(data: Any) -> Any:
+    """The files that a `Scan` names read into one table, for what needs all rows at once; all else as it is."""
+    if not isinstance(data, Scan):
+        return data
+    import pyarrow as pa
+
+    tables = [pa.Table.from_batches([batch]) for batch in data.batches()]
+    return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+
+
 def is_several(name: str) -> bool:
     """Whether a name may stand for several files: a folder, a pattern, an address that names no file."""
     if is_remote(name):

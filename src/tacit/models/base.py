@@ -25,16 +25,20 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.data.frames import as_frame, with_gaps
+from tacit.data.numbers import is_amount
 from tacit.diagnose.report import Examination, FitReport
 from tacit.engine.blas import one_blas_thread
+from tacit.engine.memory import resolve_jobs
 from tacit.engine.mixture import Floats
 from tacit.errors import DataError, ModelFileError
 from tacit.io.model_file import ModelFile, write_model
 from tacit.models.clock import StageClock, make_report
 from tacit.refine.em import Step
 
-COUNTED = ("n_", "max_")
+COUNTED = ("n_", "max_", "bins")
 """How the names of parameters begin that count something; None is the default of most."""
+NUMBERS: dict[type, Any] = {int: int | np.integer, float: int | float | np.number}
+"""What a parameter may be whose default is a number."""
 
 
 class Climb(Protocol):
@@ -95,10 +99,11 @@ class LatentModel(BaseEstimator, ABC):
 
     def _check_settings(self) -> None:
         """Parameters that every estimator reads alike; each has one sentence for what it cannot be."""
-        if str(self.engine).partition("=")[0] not in self._engines:
+        name, given, _ = str(self.engine).partition("=")
+        if name not in self._engines or (given and name != "dask"):
             known = ", ".join(repr(name) for name in self._engines)
             raise DataError(f"engine={self.engine!r} is not there for {self._model_name}; give one of {known}")
-        if not isinstance(self.tol, int | float | np.number) or not 0 <= self.tol < np.inf:
+        if not is_amount(self.tol):
             raise DataError(f"tol={self.tol!r} is no gain to stop at; give nats per observed cell, 0 or more")
         if not _is_whole(self.max_iter) or self.max_iter < 0:
             raise DataError(f"max_iter={self.max_iter!r} is no number of passes; give 0 (the start alone) or more")
@@ -109,8 +114,9 @@ class LatentModel(BaseEstimator, ABC):
             if name.startswith(COUNTED):
                 if value is not None and not _is_whole(value):
                     raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
-            elif type(defaults[name]) in (int, float) and not isinstance(value, int | float | np.number):
+            elif not isinstance(value, NUMBERS.get(type(defaults[name]), object)):
                 raise DataError(f"{name}={value!r} is no number; give one, such as {defaults[name]!r}")
+        resolve_jobs(self.n_jobs)  # which refuses what is no number of threads
         self._check_options()
 
     def _check_options(self) -> None:
@@ -167,6 +173,8 @@ class LatentModel(BaseEstimator, ABC):
         notes = list(self._notes)
         with one_blas_thread(), self._clock.stage("diagnose"):
             examination = self._examine(notes)
+        if self.selection_ is not None:
+            examination.quantities["selection"] = self.selection_
         return make_report(examination, notes, self._clock)
 
     def _examine(self, notes: list[str]) -> Examination:

@@ -11,7 +11,6 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,7 +23,7 @@ from tacit.data.table_input import LearnColumn
 from tacit.diagnose.bootstrap import ratio_test
 from tacit.diagnose.clusters import examine_clusters
 from tacit.diagnose.frequency_intervals import frequency_intervals
-from tacit.diagnose.intervals import wilson
+from tacit.diagnose.intervals import standard_errors_of, wilson
 from tacit.diagnose.purity import PurityTable, any_flagged, purity_certificates
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
@@ -373,7 +372,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         if not hasattr(self, "_table"):
             raise DataError("a model from a file keeps no rows, which intervals need; fit it again")
         low, high = (np.empty_like(self.frequencies_) for _ in range(2))
-        z, silent, smoothing = float(norm.ppf((1 + level) / 2)), self._silent[~self._aside], self._pseudo_rows()
+        z, silent, smoothing = standard_errors_of(level), self._silent[~self._aside], self._pseudo_rows()
         heard, free = self._table.without(silent), ~self._aside & ~self._silent
         part = Mixture(self._mixture.weights, self._mixture.table[np.repeat(~silent, 2)], heard.first)
         found = frequency_intervals(heard, part, level=level, smoothing=smoothing, n_jobs=self.n_jobs)
@@ -406,7 +405,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _check_options(self) -> None:
         super()._check_options()
-        if isinstance(self.binarize, bool) or not isinstance(self.binarize, int | float | np.number | None):
+        number = isinstance(self.binarize, int | float | np.number) and not isinstance(self.binarize, bool)
+        if self.binarize is not None and not (number and np.isfinite(self.binarize)):
             raise DataError(f"binarize={self.binarize!r} is no threshold; give a number, above which is yes, or None")
         if self.select not in get_args(Select):
             raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")

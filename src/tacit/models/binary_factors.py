@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.matrix import Matrix, read_matrix, varying_features
+from tacit.data.numbers import is_amount
 from tacit.data.stored_matrix import AnyMatrix, store_matrix, store_scan
 from tacit.diagnose.report import Examination
 from tacit.diagnose.switches import examine_switches, switch_shares
@@ -22,7 +23,7 @@ from tacit.engine.passes import RowPasses, passes_for
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.n_switches import SwitchCount
-from tacit.io.scan import Scan
+from tacit.io.scan import Scan, whole
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock
 from tacit.models.switch_checkpoint import Climbed, SwitchCheckpoint, matrix_key
@@ -334,7 +335,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     def _rows(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return np.ascontiguousarray(self._read(X, reset=False).values[:, self._kept])
+        return np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._kept])
 
     # -------------------------------------------------------------- input
 
@@ -377,8 +378,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 )
         if self.refine is not None and self.refine not in get_args(Refine):
             raise DataError(f"refine={self.refine!r} is not there; give one of {', '.join(get_args(Refine))}, or None")
-        number = isinstance(self.noise, int | float | np.number)
-        if self.noise is not None and not (number and 0 <= self.noise < np.inf):
+        if self.noise is not None and not is_amount(self.noise):
             raise DataError(f"noise={self.noise!r} is no standard deviation; give 0 or a positive number, or None")
 
     # --------------------------------------------------------- model file

@@ -11,6 +11,7 @@ from tacit.models.file_parts import (
     Arrays,
     check_numbers,
     name_array,
+    plain_names,
     read_names,
     restore_story,
     typed,
@@ -29,9 +30,8 @@ def block_state(model: BlockModel) -> tuple[Arrays, dict[str, Any]]:
         "affinity": model._affinity,
         "held": model._held,
     }
-    words = model.nodes_.dtype.kind not in "iu"
     metadata = {
-        "nodes": [str(name) if words else int(name) for name in model.nodes_.tolist()],
+        "nodes": plain_names(model.nodes_.tolist()),
         "n_edges": int(model.n_edges_),
         "corrected": bool(model.degree_corrected_),
         "unit": float(model._unit),

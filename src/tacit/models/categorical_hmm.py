@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import Columns, backend_of, build_frame
 from tacit.data.names import Names
+from tacit.data.numbers import is_amount
 from tacit.data.sequences import Sequences, read_sequences
 from tacit.diagnose.hmm import examine_chain
 from tacit.diagnose.report import Examination
@@ -274,7 +275,7 @@ class CategoricalHMM(LatentModel):
             raise DataError(
                 f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'spectral' or 'random', and at least one start"
             )
-        if self.smoothing != "auto" and not (isinstance(self.smoothing, int | float) and self.smoothing >= 0):
+        if str(self.smoothing) != "auto" and not is_amount(self.smoothing):
             raise DataError(f"smoothing={self.smoothing!r}; give 'auto' or a number from 0")
         if self.n_states is not None and not 1 <= self.n_states <= MOST_STATES:
             raise DataError(f"n_states={self.n_states}; give 1 to {MOST_STATES}, or None to have it found")

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tacit.data.labels import CodedLabels, Labels, recode
 from tacit.data.names import Names, from_names, tell_alike
-from tacit.data.numbers import GAP_WORDS
+from tacit.data.numbers import GAP_WORDS, is_amount
 from tacit.diagnose.labels import Believed, examine_labels
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
@@ -30,6 +30,7 @@ from tacit.errors import DataError, DataWarning, NotIdentifiableError, nearest
 from tacit.factor.assign import label_order
 from tacit.factor.votes import overall_shares, vote_shares
 from tacit.models.clock import StageClock, make_report
+from tacit.models.file_parts import Arrays, check_numbers, name_array, plain_names, read_names
 from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
@@ -46,8 +47,6 @@ MOST_CLASSES = 1000
 """More kinds of labels than this are ids or free text, not classes."""
 QUALITY = ("n_labels", "accuracy", "accuracy_low", "accuracy_high")
 """Arrays of the model file that hold worker quality."""
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -66,12 +65,14 @@ class CrowdSettings:
     engine: str = "auto"
 
     def __post_init__(self) -> None:
-        if self.method != "auto" and self.method not in METHODS:
-            hint = nearest(self.method, ["auto", *METHODS], "the methods are")
+        methods = ["auto", *METHODS]
+        if self.method not in methods:
+            hint = nearest(self.method, methods, "the methods are")
             raise DataError(f"there is no method {self.method!r}; {hint}")
-        number = isinstance(self.smoothing, int | float | np.number)
-        if self.smoothing != "auto" and not (number and float(self.smoothing) >= 0):
+        if str(self.smoothing) != "auto" and not is_amount(self.smoothing):
             raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
+        if self.memory is not None and not is_amount(self.memory):
+            raise DataError(f"memory={self.memory!r} is no number of bytes; give one, or None")
 
     def deciding(self) -> dict[str, str]:
         """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
@@ -169,7 +170,7 @@ def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dic
         return {settings.method: method(data, ask)}
     starts = {"votes": start_votes(data, ask)}
     if determined and data.n_classes > 1:
-        starts["moments"] = start_moments(data, ask, settings.seed)
+        starts["moments"] = start_moments(data, settings.seed)
     return starts
 
 
@@ -193,7 +194,6 @@ def _refine(
         return alone, first, notes
     raced = race(
         entrants,
-        short_iter=settings.max_iter,
         max_iter=settings.max_iter,
         tol=settings.tol,
         margin=MOMENTS_MARGIN,
@@ -354,8 +354,8 @@ class FittedCrowd:
             "objective_path": self.path,
         }
         metadata = {
-            "classes": self.class_names.tolist(),
-            "workers": self.worker_names.tolist(),
+            "classes": plain_names(self.class_names.tolist()),
+            "workers": plain_names(self.worker_names.tolist()),
             "flags": [str(flag) for flag in quality.flag],
             "confidence": self.beta,
             "n_iter": self.n_iter,
@@ -371,12 +371,13 @@ class FittedCrowd:
 
 def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
     """The fitted crowd of a model file; ValueError or KeyError when its parts do not fit together."""
-    classes, workers = _names(metadata["classes"]), _names(metadata["workers"])
+    classes, workers = (name_array(read_names(metadata, what), what) for what in ("classes", "workers"))
     k, m = len(classes), len(workers)
-    shapes = {"weights": (k,), "table": (m * k, k), "pooled": (k, k), **dict.fromkeys(QUALITY, (m,))}
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, its names ask for {shape}")
+    check_numbers(
+        arrays, {"weights": (k,), "table": (m * k, k), "pooled": (k, k), **dict.fromkeys(QUALITY[1:], (m,))}
+    )
+    if arrays["n_labels"].shape != (m,):
+        raise ValueError(f"n_labels has shape {arrays['n_labels'].shape} for {m} workers")
     first = np.arange(0, (m + 1) * k, k, dtype=np.int32)
     fitted = FittedCrowd(
         classes,
@@ -395,8 +396,3 @@ def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
     fitted.quality = WorkerQuality(n_labels, accuracy, low, high, flags)
     fitted.report = FitReport(metadata["verdict"], list(metadata["reasons"]), {}, list(metadata["notes"]), {})
     return fitted
-
-
-def _names(values: list[Any]) -> Names:
-    array = np.array(values)
-    return array if array.dtype.kind in "iub" else np.array(values, object)

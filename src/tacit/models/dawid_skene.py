@@ -24,6 +24,10 @@ from tacit.io.scan import Scan
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.crowd import CrowdSettings, Evidence, FittedCrowd, check_crowd, fit_crowd, restore_crowd
+from tacit.models.file_parts import features_of, restore_features
+
+FEATURES = ("n_features_in_", "feature_names_in_")
+"""What scikit-learn keeps of the columns of a wide table; long labels have none."""
 
 
 class DawidSkene(LatentModel):
@@ -171,7 +175,7 @@ class DawidSkene(LatentModel):
         self.classes_, self.n_classes_ = fitted.class_names, len(fitted.class_names)
         self.worker_names_ = fitted.worker_names
         self.prior_, self.confusion_ = fitted.mixture.weights, unstack_confusions(fitted.mixture)
-        self.confidence_ = fitted.beta
+        self.confidence_, self.selection_ = fitted.beta, None
         self._keep_climb(fitted)
 
     # ------------------------------------------------------------ results
@@ -236,6 +240,8 @@ class DawidSkene(LatentModel):
         return data if isinstance(data, Labels) else data.piece(0, data.n_rows)
 
     def _read(self, labels: Any, gold: Any, *, reset: bool = True) -> CodedLabels:
+        for name in FEATURES if reset else ():  # of an earlier fit
+            self.__dict__.pop(name, None)
         if isinstance(labels, Scan):
             from tacit.data.stored_labels import code_labels
 
@@ -284,10 +290,10 @@ class DawidSkene(LatentModel):
 
     def _state(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
         arrays, metadata = self._fitted.state()
-        return arrays, {**metadata, "n_features_in": getattr(self, "n_features_in_", None)}
+        return arrays, {**metadata, **features_of(self)}
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, Any]) -> None:
         self._keep(restore_crowd(arrays, metadata))
         if metadata.get("n_features_in") is not None:
-            self.n_features_in_ = int(metadata["n_features_in"])
+            restore_features(self, {"feature_names_in": None, **metadata})  # files of 0.1.0 had no names
         self._backend = "pyarrow"

@@ -12,6 +12,7 @@ from tacit.data.names import Names
 from tacit.data.table import Column
 from tacit.diagnose.report import FitReport, Verdict
 from tacit.engine.mixture import Mixture
+from tacit.errors import DataError
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -22,6 +23,8 @@ KINDS: dict[str, tuple[type, Any]] = {
     "boolean": (bool, np.bool_),
 }
 """Types of categories: as JSON holds them, and as arrays."""
+NAMED = tuple(kind for kind, _ in KINDS.values())
+"""Types of names."""
 ROUNDING = 1e-6
 """How far from one the probabilities of a stored distribution may sum."""
 
@@ -29,17 +32,21 @@ ROUNDING = 1e-6
 # ------------------------------------------------------ names and columns
 
 
-def plain_names(names: Iterable[Any]) -> list[str | int]:
-    """Names as JSON holds them: texts or whole numbers."""
-    return [name if isinstance(name, str) else int(name) for name in names]
+def plain_names(names: Iterable[Any]) -> list[Any]:
+    """Names as JSON holds them, in their own type."""
+    listed = [name.item() if isinstance(name, np.generic) else name for name in names]
+    for name in listed:
+        if type(name) not in NAMED:
+            raise DataError(f"a model file holds texts and numbers as names, not {name!r}; rename it, and fit again")
+    return listed
 
 
-def read_names(metadata: dict[str, Any], what: str) -> list[str | int]:
+def read_names(metadata: dict[str, Any], what: str) -> list[Any]:
     """The names that stand under `what`, none twice."""
-    names: list[str | int] = typed(metadata, what, list)
+    names: list[Any] = typed(metadata, what, list)
     if not names or len(set(names)) < len(names):
         raise ValueError(f"{what} is empty, or holds a name twice")
-    if not all(type(name) in (str, int) for name in names):
+    if not all(type(name) in NAMED for name in names):
         raise ValueError(f"{what} holds a name that is neither text nor a number")
     return names
 
@@ -47,9 +54,9 @@ def read_names(metadata: dict[str, Any], what: str) -> list[str | int]:
 def name_array(names: list[Any], what: str) -> Names:
     """Names of one kind as an array."""
     kinds = {type(name) for name in names}
-    if kinds not in ({str}, {int}):
-        raise ValueError(f"{what} holds names that are neither all texts nor all whole numbers")
-    return np.array(names, object if kinds == {str} else np.int64)
+    if len(kinds) != 1 or not kinds <= set(NAMED):
+        raise ValueError(f"{what} holds names that are neither all texts nor all numbers of one kind")
+    return np.array(names, dict(KINDS.values())[kinds.pop()])
 
 
 def describe_column(column: Column) -> dict[str, Any]:
@@ -67,7 +74,7 @@ def describe_column(column: Column) -> dict[str, Any]:
 def read_column(described: dict[str, Any]) -> Column:
     """The column that `describe_column` described."""
     name, values = described["name"], described["categories"]
-    if type(name) not in (str, int):
+    if type(name) not in NAMED:
         raise ValueError("a column has a name that is neither text nor a number")
     wanted, dtype = KINDS[described["kind"]]
     if not values or not all(type(value) is wanted for value in values):
@@ -125,14 +132,13 @@ def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
 
 def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     """A model's own arrays and metadata with what every model tells about its fit: numbers, input, verdict."""
-    report, features = model.report_, getattr(model, "feature_names_in_", None)
+    report = model.report_
     return arrays | {"objective_path": model.objective_path_}, metadata | {
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
         "log_likelihood": float(model.log_likelihood_),
         "objective": float(model.objective_),
-        "n_features_in": int(model.n_features_in_),
-        "feature_names_in": None if features is None else [str(name) for name in features],
+        **features_of(model),
         "selection": plain(model.selection_),
         "verdict": report.verdict,
         "reasons": list(report.reasons),
@@ -141,8 +147,8 @@ def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Ar
     }
 
 
-def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[str | int] = ()) -> None:
-    """Give `model` what `with_story` told; `names` are the columns it uses, where its features are columns."""
+def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
+    """Give `model` what `with_story` told; `names` as for `restore_features`."""
     path = arrays["objective_path"]
     if path.ndim != 1 or not path.size or path.dtype != np.float64:
         raise ValueError("objective_path is not a list of numbers")
@@ -151,15 +157,7 @@ def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: S
     if model.n_iter_ < 0:
         raise ValueError(f"n_iter is {model.n_iter_}")
     model.log_likelihood_, model.objective_ = (typed(metadata, name, float) for name in ("log_likelihood", "objective"))
-    model.n_features_in_ = typed(metadata, "n_features_in", int)
-    features = metadata["feature_names_in"]
-    if features is not None:
-        _words(features, "feature_names_in")
-        if len(features) != model.n_features_in_ or not set(names) <= set(features):
-            raise ValueError("feature_names_in does not match n_features_in or the columns")
-        model.feature_names_in_ = np.array(features, object)
-    elif len(names) > model.n_features_in_:
-        raise ValueError(f"it has {len(names)} columns of {model.n_features_in_} features")
+    restore_features(model, metadata, names)
     model.selection_ = None if metadata["selection"] is None else typed(metadata, "selection", dict)
     verdict, reasons, notes = (metadata[name] for name in ("verdict", "reasons", "notes"))
     _words(reasons, "reasons")
@@ -170,6 +168,28 @@ def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: S
     if model.selection_ is not None:
         quantities = {**quantities, "selection": model.selection_}
     model.report_ = FitReport(verdict, reasons, quantities, notes, {})
+
+
+def features_of(model: Any) -> dict[str, Any]:
+    """What `fit` was told of its features; None where it saw none."""
+    number, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
+    return {
+        "n_features_in": None if number is None else int(number),
+        "feature_names_in": None if names is None else [str(name) for name in names],
+    }
+
+
+def restore_features(model: Any, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
+    """Give `model` what `features_of` told; `names` are the columns it uses, where its features are columns."""
+    model.n_features_in_ = typed(metadata, "n_features_in", int)
+    features = metadata["feature_names_in"]
+    if features is not None:
+        _words(features, "feature_names_in")
+        if len(features) != model.n_features_in_ or not set(names) <= set(features):
+            raise ValueError("feature_names_in does not match n_features_in or the columns")
+        model.feature_names_in_ = np.array(features, object)
+    elif len(names) > model.n_features_in_:
+        raise ValueError(f"it has {len(names)} columns of {model.n_features_in_} features")
 
 
 def typed(metadata: dict[str, Any], name: str, wanted: type) -> Any:

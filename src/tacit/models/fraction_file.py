@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tacit.models.file_parts import (
     ROUNDING,
     Arrays,
     check_numbers,
+    name_array,
     plain_names,
     read_names,
     restore_story,
@@ -47,4 +46,4 @@ def restore_fractions(model: MixtureFractions, arrays: Arrays, metadata: dict[st
         raise ValueError(f"noise is {model.noise_}")
     model._known = typed(metadata, "known", bool)
     model.features_, model.weights_ = tuple(features), arrays["weights"]
-    model._publish(arrays["profiles"], np.array(parts, object))
+    model._publish(arrays["profiles"], name_array(parts, "parts"))

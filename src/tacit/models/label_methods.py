@@ -76,7 +76,7 @@ def start_votes(labels: CodedLabels, settings: Settings) -> Start:
     return Start()
 
 
-def start_moments(labels: CodedLabels, settings: Settings, seed: int) -> Start:
+def start_moments(labels: CodedLabels, seed: int) -> Start:
     """The second start of ``auto``: the root of the co-occurrences without a pair list, rotated.
 
     Of more than `MOMENT_TASKS` tasks those with the smallest hashes are looked at: a start needs two digits.

@@ -32,6 +32,7 @@ from tacit.factor.table_pool import (
     random_start,
     searched_spa,
 )
+from tacit.io.scan import whole
 from tacit.models.clock import StageClock
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_checkpoint import TableCheckpoint, table_key
@@ -44,6 +45,7 @@ from tacit.refine.table_prior import shaped_prior, table_steps
 from tacit.refine.table_starts import race_starts, table_starts
 from tacit.refine.tables import maximise_tables
 
+INITS = ("auto", "spa", "spa-naive", "ctd", "random")
 SAMPLE_ROWS = 50_000
 """Rows that starts look at: the same ones on every engine, chosen by what they say. More of them save passes over all
 rows, which is where a long fit spends its time (docs/scale.md)."""
@@ -167,7 +169,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """Add rows: their statistics join those of all rows before, whose own are not recomputed.
 
         Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
-        that the model does not know are gaps. `report_` then speaks of the new rows.
+        that the model does not know are gaps. `report_` then speaks of the new rows, `log_likelihood_` of all of them;
+        `objective_`, its path, `n_iter_` and `converged_` stay those of the fit.
         """
         if not hasattr(self, "_sums"):
             return self.fit(X, y, sample_weight)
@@ -206,15 +209,11 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
             spa = searched_spa if self.init == "spa" else naive_spa
             return [(self.init, spa(sample, sample.counted(pairs), n_components, rng))]
-        if self.init == "ctd":
-            if table.n_columns < 3:
-                raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
-            if isinstance(table, StoredTable):
-                raise DataError("init='ctd' needs the rows in memory; give init='auto', or engine='memory'")
-            return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
-        raise DataError(
-            f"init={self.init!r} is not there; give 'auto', 'spa', 'spa-naive', 'ctd', 'random' or a fitted model"
-        )
+        if table.n_columns < 3:
+            raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
+        if isinstance(table, StoredTable):
+            raise DataError("init='ctd' needs the rows in memory; give init='auto', or engine='memory'")
+        return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
 
     def _under(self, table: AnyTable) -> Mixture:
         """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
@@ -274,10 +273,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
         if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
             rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
-        examination = examine_table(rows, self._mixture, converged=self.converged_)
-        if self.selection_ is not None:
-            examination.quantities["selection"] = self.selection_
-        return examination
+        return examine_table(rows, self._mixture, converged=self.converged_)
 
     # ---------------------------------------------------------------- use
 
@@ -287,10 +283,12 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     def impute(self, X: Any) -> Any:
         """X with every gap filled by its most probable category, in the caller's kind of frame; the rest untouched."""
+        X = whole(X)
         return fill_gaps(X, self._columns, self._mixture, self._posterior(X)[0])
 
     def imputed_cells(self, X: Any) -> Any:
         """What `impute` would fill in and how sure it is: one row per gap (row from 0, column, value, probability)."""
+        X = whole(X)
         return build_frame(gap_answers(X, self._columns, self._mixture, self._posterior(X)[0]), backend_of(X))
 
     def predict_column(self, X: Any, name: Any) -> tuple[NDArray[Any], Floats]:
@@ -307,7 +305,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     def _column_given_others(self, X: Any, name: Any) -> Floats:
         check_is_fitted(self)
         n = self.joint_.index(name)
-        table = self._read(X, None, reset=False)
+        table = self._read_new(X, None)
         codes = table.codes.copy()
         codes[:, n] = np.iinfo(codes.dtype).max
         posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)
@@ -330,6 +328,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         super()._check_options()
         if self.select not in ("heldout", "bic"):
             raise DataError(f"select={self.select!r} is not there; give 'heldout' or 'bic'")
+        if not isinstance(self.init, LatentClass) and str(self.init) not in INITS:
+            known = ", ".join(repr(name) for name in INITS)
+            raise DataError(f"init={self.init!r} is not there; give {known} or a fitted model")
 
     def _number_of(self, init: LatentClass) -> int:
         check_is_fitted(init)

@@ -21,6 +21,7 @@ from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.mixture import Floats, Mixture
 from tacit.errors import DataError
+from tacit.io.scan import whole
 from tacit.models.base import LatentModel
 from tacit.models.classifier_file import classifier_state, restore_classifier
 from tacit.models.clock import StageClock
@@ -199,8 +200,6 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
                 f"right in {figures['accuracy']:.1%} of rows left out; "
                 f"the most frequent label is in {figures['frequent_accuracy']:.1%}"
             )
-        if self.selection_ is not None:
-            examination.quantities["selection"] = self.selection_
         return examination
 
     # ---------------------------------------------------------------- use
@@ -208,7 +207,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities (n, labels) of every label; a row's answer does not depend on its company."""
         check_is_fitted(self)
-        table = read_table(self._validated(X, reset=False, **CELLS), columns=self._columns, group=False)
+        table = read_table(self._validated(whole(X), reset=False, **CELLS), columns=self._columns, group=False)
         return label_beliefs(self._mixture, self.owners_, table, len(self.classes_), self.n_jobs)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -222,6 +221,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         """Columns and label in one table, the label last; equal rows grouped."""
         if y is None:
             raise DataError("requires y to be passed, but the target y is None; give one label per row")
+        X = whole(X)
         if hasattr(y, "iloc"):  # scikit-learn would make decimals of pandas' own integers and booleans
             y = y.to_numpy()
         if as_frame(X) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Self, get_args
 
@@ -14,11 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_named_matrix
+from tacit.data.names import objects
 from tacit.diagnose.fractions import examine_fractions
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
 from tacit.factor.fractions import Floats, Shares, fractions_of
+from tacit.io.scan import whole
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.fraction_file import fraction_state, restore_fractions
@@ -184,7 +185,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
     def _take_reference(self, data: Shares, reference: NamedMatrix) -> None:
         """Hold parts that are known: no climb."""
-        self._publish(reference.values, _listed(reference.row_names or ()))
+        self._publish(reference.values, objects(reference.row_names or ()))
         residual = residual_squares(data, fractions_of(data, self.profiles_), self.profiles_)
         self.log_likelihood_ = self.objective_ = gaussian_log_likelihood(residual, data.n_cells)
         self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
@@ -199,7 +200,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         fractions[empty], self._empty = self.weights_, int(empty.sum())
         self.fractions_ = fractions
         names = matrix.row_names
-        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else _listed(names)
+        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else objects(names)
         self.noise_ = float(np.sqrt(residual_squares(data, fractions, self.profiles_) / data.n_cells))
         self.selection_ = None if self._path is None else {"chosen": self._path.chosen, "errors": self._path.errors}
 
@@ -237,11 +238,10 @@ class MixtureFractions(TransformerMixin, LatentModel):
         """Fractions (samples, parts) of samples, gaps allowed; a sample's answer does not depend on its company."""
         check_is_fitted(self)
         given = read_shares(X, "X")
-        if not isinstance(self.features_[0], str) and given.shape[1] != self.n_features_in_:
+        ours, theirs = isinstance(self.features_[0], str), isinstance(given.column_names[0], str)
+        if not (ours and theirs) and given.shape[1] != self.n_features_in_:
             raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
-        if isinstance(self.features_[0], str) and not isinstance(given.column_names[0], str):
-            if given.shape[1] != self.n_features_in_:
-                raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
+        if ours and not theirs:
             given = NamedMatrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
         matrix = match_columns(given, self.features_, "X")
         fractions = fractions_of(Shares.of(matrix.values), self.profiles_)
@@ -324,7 +324,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
 def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMatrix:
     """A matrix whose values lie in [0, 1]; `name_column` holds the names of the rows."""
-    matrix = read_named_matrix(data, name_column=name_column, what=what)
+    matrix = read_named_matrix(whole(data), name_column=name_column, what=what)
     outside = (matrix.values < 0) | (matrix.values > 1)
     if outside.any():
         row, at = np.argwhere(outside)[0]
@@ -333,11 +333,6 @@ def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMa
             "lie between 0 and 1; divide percents by 100, turn M-values into beta values"
         )
     return matrix
-
-
-def _listed(names: Iterable[Any]) -> NDArray[Any]:
-    """Names as one axis, also when pandas names rows by tuples."""
-    return np.array([*names, None], object)[:-1]
 
 
 def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.factor.pair_matrix import Factored
-from tacit.models.file_parts import ROUNDING, Arrays, check_numbers, restore_story, typed, with_story
+from tacit.models.file_parts import (
+    ROUNDING,
+    Arrays,
+    check_numbers,
+    name_array,
+    plain_names,
+    read_names,
+    restore_story,
+    typed,
+    with_story,
+)
 
 if TYPE_CHECKING:
     from tacit.models.pair_matrix import PairMatrix
@@ -26,8 +36,8 @@ def pair_state(model: PairMatrix) -> tuple[Arrays, dict[str, Any]]:
         arrays |= {"dictionary": model.dictionary_, "mixing": model.mixing_}
     same = model.column_items_ is model.items_ or np.array_equal(model.items_, model.column_items_)
     metadata = {
-        "items": _plain_names(model.items_),
-        "column_items": None if same else _plain_names(model.column_items_),
+        "items": plain_names(model.items_.tolist()),
+        "column_items": None if same else plain_names(model.column_items_.tolist()),
         "symmetric": bool(model.symmetric_),
     }
     return with_story(model, {name: np.ascontiguousarray(part) for name, part in arrays.items()}, metadata)
@@ -35,8 +45,9 @@ def pair_state(model: PairMatrix) -> tuple[Arrays, dict[str, Any]]:
 
 def restore_pairs(model: PairMatrix, arrays: Arrays, metadata: dict[str, Any]) -> None:
     """Make `model` what `pair_state` described; what does not fit together raises ValueError."""
-    items = _names(metadata["items"], "items")
-    column_items = items if metadata["column_items"] is None else _names(metadata["column_items"], "column_items")
+    column_items = items = name_array(read_names(metadata, "items"), "items")
+    if metadata["column_items"] is not None:
+        column_items = name_array(read_names(metadata, "column_items"), "column_items")
     model.symmetric_ = typed(metadata, "symmetric", bool)
     parts = {name: arrays[name if not model.symmetric_ else name.removeprefix("column_")] for name in PARTS}
     rank = parts["signs"].shape[0]
@@ -56,18 +67,3 @@ def restore_pairs(model: PairMatrix, arrays: Arrays, metadata: dict[str, Any]) -
         check_numbers(arrays, {"dictionary": (len(items), rank + 1), "mixing": (rank + 1, rank + 1)})
         model.dictionary_, model.mixing_ = arrays["dictionary"], arrays["mixing"]
     model._publish(Factored(**parts))
-
-
-def _plain_names(names: Any) -> list[str | int | float]:
-    return [name if isinstance(name, str | bool | int | float) else str(name) for name in names.tolist()]
-
-
-def _names(values: Any, what: str) -> Any:
-    if type(values) is not list or not values or len(set(values)) < len(values):
-        raise ValueError(f"{what} is empty, or holds a name twice")
-    kinds = {type(value) for value in values}
-    if kinds == {int} or kinds == {float}:
-        return np.array(values)
-    if kinds != {str}:
-        raise ValueError(f"{what} holds names of several kinds")
-    return np.array(values, object)

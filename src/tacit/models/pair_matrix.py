@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.count_input import read_counts
 from tacit.data.counts import Counts
 from tacit.data.frames import backend_of, build_frame
+from tacit.data.numbers import is_amount
 from tacit.diagnose.pair_structure import MOST_COMPONENTS, StructureTest, structure_test
 from tacit.diagnose.pairs import PairEvidence, examine_pairs
 from tacit.diagnose.report import Examination
@@ -234,7 +235,7 @@ class PairMatrix(LatentModel):
         return rank_two(marginals, lifts, shrunk.sign), shrunk.refined
 
     def _by_likelihood(self, counts: Counts, start: PairModel) -> tuple[Factored, Climb]:
-        fitted, refined, _ = fit_pair_model(
+        fitted, refined = fit_pair_model(
             counts, start, symmetric=self.symmetric_, smoothing=self.smoothing, max_iter=self.max_iter,
             tol=self.tol, threads=resolve_jobs(self.n_jobs), seed=self._seed(), callback=self._progress("EM"),
         )  # fmt: skip
@@ -319,7 +320,7 @@ class PairMatrix(LatentModel):
                 f"epsilon={self.epsilon}, bin_width={self.bin_width}, tau={self.tau}, rounds={self.rounds}; give "
                 "0 < epsilon < 1, bin_width > 1, tau and rounds at least 0"
             )
-        if self.smoothing != "auto" and not (isinstance(self.smoothing, float | int) and self.smoothing >= 0):
+        if str(self.smoothing) != "auto" and not is_amount(self.smoothing):
             raise DataError(f"smoothing={self.smoothing!r}; give pseudo-counts of at least 0, or 'auto'")
 
     # --------------------------------------------------------- model file

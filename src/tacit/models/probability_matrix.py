@@ -11,9 +11,6 @@ from tacit.data.names import Names, match
 from tacit.errors import DataError
 from tacit.factor.pair_matrix import Factored, Floats
 
-BLOCK = 1 << 22
-"""Entries made at a time where rows are asked for one after another."""
-
 
 class ProbabilityMatrix:
     """Probabilities B_ij of pairs (row item, column item), nonnegative, summing to one, kept as factors.
@@ -51,10 +48,12 @@ class ProbabilityMatrix:
         return np.maximum(self._left[self._places(items, self.items)] @ self._right.T, 0.0)
 
     def probability(self, item: Any, column_item: Any) -> Any:
-        """Probability of one pair, or of pairs given as two lists of equal length."""
+        """Probability of one pair, or of pairs given as two lists of equal length; one item may meet a list."""
         if np.ndim(item) == 0 and np.ndim(column_item) == 0:
             return float(self.block([item], [column_item])[0, 0])
         rows, columns = self._places(item, self.items), self._places(column_item, self.column_items)
+        if len(rows) != len(columns) and 1 not in (len(rows), len(columns)):
+            raise DataError(f"{len(rows)} row and {len(columns)} column items make no pairs; give as many of both")
         return np.maximum(np.einsum("nk,nk->n", self._left[rows], self._right[columns]), 0.0)
 
     def conditional(self, items: Any) -> Floats:
@@ -67,8 +66,7 @@ class ProbabilityMatrix:
         """B_ij / (ρ_i ρ'_j): how much more often than by chance; 1 where an item has no probability."""
         rows, columns = self._places(items, self.items), self._places(column_items, self.column_items)
         chance = np.outer(self._factored.marginal[rows], self._factored.column_marginal[columns])
-        stated = np.maximum(self._left[rows] @ self._right[columns].T, 0.0)
-        return np.where(chance > 0, stated / np.where(chance > 0, chance, 1.0), 1.0)
+        return np.where(chance > 0, self.block(items, column_items) / np.where(chance > 0, chance, 1.0), 1.0)
 
     def toarray(self) -> Floats:
         """The whole matrix; at 50,000 items it takes 20 GB."""

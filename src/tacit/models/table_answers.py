@@ -136,12 +136,26 @@ def _with_columns(X: Any, frame: Any, filled: Mapping[Any, Any]) -> Any:
         changed = nw.to_native(frame).copy()
         for name, array in filled.items():
             series = array.to_pandas()
-            changed[name] = series.array if isinstance(array.type, pa.DictionaryType) else series.to_numpy()
+            series = series if series.dtype == "category" else _as_it_was(series, changed[name].dtype)
+            changed[name] = series.set_axis(changed.index)
         return changed
     if not filled:
         return nw.to_native(frame)
     new = nw.from_arrow(pa.table(dict(filled)), backend=frame.implementation)
+    for name, own in frame.schema.items():
+        if name in filled and isinstance(own, nw.Enum) and set(new[name]) <= set(own.categories):
+            new = new.with_columns(nw.col(name).cast(own))
     return nw.to_native(frame.with_columns(*(new[name] for name in filled)))
+
+
+def _as_it_was(series: Any, own: Any) -> Any:
+    """A pandas column in the type it had, where that holds all of its values; intervals went as they are written."""
+    if own == "category":
+        known = {str(one): one for one in own.categories}
+        return series.map(known).astype(own) if set(series) <= set(known) else series
+    with suppress(TypeError, ValueError):
+        return series.astype(own)
+    return series
 
 
 def _matrix_gaps(matrix: NDArray[Any], known: Column) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.frames import backend_of, build_frame
+from tacit.data.frames import build_frame
 from tacit.data.table import Table, group_rows
 from tacit.diagnose.bootstrap import RatioTest, bootstrap_mixture, ratio_test
 from tacit.diagnose.fit_indices import compare, fit_indices
@@ -62,11 +62,11 @@ class TableEvidence(TableModel):
         """
         model = clone(self)
         with one_blas_thread():
-            table = model._read(X, sample_weight)
+            table = model._read_rows(X, sample_weight)
             most = int(table.total_weight)
             wanted = [int(number) for number in numbers if 1 <= number <= most]
             columns = compare(table, wanted, lambda rows, number: model._fit_at(rows, number)[1].params)
-        return build_frame({name: np.asarray(values) for name, values in columns.items()}, backend_of(X))
+        return build_frame({name: np.asarray(values) for name, values in columns.items()}, model._backend)
 
     def bootstrap(
         self, X: Any = None, sample_weight: Any = None, *, n_draws: int = 100, level: float = 0.95
@@ -105,7 +105,7 @@ class TableEvidence(TableModel):
     def _rows(self, X: Any, sample_weight: Any) -> Table:
         check_is_fitted(self)
         if X is not None:
-            return group_rows(self._read(X, sample_weight, reset=False))
+            return group_rows(self._read_new(X, sample_weight))
         table = getattr(self, "_table", None)
         if table is None:
             raise DataError("a model from a file keeps no rows; give them: X=…")

@@ -14,6 +14,7 @@ from tacit.data.document_input import is_long, is_text, read_documents
 from tacit.data.documents import Documents
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.names import Names
+from tacit.data.numbers import is_amount
 from tacit.diagnose.coherence import npmi_coherence, top_words
 from tacit.diagnose.report import Examination
 from tacit.diagnose.topics import examine_topics
@@ -337,7 +338,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             raise DataError(f"n_init={self.n_init}, max_topics={self.max_topics}; give at least one of each")
         smoothing = self.smoothing
         if isinstance(smoothing, tuple | list):
-            good = len(smoothing) == 2 and all(0 < value < np.inf for value in smoothing)
+            good = len(smoothing) == 2 and all(is_amount(value) and value > 0 for value in smoothing)
         else:
             good = isinstance(smoothing, str) and smoothing == "auto"
         if not good:

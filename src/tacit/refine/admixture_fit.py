@@ -102,10 +102,7 @@ def fit_ancestry(
         begin = first[1](space)
         starts = {first[0]: inside(begin.shares, begin.frequencies)}
     else:
-        named = {"least squares from far people": far_people(space)} if far else {}
-        drawn = n_starts if n_populations > 1 or not far else 0
-        named |= {f"least squares from drawn people {n + 1}": drawn_people(space, rng) for n in range(drawn)}
-        starts = {name: _alternated(space, means, people) for name, people in named.items()}
+        starts = _starts(space, means, n_starts if n_populations > 1 or not far else 0, far, rng)
     if not likelihood:
         begin = next(iter(starts.values()))
         path = [-squares_of(space, begin.shares, begin.frequencies)]
@@ -118,6 +115,12 @@ def fit_ancestry(
     )  # fmt: skip
     found = raced.refined
     return _settled(calls, found.params, space.spectrum, False, found.path, found.n_iter, found.converged, raced.name)
+
+
+def _starts(space: Subspace, means: Floats, drawn: int, far: bool, rng: np.random.Generator) -> dict[str, Ancestry]:
+    named = {"least squares from far people": far_people(space)} if far else {}
+    named |= {f"least squares from drawn people {n + 1}": drawn_people(space, rng) for n in range(drawn)}
+    return {name: _alternated(space, means, people) for name, people in named.items()}
 
 
 def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:

@@ -134,6 +134,8 @@ def one_state(data: Sequences) -> Chain:
 
 def spectral_starts(data: Sequences, n_states: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
     """Starts from counts of neighbours; none where there are too few symbols or neighbours for so many states."""
+    if data.n_symbols < 2:
+        return []
     if n_states == 2 and (chain := two_state_chain(data)) is not None and _sound(chain):
         return [("two states", chain)]
     try:
@@ -156,7 +158,7 @@ def starts_of(
     """Named starts, the spectral ones first."""
     if n_states == 1:
         return [("one state", one_state(data))]
-    found = [] if init == "random" or data.n_symbols < 2 else spectral_starts(data, n_states, rng)
+    found = [] if init == "random" else spectral_starts(data, n_states, rng)
     if found and init == "spectral":
         return found[:1]
     frequencies = chain_prior(data, 0.0).frequencies

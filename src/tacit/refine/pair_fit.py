@@ -43,12 +43,12 @@ def fit_pair_model(
     threads: int = 1,
     seed: int = 0,
     callback: Callable[[Step], None] | None = None,
-) -> tuple[PairModel, Refined[PairModel, PairSums], float]:
-    """The fitted model, the climb that led there, and the pseudo-counts an item it used."""
+) -> tuple[PairModel, Refined[PairModel, PairSums]]:
+    """The fitted model, and the climb that led there."""
     amount = smoothing if smoothing != "auto" else chosen_smoothing(counts, start, symmetric, threads, seed)
     steps = _steps(counts, start, symmetric, amount, threads)
     found = em(steps, lifted(start, steps), max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
-    return with_marginals(found.params, counts), found, amount
+    return with_marginals(found.params, counts), found
 
 
 def chosen_smoothing(counts: Counts, start: PairModel, symmetric: bool, threads: int, seed: int) -> float:

@@ -1,7 +1,7 @@
-"""Several starts, one answer: short runs, the best kept, the rest of the iterations for it alone.
+"""Several starts, one answer.
 
-`race` compares few starts that may carry different priors; `halve` many under the same one: everyone gets a few passes,
-the better half some more, and so on.
+`race` climbs few starts, which may carry different priors, each to its end; `halve` many under the same one: everyone
+gets a few passes, the better half some more, and so on, and the rest of the iterations is for the best alone.
 
 Paper     Jamieson & Talwalkar 2016 (successive halving)
 Needs     steps of one family; for `halve` one prior, else objectives say nothing about one another
@@ -35,7 +35,7 @@ class Entrant(Generic[P, S]):
 
 @dataclass(frozen=True)
 class Raced(Generic[P, S]):
-    """The winner, and every entrant's log-likelihood per observed cell after its short run."""
+    """The winner, and every entrant's log-likelihood per observed cell after its last run."""
 
     name: str
     steps: Steps[P, S]
@@ -61,45 +61,31 @@ def _hearing(
 def race(
     entrants: Sequence[Entrant[P, S]],
     *,
-    short_iter: int,
     max_iter: int,
     tol: float,
     margin: float = 0.0,
-    accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
     stood: Stood[P, S] | None = None,
     keep: Callable[[Stood[P, S]], None] | None = None,
 ) -> Raced[P, S]:
-    """Run every entrant `short_iter` iterations; a later one wins only if it is better by `margin` per cell.
+    """Climb from every entrant; a later one wins only if it is better by `margin` per cell.
 
     Scores are log-likelihoods, not objectives: entrants may carry different priors. `keep` hears after every iteration
-    of these runs where the race stands, and `stood`, such a place, goes on from there.
+    where the race stands, and `stood`, such a place, goes on from there.
     """
-    best, refined, scores = entrants[0], None, {}
+    best, scores = entrants[0], {}
     done = {} if stood is None else dict(stood.done)
     for entrant in entrants:
-        limit = min(short_iter, max_iter)
-        tried = done.get(entrant.name)
-        if tried is None:
+        if entrant.name not in done:
             begun = stood.begun if stood is not None and stood.name == entrant.name else None
             hear = None if keep is None else _hearing(keep, entrant.name, dict(done))
-            tried = em(
-                entrant.steps,
-                entrant.start,
-                max_iter=limit,
-                tol=tol,
-                accelerate=accelerate,
-                callback=callback,
-                begun=begun,
-                keep=hear,
+            done[entrant.name] = em(
+                entrant.steps, entrant.start, max_iter=max_iter, tol=tol, callback=callback, begun=begun, keep=hear
             )
-        done[entrant.name] = tried
-        scores[entrant.name] = tried.log_likelihood / max(entrant.steps.n_cells, 1)
-        if refined is None or scores[entrant.name] > scores[best.name] + margin:
-            best, refined = entrant, tried
-    assert refined is not None
-    refined = go_on(best.steps, refined, max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    return Raced(best.name, best.steps, refined, scores)
+        scores[entrant.name] = done[entrant.name].log_likelihood / max(entrant.steps.n_cells, 1)
+        if scores[entrant.name] > scores[best.name] + margin:
+            best = entrant
+    return Raced(best.name, best.steps, done[best.name], scores)
 
 
 def halve(

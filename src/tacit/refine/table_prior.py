@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.numbers import is_amount
 from tacit.data.stored_table import AnyTable
 from tacit.data.table import Table
 from tacit.engine.choose import engine_for
@@ -31,7 +32,7 @@ def pseudo_rows(smoothing: Any) -> float:
     """Pseudo-rows per class that a `smoothing` asks for."""
     if isinstance(smoothing, str) and smoothing == "auto":
         return SMOOTHING
-    if not isinstance(smoothing, int | float | np.number) or not 0 <= smoothing < np.inf:
+    if not is_amount(smoothing):
         raise DataError(f"smoothing={smoothing!r} is no number of pseudo-rows; give 'auto', or 0 or more")
     return float(smoothing)
 

@@ -1,0 +1,74 @@
+"""A fitted model answers files (`tacit.scan`) as it answers the same rows in a frame, by every method of its."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tacit
+from tacit import BinaryFactors, LatentClass, LatentClassClassifier, LatentClassImputer, MixtureFractions
+from tacit.errors import DataError
+from tacit.io.write import write_columns
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def written(table: pa.Table, folder) -> tacit.io.scan.Scan:
+    """The rows in two Parquet files."""
+    for at, part in enumerate((table.slice(0, 40), table.slice(40))):
+        write_columns(part, folder / f"part{at}.parquet", format="parquet")
+    return tacit.scan(folder)
+
+
+@pytest.fixture
+def words() -> pa.Table:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, (90, 4))
+    columns = {name: np.array(["x", "y", "z"], object)[codes[:, n]] for n, name in enumerate("abc")}
+    columns["a"][rng.random(90) < 0.2] = None
+    return pa.table({**columns, "number": codes[:, 3]})
+
+
+@pytest.fixture
+def numbers() -> pa.Table:
+    rows = np.random.default_rng(1).random((90, 5))
+    return pa.table({f"f{n}": rows[:, n] for n in range(5)})
+
+
+ASKED = {
+    "impute": lambda model, rows: model.impute(rows).to_pydict(),
+    "imputed_cells": lambda model, rows: model.imputed_cells(rows).to_pydict(),
+    "predict_column": lambda model, rows: [part.tolist() for part in model.predict_column(rows, "b")],
+    "expect_column": lambda model, rows: model.expect_column(rows, "number").tolist(),
+    "fit_indices": lambda model, rows: model.fit_indices(rows),
+    "ratio_test": lambda model, rows: model.ratio_test(rows, n_draws=3).p_value,
+    "compare": lambda model, rows: str(model.compare(rows, [1, 2]).to_pydict()),
+}
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_tables(question, words, tmp_path):
+    model, ask = LatentClass(2, max_iter=5, tol=0).fit(words), ASKED[question]
+    assert ask(model, written(words, tmp_path)) == ask(model, words)
+
+
+def test_what_reads_all_rows_at_once(words, numbers, tmp_path):
+    (tmp_path / "words").mkdir()
+    (tmp_path / "numbers").mkdir()
+    told, files = np.arange(90) % 2, written(words, tmp_path / "words")
+    classifiers = [LatentClassClassifier(1).fit(rows, told) for rows in (words, files)]
+    assert np.array_equal(classifiers[0].predict_proba(words), classifiers[1].predict_proba(files))
+    imputer = LatentClassImputer(2, max_iter=5, tol=0).fit(words)
+    assert imputer.transform(files).to_pydict() == imputer.transform(words).to_pydict()
+    files = written(numbers, tmp_path / "numbers")
+    parts = [MixtureFractions(2, max_iter=5, tol=0).fit(rows) for rows in (numbers, files)]
+    assert np.array_equal(parts[0].transform(numbers), parts[1].transform(files))
+    switches = BinaryFactors(1, max_iter=5, tol=0).fit(numbers)
+    for method in ("transform", "predict", "score_samples"):
+        assert np.array_equal(getattr(switches, method)(files), getattr(switches, method)(numbers))
+
+
+def test_weights_of_a_frame_are_no_name(words):
+    with pytest.raises(DataError, match="the row weights are no numbers"):
+        LatentClass(2).fit(words, sample_weight="number")
