@@ -207,3 +207,12 @@ def test_pair_list_says_its_memory():
     labels = read_labels(LONG)
     with pytest.raises(DataError, match=r"use method='auto', which needs no pair list, or raise the memory limit"):
         count_label_pairs(labels, memory=1)
+
+
+def test_numbers_too_large_for_whole_ones_stay_apart():
+    """As whole numbers of 64 bits they would all be the least of them."""
+    codes, names = encode([1e20, 2e20, 1e20], "label")
+    assert codes.tolist() == [0, 1, 0]
+    assert names.tolist() == [1e20, 2e20]
+    halves = pa.array(np.array([0, 1.5, np.nan], np.float16))
+    assert encode(halves, "label")[1].tolist() == [0, 1.5]
