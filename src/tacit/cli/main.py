@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -65,6 +66,13 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"tacit.cli.{cmd_name}"), cmd_name)
         return _dressed(command)
 
+    def invoke(self, ctx: click.Context) -> int:
+        try:
+            return int(super().invoke(ctx) or 0)
+        except BrokenPipeError:  # the reader of our output left: not our error, of which click would make exit code 1
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
+            return 0
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -104,14 +112,16 @@ def tacit() -> None:
 
 def run() -> None:
     """Entry point: runs the command and turns what can go wrong into a sentence and an exit code."""
+    for name in ("stdin", "stdout", "stderr"):  # one that the shell closed has nothing to say and nobody who hears
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     sys.exit(main(sys.argv[1:]))
 
 
 def main(arguments: list[str]) -> int:
     """The exit code of a command line."""
     try:
-        code = tacit.main(arguments, prog_name="tacit", standalone_mode=False, obj=list(arguments))
-        return int(code or 0)
+        return int(tacit.main(arguments, prog_name="tacit", standalone_mode=False, obj=list(arguments)) or 0)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _fail(130, "interrupted; finished files were kept, unfinished ones removed")
     except click.ClickException as error:
@@ -119,9 +129,6 @@ def main(arguments: list[str]) -> int:
         return 2
     except click.exceptions.Exit as error:
         return int(error.exit_code)
-    except BrokenPipeError:  # the reader of our output left: not our error
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        return 0
     except MemoryError:
         return _fail(3, "the data needs more memory than there is; give fewer rows or columns, or --engine stream")
     except OSError as error:
@@ -133,5 +140,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _fail(code: int, sentence: str) -> int:
-    print(f"tacit: {sentence}", file=sys.stderr)
+    with suppress(OSError):  # of a full disk that the talk goes to
+        print(f"tacit: {sentence}", file=sys.stderr)
     return code
