@@ -60,6 +60,13 @@ MORE = {
 """The number is given: these tests ask for manners, not for numbers."""
 
 
+ALWAYS = {
+    "command", "version", "n_rows", "n_components", "log_likelihood", "converged", "n_iter", "seconds", "verdict",
+    "reasons",
+}  # fmt: skip
+"""Keys of every summary."""
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
@@ -90,6 +97,7 @@ def test_good_run_ends_alike_and_writes_whole_files(name, files, tmp_path, capsy
     assert summary == json.loads((tmp_path / "o" / "summary.json").read_text())
     assert summary["command"].startswith(f"tacit {name} ")
     assert summary["version"]
+    assert set(summary) >= ALWAYS
     lines = said.err.strip().splitlines()
     written = lines[-1].removeprefix("wrote ").removesuffix(f" into {tmp_path / 'o'}").split(", ")
     assert sorted(written) == sorted(path.name for path in (tmp_path / "o").iterdir())
@@ -134,6 +142,102 @@ def test_standard_input_is_a_table(name, files, tmp_path, monkeypatch):
     assert written
     for one in written:
         assert (tmp_path / "stdin" / one).read_bytes() == (tmp_path / "file" / one).read_bytes()
+
+
+@pytest.mark.parametrize("name", [name for name in MORE if name not in ("plan", "fractions")])
+def test_standard_input_may_be_streamed(name, files, tmp_path, monkeypatch):
+    """It can be read once only, so it is read whole; its rows go through a file all the same."""
+    given = call(files, name)
+    written = []
+    for engine in ("memory", "stream"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((files / f"{name}.csv").read_bytes())))
+        out = tmp_path / engine
+        assert main([name, "-", *given[2:], "--engine", engine, "--out", str(out), "--quiet"]) == 0
+        written.append({path.name: path.read_bytes() for path in out.iterdir() if path.suffix == ".csv"})
+    assert written[0] == written[1]
+
+
+def test_standard_input_stands_alone(files, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"task,worker,label\na,b,c\n")))
+    assert main(["labels", "-", str(files / "labels.csv")]) == 3
+    assert "- can be read once only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--out", "-"], ["--json", "--quiet", "--out", "{}"]])
+def test_a_reader_who_leaves_is_no_error(options, files, tmp_path):
+    """As in `tacit sample … | head -1`: the exit code is 0 and nothing is said of pipes."""
+    command = [*RUN, "sample", str(files / "m" / "model.tacit"), "-n", "200000"]
+    command += [word.replace("{}", str(tmp_path / "o")) for word in options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 0
+    assert "Traceback" not in said
+    assert "Broken" not in said
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_closed_streams(closed, files):
+    given = "-" if closed == "<&-" else str(files / "labels.csv")
+    line = f'"$@" labels {given} --out - {closed}'
+    done = subprocess.run(["sh", "-c", line, "sh", *RUN], capture_output=True, text=True)
+    assert done.returncode == (3 if closed == "<&-" else 0)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["labels", "{}/labels.csv", "--out", "{}/labels.csv/sub"],
+        ["labels", "{}/labels.csv", "--engine", "stream", "--cache", "{}/labels.csv"],
+        ["report", "{}/m/model.tacit", "--out", "{}/labels.csv"],
+        ["reproduce", "crowd:table4", "--quick", "--out", "{}/labels.csv/sub"],
+    ],
+)
+def test_a_file_in_place_of_a_folder(line, files, capsys):
+    """Told before the work begins, with the option that named it."""
+    option = next(word for word in line if word in ("--out", "--cache"))
+    assert main([word.replace("{}", str(files)) for word in line]) == 4
+    assert capsys.readouterr() == ("", f"tacit: {files / 'labels.csv'} is a file; name a folder with {option}\n")
+
+
+def test_a_checkpoint_takes_no_other_file_away(files, tmp_path, capsys):
+    """A finished fit removes its checkpoint, so it must be one."""
+    votes = tmp_path / "votes.csv"
+    votes.write_bytes((files / "labels.csv").read_bytes())
+    line = ["labels", str(votes), "--out", str(tmp_path / "o"), "--checkpoint"]
+    assert main([*line, str(votes)]) == 3
+    assert f"{votes} is there and is no checkpoint" in capsys.readouterr().err
+    assert main([*line, str(files / "m" / "model.tacit")]) == 3
+    assert "not a checkpoint; name another file" in capsys.readouterr().err
+    assert main([*line, str(tmp_path / "no" / "folder")]) == 4
+    assert "there is no folder for" in capsys.readouterr().err
+    assert votes.exists()
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_cells_that_are_no_names(engine, tmp_path, capsys):
+    """A list in a cell, an infinite label, a threshold that is none, a table of ids alone: a sentence each."""
+
+    def said(columns, *line):
+        path = tmp_path / "data.parquet"
+        write_columns(pa.table(columns), path, format="parquet")
+        rest = ["--engine", engine, "--out", str(tmp_path / "o")]
+        assert main([line[0], str(path), *line[1:], *rest]) == 3
+        return capsys.readouterr().err
+
+    lists, words = [[1, 2], [3, 4]] * 10, ["x", "y"] * 10
+    one_word = "holds list<element: int64>; give one word or number a cell"
+    for line in (["table"], ["cluster"], ["communities"], ["hmm", "--symbol", "a"]):
+        assert one_word in said({"a": lists, "b": words}, *line)
+    assert one_word in said({"a": lists, "b": words}, "topics", "--document", "a", "--word", "b")
+    votes = {"task": np.repeat(np.arange(10), 2), "worker": ["v", "w"] * 10}
+    assert one_word in said({**votes, "label": lists}, "labels")
+    assert "the label column holds an infinite number" in said({**votes, "label": [1.0, np.inf] * 10}, "labels")
+    assert "binarize=nan is no threshold" in said({"a": [0.5, 1.5] * 10}, "cluster", "--binarize", "nan")
+    assert "the data has no features" in said({"a": words}, "factors", "--id", "a")
+    assert "the table has 0 columns" in said({"a": words}, "table", "--id", "a")
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("completion",)])

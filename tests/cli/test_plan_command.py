@@ -58,7 +58,9 @@ def test_simulation_is_written_and_drawn(votes, tmp_path):
     assert main(["plan", votes, "--simulate", *truth, "--out", str(out), "--quiet"]) == 0
     assert pc.read_csv(out / "simulation.csv").column_names == ["policy", "seed", "labels", "share", "error"]
     assert (out / "simulation.png").read_bytes().startswith(b"\x89PNG")
-    assert {row["policy"] for row in json.loads((out / "summary.json").read_text())["simulation"]} == {"plan", "random"}
+    summary = json.loads((out / "summary.json").read_text())
+    assert {row["policy"] for row in summary["simulation"]} == {"plan", "random"}
+    assert 0 <= summary["error_rate"] <= 1
 
 
 def test_simulation_needs_truth(votes, capsys):

@@ -146,7 +146,7 @@ def test_one_of_several_controls() -> None:
     assert rows(read(tasks, control="mood")) == [(1, 1, "good")]
     assert rows(read(tasks, control="topic")) == [(1, 1, "cat"), (2, 1, "dog")]
     assert refusal(DataError, tasks) == (
-        "e.json has answers for the controls 'mood', 'topic'; choose one with control="
+        "e.json has answers for the controls 'mood', 'topic'; choose one with control= (--control)"
     )
 
 
@@ -154,7 +154,7 @@ def test_several_choices_elsewhere_do_not_matter() -> None:
     tasks = [task(1, annotation(1, result("cat"), result(["a", "b"], "tags")))]
     assert rows(read(tasks, control="topic")) == [(1, 1, "cat")]
     assert refusal(DataError, tasks) == (
-        "e.json has answers for the controls 'tags', 'topic'; choose one with control="
+        "e.json has answers for the controls 'tags', 'topic'; choose one with control= (--control)"
     )
 
 

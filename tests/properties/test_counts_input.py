@@ -158,3 +158,11 @@ def test_batches_are_fair():
     heavy = read_counts(np.full((30, 30), 1000))
     half = split_counts(heavy, 2, 0)[0].matrix.toarray()
     assert half.std() == pytest.approx(np.sqrt(250), rel=0.1)
+
+
+def test_pairs_without_a_count_among_pairs_with_one_count_once():
+    for pairs in ([("ant", "bee", 3), ("bee", "cat")], [("bee", "cat"), ("ant", "bee", 3)]):
+        got = read_counts(pairs)
+        names = got.row_names.tolist()
+        assert got.matrix[names.index("ant"), names.index("bee")] == 3
+        assert got.total == 4

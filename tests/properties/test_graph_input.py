@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.data.graph_input import content_order, read_graph
+from tacit.data.graph import content_order
+from tacit.data.graph_input import read_graph
 from tacit.errors import DataError, DataWarning
 from tacit.io.scan import scan
 

@@ -233,3 +233,12 @@ def test_long_labels_after_a_wide_table_have_no_features():
     assert not hasattr(model, "n_features_in_")
     assert not hasattr(model, "feature_names_in_")
     assert model.selection_ is None
+
+
+def test_numbers_too_large_for_whole_ones_stay_apart():
+    """As whole numbers of 64 bits they would all be the least of them."""
+    codes, names = encode([1e20, 2e20, 1e20], "label")
+    assert codes.tolist() == [0, 1, 0]
+    assert names.tolist() == [1e20, 2e20]
+    halves = pa.array(np.array([0, 1.5, np.nan], np.float16))
+    assert encode(halves, "label")[1].tolist() == [0, 1.5]

@@ -309,7 +309,7 @@ def test_a_cache_keeps_weights_and_without_carries_them(weights, ungrouped, tmp_
     [
         (["1", ""], "the weights column 'w' has a gap in row 2; give every row a number"),
         (["1", "many"], "the weights column 'w' holds 'many' in row 2, no number; give every row a number"),
-        (["1", "-2"], "a row weight is negative or not finite"),
+        (["1", "-2"], "row 2 has the weight -2, which is negative or not finite"),
         (["0", "0"], "all row weights are zero"),
     ],
 )

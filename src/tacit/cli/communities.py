@@ -15,7 +15,7 @@ from tacit.cli.talk import Talk, called
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
-    from tacit.data.graph_input import Graph
+    from tacit.data.graph import Graph
     from tacit.models.block_model import BlockModel
 
 SHOWN = 12

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from tacit.cli.options import output_options
@@ -24,7 +26,7 @@ def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool
     from tacit.cli.rows import load_table_model, under_table
     from tacit.io.read import read_columns
 
-    talk = Talk(quiet)
+    talk, begin = Talk(quiet), time.perf_counter()
     with talk.doing("reading"):
         model = load_table_model(model_file)
         whole = read_columns(table_file)
@@ -37,6 +39,6 @@ def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool
     results.table("imputed", {name: column.combine_chunks() for name, column in columns.items()}, main=True)
     numbers = cells["row"].to_numpy() + 1  # rows are named from 1, as in every result without ids
     results.table("cells", {"row": numbers, **{name: cells[name].combine_chunks() for name in cells.column_names[1:]}})
-    summary = of_model(model_file, whole.num_rows, n_filled=before - after)
+    summary = of_model(model, model_file, whole.num_rows, "impute", begin, n_filled=before - after)
     facts = f"{before - after:,} gaps filled in {whole.num_rows:,} rows, {after:,} left"
     return conclude(summary, facts, results, json_=json_)

@@ -7,7 +7,9 @@ or written, 130 interrupted.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -103,14 +105,16 @@ def tacit() -> None:
 
 def run() -> None:
     """Entry point: runs the command and turns what can go wrong into a sentence and an exit code."""
+    for name in ("stdin", "stdout", "stderr"):  # one that the shell closed has nothing to say and nobody who hears
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     sys.exit(main(sys.argv[1:]))
 
 
 def main(arguments: list[str]) -> int:
     """The exit code of a command line."""
     try:
-        code = tacit.main(arguments, prog_name="tacit", standalone_mode=False, obj=list(arguments))
-        return int(code or 0)
+        return int(tacit.main(arguments, prog_name="tacit", standalone_mode=False, obj=list(arguments)) or 0)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _fail(130, "interrupted; finished files were kept, unfinished ones removed")
     except click.ClickException as error:
@@ -131,5 +135,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _fail(code: int, sentence: str) -> int:
-    print(f"tacit: {sentence}", file=sys.stderr)
+    with suppress(OSError):  # of a full disk that the talk goes to
+        print(f"tacit: {sentence}", file=sys.stderr)
     return code

@@ -25,7 +25,7 @@ def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
             command = click.option("--no-report", is_flag=True, help="Write no report.html.")(command)
         for option in reversed(
             [
-                click.option("--out", default=default, show_default=True, callback=_writable,
+                click.option("--out", default=default, show_default=True, callback=writable,
                              help="Folder for the results; - for stdout."),
                 click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
                              show_default=True, help="Format of the result tables."),
@@ -40,16 +40,18 @@ def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
     return add
 
 
-def _writable(context: click.Context, parameter: click.Parameter, out: str) -> str:
-    """Refuse a folder that cannot be written now, not after an hour of fitting."""
-    place = Path(out)
-    if out != "-" and place.exists() and not place.is_dir():
-        raise NotADirectoryError(f"{out} is a file; name a folder for the results with --out")
-    while out != "-" and not place.exists():
+def writable(context: click.Context, parameter: click.Parameter, folder: str | None) -> str | None:
+    """Refuse a folder that cannot be written now, not after an hour of fitting; it need not be there yet."""
+    if folder is None or folder == "-":
+        return folder
+    option, place = parameter.opts[-1], Path(folder)
+    while not place.exists():
         place = place.parent
-    if out != "-" and not os.access(place, os.W_OK):
-        raise PermissionError(f"{place} may not be written by this user; name another folder with --out")
-    return out
+    if not place.is_dir():
+        raise NotADirectoryError(f"{place} is a file; name a folder with {option}")
+    if not os.access(place, os.W_OK):
+        raise PermissionError(f"{place} may not be written by this user; name another folder with {option}")
+    return folder
 
 
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
@@ -91,7 +93,8 @@ def engine_options(command: F) -> F:
             click.option("--engine", default="auto", show_default=True, metavar="auto|memory|stream|dask[=ADDRESS]",
                          help="Where passes over the rows run; auto streams what would fill half of the memory."),
             _memory_option,
-            click.option("--cache", metavar="DIR", help="Keep the coded rows here: the next run need not read again."),
+            click.option("--cache", metavar="DIR", callback=writable,
+                         help="Keep the coded rows here: the next run need not read again."),
             _threads_option,
             click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting."),
             click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result."),
@@ -129,19 +132,25 @@ def keeping(checkpoint: str | None, resume: bool) -> dict[str, Any]:
 
 
 def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
-    """Whether files are to be read part by part: asked for, more than one, or too large for half of the memory."""
+    """Whether files are to be read part by part: asked for, more than one, or too large for half of the memory.
+
+    Standard input and pipes, which can be read once only, are read whole; their rows may be streamed all the same.
+    """
     from tacit.engine.free_memory import free_memory
     from tacit.io.remote import is_remote
     from tacit.io.scan import is_several
+    from tacit.io.source import STDIN, is_pipe
 
     name = engine.partition("=")[0]
     if name not in ("auto", "memory", "stream", "dask"):
         raise click.UsageError(f"--engine {engine} is not there; give auto, memory, stream, dask or dask=ADDRESS")
-    if name in ("stream", "dask") or len(paths) > 1 or is_several(paths[0]):
+    if len(paths) > 1 or is_several(paths[0]):
         return True
-    if name == "memory" or is_remote(paths[0]):
-        return name != "memory"
-    size = os.path.getsize(paths[0]) if os.path.isfile(paths[0]) else 0  # standard input and pipes are read whole
+    if name == "memory" or paths[0] == STDIN or is_pipe(paths[0]):
+        return False
+    if name in ("stream", "dask") or is_remote(paths[0]):
+        return True
+    size = os.path.getsize(paths[0]) if os.path.isfile(paths[0]) else 0
     return TEXT_IN_MEMORY * size > (memory or free_memory()) / 2
 
 

@@ -48,7 +48,7 @@ def plan(
     """
     if simulate != (truth is not None):
         raise click.UsageError("--simulate and --truth go together; give both: the truth measures the replay's errors")
-    from tacit.cli.labels import read_label_file, tell_reading
+    from tacit.cli.labels import errors_against, read_label_file, tell_reading
     from tacit.data.label_input import read_labels
     from tacit.io.read import read_columns
     from tacit.models.clock import StageClock
@@ -80,6 +80,7 @@ def plan(
     if simulate:
         with talk.doing("replaying"), clock.stage("simulate"):
             more["simulation"] = _simulate(data, answers, results, talk)
+            more |= errors_against(fitted, answers)
     arrays, metadata = fitted.state()
     parameters = {"abstain": list(silent), "columns": chosen, "random_state": seed}
     results.model("DawidSkene", arrays, {"parameters": parameters, **metadata})

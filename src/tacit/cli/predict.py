@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tacit.cli.options import chosen_columns, column_options, output_options
 from tacit.cli.results import Results, conclude, of_model
 from tacit.cli.talk import Talk
+
+if TYPE_CHECKING:
+    from tacit.models.base import LatentModel
 
 DOORS = {
     "Admixture": ("admixture", "predict_ancestry", "ancestry"),
@@ -36,12 +40,14 @@ class Asked:
     """What to predict from, and where the answer goes."""
 
     data_file: str
+    model: LatentModel
     model_file: str
     target: str | None
     id_: str | None
     columns: dict[str, str]
     results: Results
     json_: bool
+    begin: float
 
     @property
     def talk(self) -> Talk:
@@ -49,7 +55,8 @@ class Asked:
 
     def conclude(self, n_rows: int, facts: str, **more: Any) -> int:
         """How every prediction ends."""
-        return conclude(of_model(self.model_file, n_rows, **more), facts, self.results, json_=self.json_)
+        summary = of_model(self.model, self.model_file, n_rows, "predict", self.begin, **more)
+        return conclude(summary, facts, self.results, json_=self.json_)
 
 
 @click.command()
@@ -75,7 +82,7 @@ def predict(
     from tacit.errors import DataError
     from tacit.models import load
 
-    talk = Talk(quiet)
+    talk, begin = Talk(quiet), time.perf_counter()
     with talk.doing("reading"):
         model = load(model_file)
     kind = type(model).__name__
@@ -83,6 +90,6 @@ def predict(
     if target is not None and kind not in COLUMNS:
         raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
     columns = chosen_columns(task=task, worker=worker, label=label)
-    asked = Asked(data_file, model_file, target, id_, columns, Results(out, format_, talk), json_)
+    asked = Asked(data_file, model, model_file, target, id_, columns, Results(out, format_, talk), json_, begin)
     code: int = getattr(import_module(f"tacit.cli.{module}"), function)(model, asked)
     return code

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import chosen_columns, column_options
+from tacit.cli.options import chosen_columns, column_options, writable
+from tacit.cli.results import told_by
 from tacit.cli.talk import Talk
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("model_file", metavar="MODEL")
 @click.argument("data_file", metavar="[DATA]", required=False)
-@click.option("--out", metavar="DIR", help="Folder for report.html; the model's own by default, - for stdout.")
+@click.option("--out", metavar="DIR", callback=writable,
+              help="Folder for report.html; the model's own by default, - for stdout.")  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows of a table.")
 @column_options
 @click.option("--quiet", is_flag=True, help="No talk on stderr.")
@@ -64,12 +66,7 @@ def report(
 
 def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
     """The summary.json of the run that wrote the model, or what the model file itself says."""
-    own: dict[str, Any] = {
-        "n_components": getattr(model, "n_components_", None),
-        "n_iter": getattr(model, "n_iter_", None),
-        "converged": getattr(model, "converged_", None),
-        "log_likelihood": getattr(model, "log_likelihood_", None),
-    }
+    own = told_by(model)
     try:
         told = json.loads((model_file.parent / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tacit.cli.options import writable
 from tacit.cli.talk import Talk
 from tacit.errors import nearest
 
@@ -15,7 +16,7 @@ from tacit.errors import nearest
 @click.argument("key", metavar="KEY")
 @click.option("--repeats", type=click.IntRange(min=1), help="Repeats of what is random; the paper's by default.")
 @click.option("--quick", is_flag=True, help="Few repeats, without what takes long.")
-@click.option("--out", default="tacit-reproduce", show_default=True, help="Folder for results.csv.")
+@click.option("--out", default="tacit-reproduce", show_default=True, callback=writable, help="Folder for results.csv.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The one seed.")
 @click.option("--quiet", is_flag=True, help="No talk on stderr.")
 def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, quiet: bool) -> int:

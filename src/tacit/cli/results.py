@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,11 @@ from tacit.cli.talk import Talk
 if TYPE_CHECKING:
     from tacit.diagnose.report import FitReport
     from tacit.io.write import FileFormat
+    from tacit.models.base import LatentModel
+
+
+NUMBERS = ("n_components_", "n_classes_", "n_populations_", "n_topics_")
+"""What models call their number of hidden things."""
 
 
 class Results:
@@ -116,9 +122,31 @@ def summarise(
     }
 
 
-def of_model(model_file: str, n_rows: int, **more: Any) -> dict[str, Any]:
-    """The summary of a command that uses a saved model."""
-    return {"command": command_line(), "version": tacit.__version__, "model": model_file, "n_rows": n_rows, **more}
+def of_model(
+    model: LatentModel, model_file: str, n_rows: int, stage: str, begin: float, **more: Any
+) -> dict[str, Any]:
+    """The summary of a command that uses a saved model since `begin`: what the model tells of its fit, its verdict."""
+    return {
+        "command": command_line(),
+        "version": tacit.__version__,
+        "model": model_file,
+        "n_rows": n_rows,
+        **told_by(model),
+        "seconds": {stage: round(time.perf_counter() - begin, 6)},
+        "verdict": model.report_.verdict,
+        "reasons": model.report_.reasons,
+        **more,
+    }
+
+
+def told_by(model: LatentModel) -> dict[str, Any]:
+    """What a saved model tells of its fit."""
+    return {
+        "n_components": next(getattr(model, name) for name in NUMBERS if hasattr(model, name)),
+        "log_likelihood": model.log_likelihood_,
+        "converged": model.converged_,
+        "n_iter": model.n_iter_,
+    }
 
 
 def conclude(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 import numpy as np
 
@@ -23,7 +25,7 @@ def sample(model_file: str, number: int, out: str, format_: str, json_: bool, se
     from tacit.cli.rows import table_model
     from tacit.models import CategoricalHMM, load
 
-    talk = Talk(quiet)
+    talk, begin = Talk(quiet), time.perf_counter()
     with talk.doing("drawing"):
         model = load(model_file)
         if isinstance(model, CategoricalHMM):
@@ -34,4 +36,5 @@ def sample(model_file: str, number: int, out: str, format_: str, json_: bool, se
             columns = {name: drawn[name].combine_chunks() for name in drawn.column_names}
     results = Results(out, format_, talk)
     results.table("sample", columns, main=True)
-    return conclude(of_model(model_file, number, seed=seed), f"{number:,} rows drawn", results, json_=json_)
+    summary = of_model(model, model_file, number, "sample", begin, seed=seed)
+    return conclude(summary, f"{number:,} rows drawn", results, json_=json_)

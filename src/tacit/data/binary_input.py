@@ -97,6 +97,8 @@ def _place(rows: NDArray[np.intp] | None, at: int) -> str:
 
 
 def _cut(array: Any, name: str | int, threshold: float) -> NDArray[np.int32]:
+    if not np.isfinite(threshold):
+        raise DataError(f"binarize={threshold} is no threshold; give a finite number, such as 0.5")
     try:
         numbers = array.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

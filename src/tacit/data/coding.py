@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tacit.data.growing_names import GrowingNames
 from tacit.data.names import to_arrow
 from tacit.data.numbers import as_numbers
-from tacit.data.table_input import MOST_CATEGORIES, NO_WEIGHT, check_weights
+from tacit.data.table_input import MOST_CATEGORIES, NO_COLUMN, NO_WEIGHT, check_weights
 from tacit.errors import DataError
 
 MOST_RAW = 65_534
@@ -71,7 +71,7 @@ def write_raw(
     n_rows = behind = 0
     for batch in batches:
         if weight is not None:
-            numbers = check_weights(read_weights(batch.column(weight), weight, behind))
+            numbers = check_weights(read_weights(batch.column(weight), weight, behind), behind)
             behind += batch.num_rows
             batch = batch.select([name for name in batch.schema.names if name != weight])
             if not numbers.all():
@@ -88,6 +88,8 @@ def write_raw(
         record = codes.astype(np.uint8) if narrow else codes  # a gap, 65535, becomes 255
         sink.write(np.array([batch.num_rows, record.itemsize], np.int64).tobytes())
         sink.write(record.tobytes())
+    if n_rows and not columns:
+        raise DataError(NO_COLUMN)
     if not n_rows:
         raise DataError(NO_WEIGHT if weight is not None else "the files hold no rows; give at least one")
     return columns, n_rows, max(behind - n_rows, 0)

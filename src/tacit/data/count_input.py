@@ -25,7 +25,7 @@ from tacit.data.counts import Counts, same_names
 from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
 from tacit.data.named_matrix import read_named_matrix
-from tacit.data.names import Names, are_words, decoded, encode, plain, to_arrow
+from tacit.data.names import LARGEST_EXACT, Names, are_words, decoded, encode, plain, to_arrow
 from tacit.data.numbers import as_numbers
 from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
@@ -36,9 +36,6 @@ ALIASES = {
     "column": ("j", "column", "col", "target", "to", "right", "second", "context", "other", "item_2", "word_2", "b"),
     "count": ("count", "counts", "n", "weight", "value", "frequency", "freq"),
 }
-
-LARGEST_COUNT = 2.0**53
-"""Above it a float64 no longer holds every whole number, and sums would be wrong without a word."""
 
 SHARED_NAMES = 0.5
 """Share of the names of the side with fewer that must occur on the other side for the two to be one list of items."""
@@ -61,8 +58,8 @@ def read_counts(
     if isinstance(data, tuple) and len(data) in (2, 3) and all(np.ndim(part) == 1 for part in data):
         return _from_pairs(data[0], data[1], data[2] if len(data) == 3 else None, square, what)
     if isinstance(data, list) and data and all(isinstance(pair, tuple) and len(pair) in (2, 3) for pair in data):
-        parts = [list(part) for part in zip(*data, strict=False)]
-        return _from_pairs(parts[0], parts[1], parts[2] if len(data[0]) == 3 else None, square, what)
+        counts = [pair[2] if len(pair) == 3 else 1 for pair in data] if any(len(pair) == 3 for pair in data) else None
+        return _from_pairs([pair[0] for pair in data], [pair[1] for pair in data], counts, square, what)
     frame = as_frame(data)
     return _from_array(data, what) if frame is None else _from_frame(data, frame, columns, square, what)
 
@@ -217,9 +214,9 @@ def _checked_values(matrix: Any, rows: Names, cols: Names, what: str) -> sp.csr_
         if gaps:
             _tell_gaps(gaps, "cells", "missing, and were taken as no count", what)
             values = np.where(np.isnan(values), 0.0, values)
-    if len(values) and (values.min() < 0 or values.max() > LARGEST_COUNT):
+    if len(values) and (values.min() < 0 or values.max() > LARGEST_EXACT):
         coo = matrix.tocoo()
-        first = int(np.flatnonzero((coo.data < 0) | (coo.data > LARGEST_COUNT))[0])
+        first = int(np.flatnonzero((coo.data < 0) | (coo.data > LARGEST_EXACT))[0])
         row, col = plain(rows[coo.row[first]]), plain(cols[coo.col[first]])
         kind = "a negative count" if coo.data[first] < 0 else "a count beyond 2^53"
         raise DataError(

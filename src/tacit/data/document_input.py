@@ -21,13 +21,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.count_input import LARGEST_COUNT
 from tacit.data.counts import Counts
 from tacit.data.documents import Documents
 from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
 from tacit.data.named_matrix import read_named_matrix
-from tacit.data.names import Names, encode, match, objects, to_arrow
+from tacit.data.names import LARGEST_EXACT, Names, encode, match, objects, to_arrow
 from tacit.data.numbers import as_numbers
 from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
@@ -231,7 +230,7 @@ def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None)
     if np.isnan(values).any():
         _tell(int(np.isnan(values).sum()), "cells are missing, and were taken as no count")
         values = np.where(np.isnan(values), 0.0, values)
-    bad = (values < 0) | (values > LARGEST_COUNT)
+    bad = (values < 0) | (values > LARGEST_EXACT)
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1

@@ -14,7 +14,7 @@ in a list a row without a target. Rows without a name at all are left out.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,68 +24,20 @@ from numpy.typing import NDArray
 
 from tacit.data.count_input import read_counts
 from tacit.data.frames import Columns, Roles, as_frame, columns_by_role, find_roles
+from tacit.data.graph import Floats, Graph
 from tacit.data.growing_names import GrowingNames
-from tacit.data.names import Names, decoded, encode, objects, to_arrow
+from tacit.data.names import Names, decoded, encode, objects, single_cells, to_arrow
 from tacit.data.numbers import as_numbers
-from tacit.data.sampling import scramble
 from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
 from tacit.io.edge_lines import edge_batches
 from tacit.io.scan import Scan
-
-Floats = NDArray[np.float64]
 
 ALIASES = {
     "source": ("source", "from", "src", "u", "node_1", "node1", "i", "left"),
     "target": ("target", "to", "dst", "v", "node_2", "node2", "j", "right"),
     "weight": ("weight", "weights", "count", "counts", "w", "n", "value"),
 }
-REFINEMENTS = 6
-"""Rounds of telling nodes apart by their neighbours: enough to reach most of a sparse graph."""
-
-
-@dataclass(frozen=True)
-class Graph:
-    """An undirected graph: symmetric weights without a diagonal, and the names of its nodes."""
-
-    matrix: sp.csr_array  # (n, n) float64, sorted indices
-    names: Names
-    notes: tuple[str, ...] = ()
-
-    @property
-    def n_nodes(self) -> int:
-        return int(self.matrix.shape[0])
-
-    @property
-    def n_edges(self) -> int:
-        return int(self.matrix.nnz) // 2
-
-    @property
-    def weighted(self) -> bool:
-        return bool((self.matrix.data != 1).any())
-
-    @property
-    def degrees(self) -> Floats:
-        """Sum of the weights of every node's edges (n,)."""
-        return np.asarray(self.matrix.sum(axis=1), np.float64).reshape(-1)
-
-    def evened(self) -> tuple[Graph, float]:
-        """The graph with weights of mean 1, and the mean they had."""
-        if not self.weighted:
-            return self, 1.0
-        mean = float(self.matrix.data.mean())
-        return replace(self, matrix=sp.csr_array(self.matrix / mean)), mean
-
-    def reordered(self, order: NDArray[np.intp]) -> Graph:
-        """The same graph, its nodes in that order."""
-        place = np.empty(len(order), np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        lengths = np.diff(self.matrix.indptr)[order]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        take = np.repeat(self.matrix.indptr[order] - starts[:-1], lengths) + np.arange(starts[-1])
-        matrix = sp.csr_array((self.matrix.data[take], place[self.matrix.indices[take]], starts), self.matrix.shape)
-        matrix.sort_indices()
-        return Graph(matrix, self.names[order], self.notes)
 
 
 def read_graph(data: Any, *, columns: Columns = None, what: str = "the graph") -> Graph:
@@ -106,22 +58,6 @@ def read_graph(data: Any, *, columns: Columns = None, what: str = "the graph") -
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] in (2, 3) and len(data) != data.shape[1]:
         return _from_edges(data[:, 0], data[:, 1], data[:, 2] if data.shape[1] == 3 else None, what)
     return _from_matrix(data, what)
-
-
-def content_order(graph: Graph) -> NDArray[np.intp]:
-    """An order of the nodes that depends on the graph alone, whatever they are called and wherever they stood.
-
-    Nodes are told apart by their degrees, then by those of their neighbours, and so on (colour refinement, by hashes);
-    nodes that stay alike look alike from `REFINEMENTS` steps around, and keep their order.
-    """
-    offsets, reach = graph.matrix.indptr, graph.matrix.indices
-    weights = scramble(graph.matrix.data.view(np.uint64), 1) if graph.weighted else None
-    colour = np.diff(offsets).astype(np.uint64)
-    for round_ in range(REFINEMENTS):
-        said = scramble(colour, round_ + 2)[reach]
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(said if weights is None else said * weights)])
-        colour = scramble(colour ^ scramble(sums[offsets[1:]] - sums[offsets[:-1]], 0), round_)  # wraps around, exactly
-    return np.argsort(colour, kind="stable")
 
 
 # ------------------------------------------------------------------ forms
@@ -325,7 +261,7 @@ def _checked_weights(values: Floats, what: str, before: int = 0) -> Floats:
 
 def _stacked(left: pa.Array, right: pa.Array) -> pa.Array:
     """Both ends in one column; 1 and "1" are the same name, as they would be in a CSV file."""
-    plain = [decoded(left), decoded(right)]
+    plain = [single_cells(decoded(left), "source"), single_cells(decoded(right), "target")]
     if any(pa.types.is_null(array.type) for array in plain):
         kind = next((array.type for array in plain if not pa.types.is_null(array.type)), pa.string())
         plain = [array.cast(kind) for array in plain]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.data.names import Names, dictionary_codes, encode, from_names, objects, to_arrow
+from tacit.data.names import Names, dictionary_codes, encode, from_names, objects, single_cells, to_arrow
 from tacit.io.integers import integers_if_canonical
 
 Codes = NDArray[np.int32]
@@ -39,7 +39,7 @@ class GrowingNames:
 
         Without `in_order` new names of a batch may get their codes in another order than they appear.
         """
-        coded = as_dictionary(to_arrow(values, self.what))
+        coded = as_dictionary(values, self.what)
         if self.order is not False:
             self._see_order(coded)
         size = len(coded.dictionary)
@@ -89,10 +89,7 @@ class GrowingNames:
             self.order = False
 
 
-def as_dictionary(array: Any) -> Any:
+def as_dictionary(values: Any, what: str) -> Any:
     """A column as a dictionary array; a number that is none is missing."""
-    if pa.types.is_floating(array.type):
-        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
-    if isinstance(array.type, pa.DictionaryType):
-        return array
-    return array.dictionary_encode()
+    array = single_cells(to_arrow(values, what), what)
+    return array if isinstance(array.type, pa.DictionaryType) else array.dictionary_encode()

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tacit.data.growing_names import GrowingNames, as_dictionary
 from tacit.data.labels import Abstain, Gold, encode_labels, no_name
-from tacit.data.names import LONGEST_NAME, Names, are_words, from_names, long_name, to_arrow
+from tacit.data.names import LONGEST_NAME, Names, are_words, from_names, long_name
 from tacit.data.sampling import scramble
 from tacit.data.spill import Spill, WordSpill, by_bucket, letters_of, word_hashes
 from tacit.errors import DataError
@@ -94,7 +94,7 @@ class LabelSort:
 
     def add(self, task: Any, worker: Any, label: Any) -> None:
         """Some rows: three columns of equal length."""
-        coded = as_dictionary(to_arrow(task, "task"))
+        coded = as_dictionary(task, "task")
         workers, labels = self.workers.code(worker), self.given.code(label)
         size = len(workers)
         if coded.null_count or coded.dictionary.null_count:

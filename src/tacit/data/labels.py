@@ -342,6 +342,8 @@ def stray_gold(tasks: Any, rows: NDArray[Any]) -> DataError:
 def encode_labels(values: Any, abstain: Abstain, gold: Gold | None) -> tuple[NDArray[np.int32], Names]:
     """Codes of the labels under all names that occur in labels or gold answers."""
     codes, names = _drop_abstentions(*encode(values, "label"), abstain)
+    if names.dtype.kind == "f" and np.isinf(names).any():
+        raise DataError("the label column holds an infinite number; leave the cell empty or give a finite number")
     if gold is not None:
         _, extra = _drop_abstentions(*encode(gold[1], "gold label"), abstain)
         missing = extra[match(extra, names, "gold label") < 0] if len(names) else extra

@@ -89,7 +89,7 @@ def read_matrix(data: Any) -> Matrix:
         names: tuple[str | int, ...] = tuple(range(values.shape[1]))
     else:
         names = tuple(frame.columns)
-        values = frame_values(data, names) if names else np.empty((len(frame), 0))
+        values = frame_values(data, names)
     check_values(values, names)
     check_largest(float(np.abs(values).max(initial=0.0)))
     return Matrix(np.ascontiguousarray(values), names)
@@ -102,7 +102,7 @@ def frame_values(data: Any, names: tuple[str | int, ...], before: int = 0) -> Fl
     numbers = [
         as_numbers(column(frame, name), f"feature {name!r}", advice.format(quote(str(name))), before) for name in names
     ]
-    return np.stack(numbers, axis=1)
+    return np.stack(numbers, axis=1) if numbers else np.empty((len(frame), 0))  # type: ignore[arg-type]
 
 
 def check_values(values: Floats, names: tuple[str | int, ...], before: int | None = None) -> None:

@@ -21,6 +21,8 @@ Names = NDArray[Any]
 KINDS: dict[str, Any] = {"O": object, "i": np.int64, "u": np.uint64, "f": np.float64, "b": bool}
 """Types of names by numpy's letters."""
 
+LARGEST_EXACT = 2.0**53
+"""Above it a float64 does not hold every whole number, and sums of counts would be wrong without a word."""
 LONGEST_NAME = 10_000
 """Characters of the longest name kept: a longer one is a broken file (an unclosed quote), not a label."""
 
@@ -52,16 +54,22 @@ def is_gap(value: Any) -> bool:
         return True
 
 
-def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int32], Names]:
-    """Codes (-1: missing) and names of a column; names sorted, or in order of appearance."""
-    array = to_arrow(values, what)
+def single_cells(array: pa.Array, what: str) -> pa.Array:
+    """A column of which every cell can be a name: a list in a cell is refused, a number that is none is missing."""
     if pa.types.is_nested(array.type):
         raise DataError(f"the {what} column holds {array.type}; give one word or number a cell")
-    if pa.types.is_floating(array.type):
-        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
-        whole = pc.all(pc.equal(pc.floor(array), array)).as_py()
-        if whole is not False and array.null_count < len(array):  # 1.0 with gaps was an integer column
-            array = array.cast(pa.int64(), safe=False)
+    if not pa.types.is_floating(array.type):
+        return array
+    array = array.cast(pa.float32()) if pa.types.is_float16(array.type) else array  # of halves pyarrow knows little
+    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+
+
+def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int32], Names]:
+    """Codes (-1: missing) and names of a column; names sorted, or in order of appearance."""
+    array = single_cells(to_arrow(values, what), what)
+    if pa.types.is_floating(array.type) and array.null_count < len(array):
+        whole = pc.all(pc.equal(pc.floor(array), array)).as_py() and pc.max(pc.abs(array)).as_py() <= LARGEST_EXACT
+        array = array.cast(pa.int64()) if whole else array  # 1.0 with gaps was an integer column
     ordered = isinstance(array.type, pa.DictionaryType) and array.type.ordered
     coded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
     codes = dictionary_codes(coded, -1)

@@ -204,8 +204,8 @@ def _roles(names: list[str], columns: Columns, what: str) -> Roles:
         left = [name for name in names if name != roles["sequence"]]
         if len(left) != 1:
             raise DataError(
-                f"no column for the symbol among {names[:12]} of {what}; name it with columns={{'symbol': '…'}} "
-                "(--symbol on the command line)"
+                f"no column for the symbol among {names[:12]} of {what}; call it symbol, or name it with "
+                "columns={'symbol': '…'} (--symbol on the command line)"
             )
         roles["symbol"] = left[0]
     others = [name for name in names if name not in roles.values() and name.lower() not in CLOCKS]

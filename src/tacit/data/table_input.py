@@ -48,6 +48,7 @@ MOST_CATEGORIES = 10_000
 """Distinct values of a column of words: more is an id."""
 LEAST_NAMES = 20
 """Rows from which words that never repeat are names of rows."""
+NO_COLUMN = "the table has 0 columns; give at least one"
 NO_WEIGHT = "all row weights are zero; at least one row must count"
 LEADING_ZERO = r"^[+-]?0\d"
 """A number written like this is a name: a postal code, a product, an agent."""
@@ -118,7 +119,7 @@ def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
             raise DataError(f"found an array of {matrix.ndim} dimensions; give a frame or a matrix (row, column)")
         names, arrays = list(range(matrix.shape[1])), [matrix[:, n] for n in range(matrix.shape[1])]
     if not names:
-        raise DataError("the table has 0 columns; give at least one")
+        raise DataError(NO_COLUMN)
     if not len(arrays[0]):
         raise DataError(f"the table has no rows (columns {names[:8]}); give at least one row")
     return names, arrays
@@ -269,10 +270,15 @@ def check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
     return weight
 
 
-def check_weights(weight: Floats) -> Floats:
-    """The weights again, if rows can have them."""
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise DataError("a row weight is negative or not finite; weights count rows, so they are 0 or more")
+def check_weights(weight: Floats, before: int = 0) -> Floats:
+    """The weights again, if rows can have them; so many rows came `before` these."""
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise DataError(
+            f"row {before + at + 1} has the weight {weight[at]:g}, which is negative or not finite; weights count "
+            "rows: give 0 or more"
+        )
     return weight
 
 

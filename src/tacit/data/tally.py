@@ -12,14 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tacit.data.names import LARGEST_EXACT
 from tacit.kernels import BLOCK_ROWS
 
 Ints = NDArray[np.int64]
 
 WAITING = 32 * BLOCK_ROWS
 """Rows that wait before they are added to the cells; more where there are more cells, so that adding stays linear."""
-LARGEST_EXACT = 2.0**53
-"""Above it a float64 does not hold every whole number."""
 
 
 class CellTally:

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from tacit.data.graph_input import Graph
+from tacit.data.graph import Graph
 from tacit.diagnose.report import Examination, Examiner
 from tacit.refine.block_degrees import DegreeTest
 from tacit.refine.blocks import SETTLED, Blocks, Propagated

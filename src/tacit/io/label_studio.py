@@ -137,7 +137,7 @@ def _one_control(entries: list[_Entry], control: str | None, name: str) -> str:
     usable = sorted({where for where, kind in found if kind in _TYPES and control in (None, where)})
     if len(usable) > 1:
         listed = ", ".join(repr(where) for where in usable)
-        raise DataError(f"{name} has answers for the controls {listed}; choose one with control=")
+        raise DataError(f"{name} has answers for the controls {listed}; choose one with control= (--control)")
     if usable:
         return usable[0]
     wanted = "choices or rating" if control is None else f"choices or rating named {control!r}"

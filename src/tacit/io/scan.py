@@ -19,7 +19,7 @@ from tacit.io.csv_file import stream_csv
 from tacit.io.json_lines import stream_json_lines
 from tacit.io.read import Choose, chooser
 from tacit.io.remote import facts_of, is_remote, list_remote
-from tacit.io.source import READABLE, Source, find_source, plain_name, probe
+from tacit.io.source import READABLE, STDIN, Source, find_source, is_pipe, plain_name, probe
 from tacit.io.text_lines import TEXT, is_text, stream_lines
 
 
@@ -197,6 +197,8 @@ def _expand(name: str, lines: bool | None) -> list[str]:
         return matching
     if lines or (lines is None and is_text(name)):
         probe(name)
+    elif name == STDIN or is_pipe(name):
+        raise DataError(f"{name} can be read once only, and files of a scan are read again; save it as a file")
     else:
         find_source(name)  # says in a sentence why it cannot be read
     return [name]

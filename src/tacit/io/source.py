@@ -105,10 +105,15 @@ def find_source(path: str | os.PathLike[str]) -> Source:
             raise FileFormatError(f"{name} is a spreadsheet; save it as CSV")
         raise FileFormatError(f"{name} has a name that tells no format; Tacit reads {_KNOWN}")
     source = Source(name, extension, path=name, packed=packed)
-    if not is_remote(name) and not os.path.isfile(name):  # a pipe can be read only once
+    if is_pipe(name):
         with open(name, "rb") as stream:
             source = Source(name, source.kind, data=stream.read(), packed=packed)
     return _undisguised(source)
+
+
+def is_pipe(name: str) -> bool:
+    """Whether a name is that of a pipe or a device: what was read of it is gone."""
+    return os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name)
 
 
 def plain_name(name: str) -> str:
@@ -137,7 +142,7 @@ def probe(name: str) -> None:
         return
     if os.path.isdir(name):
         raise IsADirectoryError(f"{name} is a folder; name a file in it")
-    if os.path.exists(name) and not os.path.isfile(name):  # opening a pipe would take its writer away
+    if is_pipe(name):  # opening a pipe would take its writer away
         return
     try:
         with open(name, "rb"):

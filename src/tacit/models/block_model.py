@@ -12,7 +12,8 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
-from tacit.data.graph_input import Graph, content_order, read_graph
+from tacit.data.graph import Graph, content_order
+from tacit.data.graph_input import read_graph
 from tacit.data.names import Names, match
 from tacit.diagnose.blocks import FittedBlocks, examine_blocks
 from tacit.diagnose.report import Examination

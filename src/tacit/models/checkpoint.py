@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit import __version__
-from tacit.errors import DataError
+from tacit.errors import DataError, ModelFileError
 from tacit.io.model_file import ModelFile, read_model, write_model
 
 NAME = "Checkpoint"
@@ -29,7 +29,10 @@ class KeptFile:
     def __init__(self, path: str | os.PathLike[str], data: str, settings: dict[str, Any], *, resume: bool) -> None:
         self.path = Path(path)
         self.belongs = {"version": __version__, "settings": json.dumps(settings, sort_keys=True), "data": data}
-        self.file = self._opened() if resume and self.path.exists() else None
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder for {self.path}; create {self.path.parent} first")
+        found = self._found(resume) if self.path.exists() else None
+        self.file = self._own(found) if resume and found is not None else None
         self._written, self._took = time.monotonic(), 0.0
 
     @property
@@ -47,10 +50,19 @@ class KeptFile:
         """The fit has ended: nothing is left to go on from."""
         self.path.unlink(missing_ok=True)
 
-    def _opened(self) -> ModelFile:
-        file = read_model(self.path)
+    def _found(self, resume: bool) -> ModelFile:
+        """The checkpoint that lies there; any other file is refused, for it would be written over, and be removed."""
+        try:
+            file = read_model(self.path)
+        except ModelFileError:
+            if resume:
+                raise
+            raise DataError(f"{self.path} is there and is no checkpoint; name another file, or remove it") from None
         if file.name != NAME:
             raise DataError(f"{self.path} holds a {file.name}, not a checkpoint; name another file")
+        return file
+
+    def _own(self, file: ModelFile) -> ModelFile:
         theirs = file.metadata["belongs"]
         for what in ("version", "settings", "data"):
             if theirs.get(what) != self.belongs[what]:

@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.graph_input import Graph
+from tacit.data.graph import Graph
 from tacit.kernels.belief import Edges, belief_sums, belief_sweeps
 from tacit.refine.em import Step, em
 from tacit.refine.starts import Entrant, Raced, halve

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.data.graph_input import Graph
+from tacit.data.graph import Graph
 from tacit.models.block_model import BlockModel
 from tacit.plot.blocks import block_links, cells_of, densities, sorted_nodes
 from tacit.report.charts import ALARM, FADE, Spec, bars, heat_map, lines, tile
