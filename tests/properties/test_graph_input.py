@@ -54,6 +54,10 @@ def test_all_forms_agree():
         assert square(graph) == matrix.tolist()
         assert graph.names.tolist() == [0, 1, 2, 3]
     assert read_graph(graph) is graph
+    table = pd.DataFrame(matrix, columns=["ann", "bob", "cid", "dan"])
+    for form in (table, table.set_axis(table.columns), pl.from_pandas(table)):
+        graph = read_graph(form)
+        assert (square(graph), graph.names.tolist()) == (matrix.tolist(), ["ann", "bob", "cid", "dan"])
 
 
 def test_networkx_itself():

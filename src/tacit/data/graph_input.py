@@ -1,8 +1,9 @@
 """Whatever holds a graph → `Graph`: who is linked with whom, undirected, with the names of the nodes.
 
-Accepted: a scipy.sparse or dense square matrix, a networkx graph (anything with `nodes` and `edges(data=…)`), a frame
-`source, target[, weight]`, a list of pairs or triples, an array (edges, 2), a tuple of columns, a `tacit.scan` of files
-of edges (tables, or text with two words a line), which are added batch by batch.
+Accepted: a scipy.sparse or dense square matrix, also as a frame whose columns name the nodes, a networkx graph
+(anything with `nodes` and `edges(data=…)`), a frame `source, target[, weight]`, a list of pairs or triples, an array
+(edges, 2), a tuple of columns, a `tacit.scan` of files of edges (tables, or text with two words a line), added
+batch by batch.
 
 Rules, each counted in `notes`: direction is dropped, and an edge given both ways is one edge; weights of the same edge
 are added (a listing in which every edge stands both ways with the same weight counts it once); without weights an edge
@@ -121,6 +122,8 @@ def _from_frame(frame: Any, columns: Columns, what: str) -> Graph:
             f"{what} is a frame of {len(frame)} rows with the columns {words}; give the ends of every edge in columns "
             "source and target, and a weight if any"
         )
+    if notes and len(frame) == len(words) > 3 and all(kind.is_numeric() for kind in frame.schema.values()):
+        return replace(_from_matrix(frame.to_numpy(), what), names=_plain_names(list(frame.columns)))
     parts = columns_by_role(frame, roles)
     graph = _from_edges(parts["source"], parts["target"], parts.get("weight"), what)
     return replace(graph, notes=notes + graph.notes)

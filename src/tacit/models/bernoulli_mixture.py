@@ -295,7 +295,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _tell(self, found: Decided) -> list[str]:
         chosen = found.numbers.chosen
-        notes = [f"{found.number} clusters, started from {found.started}"]
+        notes = [f"{found.number} clusters; the best start: {found.started}"]
         if self.n_components is None:
             notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
         if found.copies:

@@ -121,7 +121,7 @@ class BlockModel(ClusterMixin, LatentModel):
     # ---------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the blocks of a graph: scipy.sparse, networkx, or edges `source, target[, weight]`; `y` is not used."""
+        """Learn the blocks of a graph: a matrix (node, node), networkx, or edges `source, target[, weight]`; no `y`."""
         self._check_settings()
         clock = StageClock(self.verbose)
         with one_blas_thread():

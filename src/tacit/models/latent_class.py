@@ -159,7 +159,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 name, refined = self._fit_at(table, decided["number"], kept=kept, decided=decided)
         self._keep(table, refined)
         self.selection_, self._clock = decided["selection"], clock
-        self._notes = [*decided["notes"], f"started from {name}"]
+        self._notes = [*decided["notes"], f"the best start: {name}"]
         if kept is not None:
             kept.done()
         self._warn_limit()
