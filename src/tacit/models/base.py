@@ -19,6 +19,7 @@ from inspect import signature
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -131,8 +132,12 @@ class LatentModel(BaseEstimator, ABC):
 
     def _validated(self, X: Any, *, reset: bool, **rules: Any) -> Any:
         """X under scikit-learn's rules for features: of frames their names alone, for cells are read elsewhere."""
-        if as_frame(X) is not None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
+        if (frame := as_frame(X)) is not None:
+            names = list(frame.columns)
+            if names and all(isinstance(name, str) for name in names):  # in a form that its every version can read
+                validate_data(self, pa.table([pa.nulls(0)] * len(names), names), reset=reset, skip_check_array=True)
+            else:
+                validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         return validate_data(self, with_gaps(X), reset=reset, **rules)
 

@@ -225,7 +225,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         if hasattr(y, "iloc"):  # scikit-learn would make decimals of pandas' own integers and booleans
             y = y.to_numpy()
         if as_frame(X) is not None:
-            validate_data(self, X, skip_check_array=True)
+            self._validated(X, reset=True)
             y = column_or_1d(y, warn=True)
         else:
             X, y = validate_data(self, with_gaps(X), y, **CELLS)
