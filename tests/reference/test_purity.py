@@ -202,6 +202,18 @@ def test_information_is_the_hessian(gaps, monkeypatch):
     np.testing.assert_allclose(smaller, rows, rtol=0.15)
 
 
+def test_intervals_reach_what_no_row_speaks_against():
+    rng = np.random.default_rng(5)
+    P, w = np.array([[0.0, 0.2, 0.9, 1.0, 0.9, 0.8], [0.9, 0.8, 0.1, 0.3, 0.1, 0.0]]), np.array([0.6, 0.4])
+    table = Table((rng.random((400, 6)) < P[rng.choice(2, 400, p=w)]).astype(np.uint8), columns(6))
+    mixture = em(table_steps(table, 2, 1.0, 1), mixture_of(w, P.clip(0.01, 0.99)), max_iter=200, tol=1e-10).params
+    found = intervals.frequency_intervals(table, mixture, smoothing=1.0)
+    assert (found.frequencies > 0).all()  # pseudo-counts
+    assert (found.frequencies < 1).all()
+    np.testing.assert_array_equal(found.low == 0, P == 0)
+    np.testing.assert_array_equal(found.high == 1, P == 1)
+
+
 def test_intervals_of_one_class_are_wilsons():
     world = bernoulli_world(0, 1, 5, 300)
     P = np.array([world.table.codes[:, j] @ world.table.row_weight / 300 for j in range(5)])[None]
