@@ -60,7 +60,8 @@ def single_cells(array: pa.Array, what: str) -> pa.Array:
         raise DataError(f"the {what} column holds {array.type}; give one word or number a cell")
     if not pa.types.is_floating(array.type):
         return array
-    array = array.cast(pa.float32()) if pa.types.is_float16(array.type) else array  # of halves pyarrow knows little
+    if pa.types.is_float16(array.type):  # pyarrow knows little of halves, older ones not even how to make them whole
+        array = pa.array(array.to_numpy(zero_copy_only=False).astype(np.float32), from_pandas=True)
     return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
 
 
