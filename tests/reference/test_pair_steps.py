@@ -112,6 +112,14 @@ def test_the_embedding_gives_the_lifts_of_the_matrix():
         np.testing.assert_allclose(B, C / C.sum(), atol=1e-12)
 
 
+def test_an_item_without_counts_has_no_lift_whatever_its_vector():
+    vectors, half = np.array([[0.6], [0.8]]), np.array([0.5, 0.5])
+    made = ScaledSVD(np.ones(1), vectors, vectors, np.array([0.0, 1.0]), half, np.array([0.25, 4.0]), half, True, False)
+    rows, columns = made.embedding()
+    np.testing.assert_allclose(rows, [[0.0], [1.6]])
+    np.testing.assert_allclose(columns, np.sqrt(0.5) / 0.5 * vectors)
+
+
 def test_signs_make_the_first_of_the_largest_entries_positive():
     vectors = np.array([[0.5, -0.2, 0.1], [-0.5 - 1e-14, 0.1, -0.9], [0.1, -0.1, 0.9]])
     assert peak_signs(vectors).tolist() == [1.0, -1.0, -1.0]
