@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tacit.factor.admixture_als import (
     shares_under,
     squares_of,
 )
-from tacit.factor.admixture_tensor import choose_subset
+from tacit.factor.admixture_tensor import choose_subset, factor_admixture_tensor
 from tacit.factor.fractions import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
 from tacit.factor.simplex_ls import box_least_squares, simplex_least_squares
 from tacit.kernels.admixture import MISSING
@@ -276,6 +277,60 @@ def test_starts_that_are_not_independent_are_passed_over(monkeypatch):
     assert kept.tolist() == [3, 1]  # no swap gains
 
 
+def test_candidates_are_judged_by_the_likelihood_at_their_best_frequencies(monkeypatch):
+    """𝓦, K and μ from halves with gaps filled; (V†)ᵀ onto the simplex; calls of the first SNPs under H W."""
+    calls, means = panel(6, 50, 10, K=2, missing=0.1)
+    space = leading_subspace(calls, means, 2)
+    y = np.array([[0.9, 0.1], [0.2, -0.8], [0.6, 0.6], [0.5, -0.5]])
+    seen = {}
+
+    def candidates(T, mean, n, search, rng):
+        seen.update(T=T, mean=mean, n=n, search=search)
+        return SimpleNamespace(y=y)
+
+    def choice(n_candidates, d, value, independent, rng):
+        seen.update(n_candidates=n_candidates, d=d, value=value, order=independent(np.arange(n_candidates)))
+        return np.array([0, 1])
+
+    monkeypatch.setattr(admixture_tensor, "find_candidates", candidates)
+    monkeypatch.setattr(admixture_tensor, "choose_subset", choice)
+    monkeypatch.setattr(admixture_tensor, "SAMPLE", 20)
+    shares, frequencies, number = factor_admixture_tensor(calls, means, space, rng=np.random.default_rng(0))
+
+    x = np.concatenate([part for _, part in centred_blocks(calls, means, space.basis[:, 1:])]) + means[:, None]
+    moments = distinct_moments(lambda: iter([x.astype(float)]), 2)
+    np.testing.assert_allclose(seen["T"], moments.W, atol=1e-6)
+    np.testing.assert_allclose(seen["mean"], x.mean(axis=0) @ moments.K, atol=1e-6)
+    assert (seen["n"], seen["search"], seen["n_candidates"], seen["d"], number) == (50, "auto", 4, 2, 4)
+    assert seen["order"].tolist() == [0, 1]
+
+    def literal_shares(chosen):
+        W = np.linalg.pinv(moments.K @ y[chosen].T).T
+        first = np.clip((1 + W[:, 0] - W[:, 1]) / 2, 0, 1)  # nearest point of the segment
+        return np.column_stack([first, 1 - first])
+
+    np.testing.assert_allclose(shares, literal_shares([0, 1]), atol=1e-6)
+    np.testing.assert_allclose(frequencies, best_frequencies(space, shares, means), atol=1e-9)
+
+    def literal_value(chosen):
+        own = literal_shares(chosen)
+        few = Subspace(space.basis, space.coords[:20], space.spectrum)
+        H = np.clip(best_frequencies(few, own, means[:20]), 1e-3, 1 - 1e-3)
+        total = 0.0
+        for s in range(20):
+            for i in range(10):
+                if calls[s, i] != MISSING:
+                    p = float(H[s] @ own[i])
+                    total += calls[s, i] * np.log(p) + (2 - calls[s, i]) * np.log(1 - p)
+        return total
+
+    apart = literal_value([0, 1]) - literal_value([2, 3])
+    assert seen["value"](np.array([0, 1])) - seen["value"](np.array([2, 3])) == pytest.approx(apart, rel=1e-5)
+
+    monkeypatch.setattr(admixture_tensor, "MOST_CANDIDATES", 1)  # one candidate for two: axes fill up
+    assert factor_admixture_tensor(calls, means, space, rng=np.random.default_rng(0))[2] == 3
+
+
 # ------------------------------------------------------------------ distinct moments
 
 
@@ -319,6 +374,8 @@ def test_shares_know_their_gaps():
     assert data.n_cells == 3
     assert data.values.tolist() == [[0.2, 0.0, 0.6], [0.4, 0.0, 0.0]]
     np.testing.assert_allclose(data.filled(), [[0.2, 0.0, 0.6], [0.4, 0.0, 0.6]])  # a feature nobody has: zero
+    three = Shares.of(np.array([[0.2], [0.6], [np.nan]]))
+    np.testing.assert_allclose(three.filled(), [[0.2], [0.6], [0.4]])
     turned = data.transposed
     assert turned.values.tolist() == [[0.2, 0.4], [0.0, 0.0], [0.6, 0.0]]
     assert turned.shown.tolist() == [[True, True], [False, False], [True, False]]

@@ -1,4 +1,4 @@
-"""First latent classes of tables on tiny inputs: rows as starts, splits, triples; whether the order of pairs matters."""
+"""First latent classes of tables on tiny inputs: rows as starts, splits, triples; does the order of pairs matter?"""
 
 from __future__ import annotations
 
