@@ -149,6 +149,18 @@ def test_newton_says_which_starts_arrived(monkeypatch):
     assert not newton(T, np.array([[3.0, 0.3]]))[1].any()
 
 
+@pytest.mark.parametrize("size", [1e-6, 1e6])
+def test_newton_arrives_whatever_the_size_of_the_tensor(size):
+    T = symmetric_tensor(3, 6)
+    starts = sphere(40, 3, np.random.default_rng(0))
+    plain, arrived = newton(T, starts)
+    assert arrived.mean() > 0.5
+    y, found = newton(size * T, starts)
+    assert (found == arrived).mean() > 0.9
+    both = found & arrived & (np.linalg.norm(plain, axis=1) < 10)
+    np.testing.assert_allclose(size * y[both], plain[both], rtol=1e-6, atol=1e-8)
+
+
 def test_a_newton_step_is_that_of_the_projected_system(monkeypatch):
     T = symmetric_tensor(3, 4)
     u = sphere(5, 3, np.random.default_rng(3))
@@ -266,6 +278,26 @@ def test_a_share_above_one_has_the_room_that_sampling_error_needs(monkeypatch):
             orthogonal_tensor([value, 2.0]), np.array([1.0, 0.5]), n, search, np.random.default_rng(0), lm_starts=50
         )
         assert (np.abs(found.y - [1 / value, 0]).max(axis=1) < 1e-6).any() == kept, (value, n, search)
+
+
+def test_starts_lie_where_true_vectors_can(monkeypatch):
+    """E h = E h² puts them on the sphere over the mean; as many more as Newton lost, of length .4 to .9."""
+    seen = []
+    monkeypatch.setattr(switches, "levenberg_marquardt", lambda T, starts: seen.append(starts) or starts[:0])
+    lost = np.zeros(20, bool)
+    lost[:7] = True
+    monkeypatch.setattr(switches, "NEWTON_STARTS", 10)
+    monkeypatch.setattr(switches, "newton", lambda T, starts: (np.full((20, 2), 0.5), ~lost))
+    mean = np.array([0.6, -0.8])
+    found = find_candidates(orthogonal_tensor([2.0, 3.0]), mean, 1000, "auto", np.random.default_rng(0), lm_starts=30)
+    assert len(found) == 1
+    starts = seen[0]
+    assert starts.shape == (37, 2)
+    np.testing.assert_allclose(np.linalg.norm(starts[:30] - mean / 2, axis=1), 0.5)
+    np.testing.assert_allclose(starts[:30] @ mean, (starts[:30] ** 2).sum(axis=1))
+    lengths = np.linalg.norm(starts[30:], axis=1)
+    assert (lengths >= 0.4).all()
+    assert (lengths <= 0.9).all()
 
 
 def test_no_candidate_is_no_mistake():
@@ -506,6 +538,19 @@ def test_independent_switches_of_exact_moments():
     assert found.residual < 1e-8
     both = np.array(rows[:50] + [W[0] + W[1]] * 10)  # no longer independent
     assert factor_independent(both, 2, 0.0, rng=np.random.default_rng(0)).residual > 1e-3
+
+
+def test_what_independence_does_not_explain_is_a_share_of_the_tensor(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.gamma(1.0, 1.0, (200, 3)) @ rng.standard_normal((3, 4))
+    axes = iter(np.eye(2))
+    monkeypatch.setattr(independent_switches, "deflate", lambda T, starts, before: next(axes))
+    found = factor_independent(X, 2, 0.0, rng=rng)
+    T = centred_tensor(X, whiten(spectrum(X, centred=True), 2, 0.0), X.mean(axis=0))
+    rest = T.copy()
+    rest[0, 0, 0] = rest[1, 1, 1] = 0.0
+    assert found.residual == pytest.approx(np.linalg.norm(rest) / np.linalg.norm(T))
+    np.testing.assert_allclose(np.abs(found.skew), np.abs([T[0, 0, 0], T[1, 1, 1]]))
 
 
 # ------------------------------------------------------------------ whitened moments
