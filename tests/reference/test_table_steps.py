@@ -93,11 +93,11 @@ def test_a_view_holds_as_many_rows_as_memory_allows(monkeypatch):
     monkeypatch.setattr(row_starts, "DENSE_ROWS", 4)
     assert RowView(made).one_hot.shape == (4, 7)
     assert RowView(made).weight.tolist() == [1.0, 2.0, 1.0, 3.0]
-    many = Table(np.zeros((60, 1), np.uint8), (Column("a", np.arange(2)),))
+    many = Table(np.zeros((60, 2), np.uint8), (Column("a", np.arange(3)), Column("b", np.arange(2))))
     monkeypatch.setattr(row_starts, "DENSE_ROWS", 1000)
     monkeypatch.setattr(row_starts, "DENSE_CELLS", 8)
     assert len(RowView(many).one_hot) == 50  # never fewer than fifty
-    monkeypatch.setattr(row_starts, "DENSE_CELLS", 110)
+    monkeypatch.setattr(row_starts, "DENSE_CELLS", 275)  # five cells a row
     assert len(RowView(many).one_hot) == 55
 
 
@@ -220,17 +220,21 @@ def test_shared_rows_are_divided_by_their_weight():
     np.testing.assert_allclose(found.table, want)
 
 
-def test_spectral_clusters_are_those_of_weighted_k_means():
-    view = RowView(table())
-    found = spectral_clusters(view, 2, np.random.default_rng(1))
-    points = view.embedded(2)
-    seeds = row_starts._spread_points(points, view.weight, 2, np.random.default_rng(1))
+@pytest.mark.parametrize("K", [2, 4])
+def test_spectral_clusters_are_those_of_weighted_k_means(K):
+    rng = np.random.default_rng(5)
+    codes = np.column_stack([rng.integers(0, size, 40) for size in (2, 3, 2)]).astype(np.uint8)
+    view = RowView(Table(codes, table().columns, rng.uniform(0.5, 2.0, 40)))
+    found = spectral_clusters(view, K, np.random.default_rng(1))
+    points = view.embedded(K)
+    assert points.shape == (40, K)
+    seeds = row_starts._spread_points(points, view.weight, K, np.random.default_rng(1))
     centres = points[seeds]
     for _ in range(5):
         near = [int(np.argmin([np.sum((p - c) ** 2) for c in centres])) for p in points]
-        shares = np.array([[view.weight[i] * (near[i] == c) for c in range(2)] for i in range(6)])
+        shares = np.array([[view.weight[i] * (near[i] == c) for c in range(K)] for i in range(40)])
         centres = np.array(
-            [shares[:, c] @ points / shares[:, c].sum() if shares[:, c].any() else centres[c] for c in range(2)]
+            [shares[:, c] @ points / shares[:, c].sum() if shares[:, c].any() else centres[c] for c in range(K)]
         )
     weights, want = softened(view, shares)
     np.testing.assert_allclose(found.table, want)
@@ -297,6 +301,7 @@ def test_frequencies_of_pairs_are_over_the_rows_that_show_both():
             block = counts[first[m] : first[m + 1], first[j] : first[j + 1]]
             assert sums[m, j] == block.sum()
             np.testing.assert_allclose(found[first[m] : first[m + 1], first[j] : first[j + 1]], block / block.sum())
+    np.testing.assert_allclose(pair_frequencies(0.01 * counts, first), found)  # weights may be small
     nothing = pair_frequencies(np.zeros((4, 4)), np.array([0, 2, 4]))
     assert not nothing.any()
 
