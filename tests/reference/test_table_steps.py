@@ -459,7 +459,8 @@ def test_triples_are_counted_over_rows_that_show_all_three():
 
 
 def test_triples_never_seen_have_no_marginal():
-    zero, one = np.zeros((2, 2, 2), np.int64), np.ones((2, 2, 2), np.int64)
+    zero, one = np.zeros((2, 2, 2), np.int64), np.zeros((2, 2, 2), np.int64)
+    one[1, 0, 1] = 1  # a single row is enough
     made = TripleCounts(np.array([[0, 1, 2], [0, 1, 3]]), (zero, one), np.arange(0, 9, 2, dtype=np.int32))
     which, marginals = made.frequencies()
     assert which.tolist() == [[0, 1, 3]]
@@ -501,6 +502,21 @@ def test_inner_steps_never_leave_a_start_for_something_worse(monkeypatch):
     np.testing.assert_array_equal(ctd.simplex_least_squares(np.zeros((2, 2)), V, start), start)
     monkeypatch.setattr(ctd, "_value", lambda gram, target, point: 0.0 if point is start else 1.0)
     assert ctd.simplex_least_squares(G, V, start) is start
+
+
+def test_inner_steps_are_those_of_the_accelerated_gradient(monkeypatch):
+    """Beck & Teboulle: t ← (1 + √(1 + 4t²))/2, ahead by (t − 1)/t' of the step; no projection where nothing is cut."""
+    monkeypatch.setattr(ctd, "INNER_STEPS", 4)
+    G, V, x = np.diag([4.0, 1.0]), np.array([[1.0], [0.5]]), np.array([[0.0], [0.0]])
+    found = ctd._descend(G, V, x, lambda point: point)
+    point, ahead, t = x, x, 1.0
+    for _ in range(4):
+        new = ahead - (G @ ahead - V) / 4.0
+        if ((ahead - new) * (new - point)).sum() > 0:
+            t = 1.0
+        later = (1 + np.sqrt(1 + 4 * t * t)) / 2
+        ahead, point, t = new + (t - 1) / later * (new - point), new, later
+    np.testing.assert_allclose(found, point)
 
 
 def test_weights_of_classes_step_onto_the_simplex():
