@@ -1,0 +1,249 @@
+"""The steps to first blocks of a graph, beside loops: Bethe Hessian with weights, its signals, k-means."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tacit.factor import bethe_hessian, block_starts
+from tacit.factor.bethe_hessian import CHANCE, HEAVIEST, Signals, branching, hessian, hessian_vectors, signals
+from tacit.factor.block_starts import k_means, spectral_labels, unit_rows
+
+
+def weighted_graph(seed=0, n=14):
+    """Weights of mean 1, two heavy edges, one node without an edge."""
+    rng = np.random.default_rng(seed)
+    links = np.triu(rng.random((n, n)) < 0.45, 1)
+    links[:, -1] = False
+    weights = np.where(links, rng.uniform(0.2, 1.2, (n, n)), 0.0)
+    at = np.argwhere(links)
+    weights[tuple(at[0])] = weights[tuple(at[1])] = 4.0
+    weights /= weights[links].mean()
+    return sp.csr_array(weights + weights.T)
+
+
+def literal_hessian(matrix, radius, r):
+    """δ_ij (1 + Σ_k w_ik²/(r² − w_ik²)) − r w_ij/(r² − w_ij²), weights beyond .8 r taken as .8 r."""
+    W = matrix.toarray()
+    H = np.zeros(W.shape)
+    for i in range(len(W)):
+        H[i, i] = 1.0
+        for j in range(len(W)):
+            if W[i, j]:
+                w = min(W[i, j], 0.8 * radius)
+                H[i, i] += w**2 / (radius**2 - w**2)
+                H[i, j] -= r * w / (radius**2 - w**2)
+    return H
+
+
+@pytest.mark.parametrize("degree", [3, 4, 6])
+def test_a_regular_graph_branches_by_its_degree_less_one(degree):
+    n = 12
+    matrix = np.zeros((n + 2, n + 2))
+    for step in range(1, degree // 2 + 1):
+        for i in range(n):
+            matrix[i, (i + step) % n] = matrix[(i + step) % n, i] = 1
+    if degree % 2:
+        for i in range(n):
+            matrix[i, (i + n // 2) % n] = 1
+    assert matrix[:n].sum(axis=1).tolist() == [degree] * n
+    graph = sp.csr_array(matrix)  # two more nodes have no edge
+    assert branching(graph) == pytest.approx(degree - 1, rel=1e-6)
+    assert branching(sp.csr_array(3 * matrix)) == pytest.approx(degree - 1, rel=1e-6), "links, not weights"
+    found, r = signals(graph, 3), np.sqrt(degree - 1)
+    values = np.linalg.eigvalsh(matrix[:n, :n])
+    want = r * values / (r**2 - 1 + degree)  # ((r² − 1) I + D)^{-½} A (…)^{-½} r
+    np.testing.assert_allclose(found.values, want[np.argsort(-np.abs(want), kind="stable")][:3], rtol=1e-6)
+    assert found.radius == pytest.approx(r, rel=1e-6)
+
+
+def test_no_edge_leads_nowhere():
+    assert branching(sp.csr_array((3, 3))) == bethe_hessian.LEAST_RADIUS
+
+
+def test_the_hessian_of_weights_is_the_literal_one():
+    matrix = weighted_graph()
+    squared = branching(matrix) * np.mean(matrix.data**2)
+    radius = np.sqrt(squared)
+    assert (matrix.data > HEAVIEST * radius).any()
+    for r in (radius, -radius):
+        np.testing.assert_allclose(hessian(matrix, r).toarray(), literal_hessian(matrix, radius, r), atol=1e-12)
+    H = literal_hessian(matrix, radius, radius)
+    root = 1 / np.sqrt(np.diag(H))
+    scaled = -(H - np.diag(np.diag(H))) / radius * np.outer(root, root)
+    values = radius * np.linalg.eigvalsh(scaled)
+    found = signals(matrix, 5)
+    assert found.radius == pytest.approx(radius)
+    np.testing.assert_allclose(found.values, values[np.argsort(-np.abs(values))][:5], atol=1e-10)
+    vectors = hessian_vectors(matrix, 4)
+    np.testing.assert_allclose(np.diag(vectors.T @ H @ vectors), np.linalg.eigvalsh(H)[:4], atol=1e-10)
+
+
+def test_large_and_small_graphs_are_decomposed_alike(monkeypatch):
+    matrix = weighted_graph(1)
+    exact, vectors = signals(matrix, 4), hessian_vectors(matrix, 3)
+    asked = []
+    real = bethe_hessian.eigsh
+    monkeypatch.setattr(bethe_hessian, "eigsh", lambda *args, **kwargs: asked.append(1) or real(*args, **kwargs))
+    monkeypatch.setattr(bethe_hessian, "DENSE_BELOW", 14)
+    np.testing.assert_allclose(signals(matrix, 4).values, exact.values, rtol=1e-3)
+    found = hessian_vectors(matrix, 3)
+    assert len(asked) == 2
+    np.testing.assert_allclose(np.abs(np.diag(found.T @ vectors)), 1.0, atol=1e-2)
+    assert len(signals(matrix, 13).values) == 13
+    assert hessian_vectors(matrix, 13).shape == (14, 13)
+    monkeypatch.setattr(bethe_hessian, "DENSE_BELOW", 15)
+    signals(matrix, 4)
+    hessian_vectors(matrix, 3)
+    assert len(asked) == 2, "ARPACK only where the graph is large and few are asked for"
+
+
+def test_what_chance_cannot_show_is_informative():
+    made = Signals(2.0, np.array([2.0, 1.25, 1.03, 1.01, -1.02, -1.06, 0.5]), 0.02)
+    assert made.informative.tolist() == [2.0, 1.25, 1.03, -1.06]
+    want = [2 * (v + np.sqrt(v**2 - 1)) for v in (2.0, 1.25, 1.03, 1.06)]
+    np.testing.assert_allclose(made.strengths, want)
+    for v, zeta in zip((2.0, 1.25), made.strengths, strict=False):
+        assert (zeta / 2 + 2 / zeta) / 2 == pytest.approx(v)  # v = (ζ/r + r/ζ)/2
+
+
+def test_the_margin_is_small_in_large_graphs_and_counts_nodes_with_edges_only():
+    complete = sp.csr_array(np.pad(np.ones((6, 6)) - np.eye(6), (0, 200)))  # r² = 4, 200 nodes without an edge
+    assert signals(complete, 2).margin == pytest.approx(min(CHANCE / 4, 6 ** (-2 / 3)), rel=1e-5)
+    n = 999
+    ring = sp.csr_array(sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
+    assert signals(ring, 2).margin == pytest.approx(n ** (-2 / 3))  # r² = 1, and n^(−2/3) = .01
+
+
+# ------------------------------------------------------------------ k-means
+
+
+class Told:
+    """A generator that says what it is told."""
+
+    def __init__(self, integers, randoms=()):
+        self._integers, self._randoms = list(integers), list(randoms)
+
+    def integers(self, n):
+        return self._integers.pop(0)
+
+    def random(self):
+        return self._randoms.pop(0)
+
+
+def test_first_centres_are_drawn_by_their_squared_distance():
+    points = np.array([[0.0], [1.0], [3.0], [3.0]])  # from point 0: 0, 1, 9, 9 of 19
+    for chance, want in ((0.0, 0.0), (0.04, 1.0), (0.06, 3.0), (0.99, 3.0)):
+        centres = block_starts._first_centres(points, 2, Told([0], [chance]))
+        assert centres[:, 0].tolist() == [0.0, want]
+    # after 0 and 3 the distances are 0, 1, 0, 0
+    assert block_starts._first_centres(points, 3, Told([0], [0.99, 0.5]))[:, 0].tolist() == [0.0, 3.0, 1.0]
+    # nothing is left: any point
+    assert block_starts._first_centres(np.zeros((3, 1)), 3, Told([2, 0, 1])).tolist() == [[0.0]] * 3
+
+
+def test_lloyd_equals_loops():
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((40, 2)) + 3 * np.eye(3)[np.arange(40) % 3][:, :2]
+    centres = points[:4].copy()
+    centres[3] = 100.0  # nobody's: stays where it is
+    found, left = block_starts._lloyd(points, centres)
+    before = None
+    while True:
+        near = [min(range(4), key=lambda c: np.sum((p - centres[c]) ** 2)) for p in points]
+        now = sum(np.sum((p - centres[c]) ** 2) for p, c in zip(points, near, strict=True))
+        if before is not None and before - now <= 1e-6 * before:
+            break
+        before = now
+        centres = np.array(
+            [
+                np.mean([p for p, n in zip(points, near, strict=True) if n == c], axis=0) if c in near else centres[c]
+                for c in range(4)
+            ]
+        )
+    assert left == pytest.approx(now)
+    np.testing.assert_allclose(found, centres)
+    assert found[3].tolist() == [100.0, 100.0]
+
+
+def test_rounds_of_lloyd_end(monkeypatch):
+    points = np.arange(10.0)[:, None]
+    monkeypatch.setattr(block_starts, "ROUNDS", 1)
+    centres, _ = block_starts._lloyd(points, np.array([[0.0], [1.0]]))
+    np.testing.assert_allclose(centres[:, 0], [0.0, 5.0])
+
+
+def test_the_best_of_several_draws_is_kept(monkeypatch):
+    ends = [(np.array([[0.0], [1.0]]), 5.0), (np.array([[0.0], [9.0]]), 2.0), (np.array([[4.0], [5.0]]), 3.0)]
+    monkeypatch.setattr(block_starts, "_lloyd", lambda points, centres: ends.pop(0))
+    found = k_means(np.array([[0.0], [8.0], [2.0]]), np.ones(3), 2, np.random.default_rng(0), draws=3)
+    assert found.tolist() == [0, 1, 0]
+    assert not ends
+
+
+def test_centres_are_made_from_the_nodes_with_most_edges(monkeypatch):
+    monkeypatch.setattr(block_starts, "CENTRE_NODES", 4)
+    points = np.array([[0.0], [0.2], [50.0], [10.0], [10.2], [6.0]])
+    found = k_means(points, np.array([5.0, 4, 1, 5, 4, 2]), 2, np.random.default_rng(0))
+    assert found[0] == found[1] != found[3]
+    assert found[2] == found[3] == found[4] == found[5]  # 50 is no centre, 6 is nearer to 10
+
+
+def test_rows_have_length_one_or_are_not_seen():
+    found = unit_rows(np.array([[3.0, 4.0], [0.0, -2.0], [1e-13, 0.0]]))
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0.0, -1.0], [1e-13, 0.0]])
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 6])
+def test_starts_have_names_in_their_order(number):
+    starts = list(spectral_labels(weighted_graph(), 2, number, np.random.default_rng(0)))
+    names = [
+        "scaled SVD",
+        "Bethe Hessian",
+        "scaled SVD, plain rows",
+        "Bethe Hessian, draw 3",
+        "scaled SVD, draw 4",
+        "Bethe Hessian, draw 5",
+    ]
+    assert [name for name, _ in starts] == names[:number]
+    assert all(set(labels.tolist()) <= {0, 1} for _, labels in starts)
+
+
+def test_starts_cluster_the_points_that_their_names_say(monkeypatch):
+    matrix = weighted_graph(2)
+    asked = []
+
+    def seen(points, mass, number, rng, draws=block_starts.DRAWS):
+        asked.append((points, mass, number, draws))
+        return np.zeros(len(points), np.int64)
+
+    monkeypatch.setattr(block_starts, "k_means", seen)
+    list(spectral_labels(matrix, 3, 5, np.random.default_rng(0)))
+    A = matrix.toarray()
+    P, rho = A / A.sum(), A.sum(axis=1) / A.sum()
+    scale = rho + rho.mean()
+    values, vectors = np.linalg.eigh((P - np.outer(rho, rho)) / np.sqrt(np.outer(scale, scale)))
+    order = np.argsort(-np.abs(values))[:2]
+    plain = vectors[:, order] * np.abs(values[order])
+    bethe = hessian_vectors(matrix, 3)
+    for place, want in ((0, unit_rows(plain)), (1, unit_rows(bethe)), (2, plain), (3, unit_rows(bethe))):
+        points, mass, number, draws = asked[place]
+        np.testing.assert_allclose(np.abs(points), np.abs(want), atol=1e-8)
+        np.testing.assert_allclose(mass, A.sum(axis=1))
+        assert number == 3
+        assert draws == (1 if place >= 3 else block_starts.DRAWS)
+    np.testing.assert_allclose(asked[4][0], asked[0][0])
+
+
+def test_more_blocks_than_nodes_are_no_mistake():
+    triangle = sp.csr_array(np.ones((3, 3)) - np.eye(3))
+    for _, labels in spectral_labels(triangle, 5, 3, np.random.default_rng(0)):
+        assert labels.shape == (3,)
+
+
+def test_signals_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        setattr(object.__new__(Signals), fields(Signals)[0].name, 0)

@@ -1,0 +1,622 @@
+"""First latent classes of tables on tiny inputs: rows as starts, splits, triples; does the order of pairs matter?"""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tacit.data.count_input import read_counts
+from tacit.data.table import Column, Table
+from tacit.engine.mixture import Mixture
+from tacit.factor import ctd, row_starts, spa, table_pool
+from tacit.factor.ctd import CtdFactors, onto_simplex
+from tacit.factor.row_starts import (
+    RowView,
+    dense_pairs,
+    fill_classes,
+    marginal_table,
+    one_hot_rows,
+    row_weights,
+    rows_as_seeds,
+    shared_rows,
+    soften,
+    spectral_clusters,
+    spread_rows,
+)
+from tacit.factor.spa import SpaFactors, balanced_split, denoised, factor_spa, naive_split, pair_log_likelihood
+from tacit.factor.spa import successive_projection as project_successively
+from tacit.factor.table_pool import (
+    Sample,
+    block_sums,
+    draw_sample,
+    in_name_order,
+    moment_starts,
+    naive_spa,
+    pair_frequencies,
+    random_start,
+    searched_spa,
+    spa_start,
+)
+from tacit.moments import pair_symmetry
+from tacit.moments.pair_symmetry import Symmetry, examine_symmetry
+from tacit.moments.pairs import PairCounts, count_table_pairs
+from tacit.moments.total_correlation import MaximalTotalCorrelation
+from tacit.moments.triples import TripleCounts, choose_triples, count_table_triples
+
+GAP = 255
+
+
+def table(weighted=True):
+    """Six rows, columns of 2, 3 and 2 categories, two gaps."""
+    codes = np.array([[0, 2, 1], [1, 0, 0], [0, GAP, 1], [1, 1, GAP], [0, 2, 0], [1, 0, 1]], np.uint8)
+    columns = tuple(Column(name, np.arange(size)) for name, size in (("a", 2), ("b", 3), ("c", 2)))
+    weight = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 2.0]) if weighted else None
+    return Table(codes, columns, weight)
+
+
+def literal_one_hot(made):
+    out = np.zeros((made.n_rows, int(made.first[-1])))
+    for i, row in enumerate(made.codes):
+        for n, code in enumerate(row):
+            if code != GAP:
+                out[i, made.first[n] + code] = 1
+    return out
+
+
+# ------------------------------------------------------------------ rows as numbers
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_one_hot_rows_pairs_and_marginals(monkeypatch, weighted):
+    made = table(weighted)
+    one_hot, weight = literal_one_hot(made), made.row_weight if weighted else np.ones(6)
+    np.testing.assert_array_equal(one_hot_rows(made, 0, 6), one_hot)
+    np.testing.assert_array_equal(one_hot_rows(made, 2, 99), one_hot[2:])
+    np.testing.assert_array_equal(row_weights(made, 2, 99), weight[2:])
+    monkeypatch.setattr(row_starts, "PAIRED_ROWS", 2)
+    for n in (6, 5):
+        want = sum(weight[i] * np.outer(one_hot[i], one_hot[i]) for i in range(n))
+        np.testing.assert_allclose(dense_pairs(made, n), want)
+    counts = weight @ one_hot
+    for begin, end in ((0, 2), (2, 5), (5, 7)):
+        np.testing.assert_allclose(
+            marginal_table(made)[begin:end], counts[begin:end] / counts[begin:end].sum(), atol=1e-8
+        )
+
+
+def test_a_view_holds_as_many_rows_as_memory_allows(monkeypatch):
+    made = table()
+    assert RowView(made).one_hot.shape == (6, 7)
+    monkeypatch.setattr(row_starts, "DENSE_ROWS", 4)
+    assert RowView(made).one_hot.shape == (4, 7)
+    assert RowView(made).weight.tolist() == [1.0, 2.0, 1.0, 3.0]
+    many = Table(np.zeros((60, 2), np.uint8), (Column("a", np.arange(3)), Column("b", np.arange(2))))
+    monkeypatch.setattr(row_starts, "DENSE_ROWS", 1000)
+    monkeypatch.setattr(row_starts, "DENSE_CELLS", 8)
+    assert len(RowView(many).one_hot) == 50  # never fewer than fifty
+    monkeypatch.setattr(row_starts, "DENSE_CELLS", 275)  # five cells a row
+    assert len(RowView(many).one_hot) == 55
+
+
+@pytest.mark.parametrize("common", [24, 2])
+def test_the_embedding_is_that_of_correspondence_analysis(monkeypatch, common):
+    monkeypatch.setattr(row_starts, "COMMON_RANK", common)
+    made = table()
+    view = RowView(made)
+    X = literal_one_hot(made) / np.sqrt(view.marginals)
+    share = made.row_weight / made.row_weight.sum()
+    mean = sum(share[i] * X[i] for i in range(6))
+    spread = sum(share[i] * np.outer(X[i] - mean, X[i] - mean) for i in range(6))
+    vectors = np.linalg.eigh(spread)[1][:, ::-1][:, :3]
+    found = view.embedded(3)
+    assert found.shape == (6, 3)
+    np.testing.assert_allclose(np.abs(found), np.abs((X - mean) @ vectors), atol=1e-8)
+    np.testing.assert_allclose(np.abs(view.embedded(1)), np.abs(found[:, :1]), atol=1e-8)
+
+
+# ------------------------------------------------------------------ classes around rows
+
+
+class Told:
+    """A generator that says what it is told."""
+
+    def __init__(self, randoms):
+        self._randoms = list(randoms)
+
+    def random(self):
+        return self._randoms.pop(0)
+
+
+def test_positions_are_drawn_by_their_chance():
+    chance = np.array([0.0, 1.0, 3.0, 0.0])
+    for value, want in ((0.0, 1), (0.24, 1), (0.26, 2), (0.999, 2)):
+        assert row_starts._draw(chance, np.ones(4), Told([value])) == want
+    assert row_starts._draw(np.zeros(4), np.array([1.0, 1, 1, 1]), Told([0.6])) == 2  # none left: by weight
+    assert row_starts._draw(chance, np.ones(4), Told([1.0])) == 3  # rounding never runs over the end
+
+
+def around(view, rows):
+    """.2 marginals + .8 what the row says, a gap says the marginals."""
+    out = np.zeros((7, len(rows)))
+    for f, row in enumerate(rows):
+        for n, code in enumerate(row):
+            begin, end = view.sample.first[n], view.sample.first[n + 1]
+            out[begin:end, f] = view.marginals[begin:end]
+            if code != GAP:
+                out[begin:end, f] *= 0.2
+                out[begin + code, f] += 0.8
+    return out
+
+
+def test_spread_rows_are_far_apart_and_classes_lean_to_them():
+    view = RowView(table())
+    # first by weight: .25 of 10 is row 1; then by (share of cells that differ)² · weight
+    rows = view.sample.codes
+    first = 1
+    apart = np.array([1 - np.mean([a == b for a, b in zip(row, rows[first], strict=True) if a != GAP]) for row in rows])
+    chance = np.cumsum(apart**2 * view.weight)
+    for value in (0.01, 0.3, 0.5, 0.7, 0.99):
+        second = int(np.searchsorted(chance, value * chance[-1], side="right"))
+        found = spread_rows(view, 2, Told([0.25, value]))
+        np.testing.assert_allclose(found.table, around(view, rows[[first, second]]))
+        np.testing.assert_allclose(found.weights, 0.5)
+
+
+def test_rows_far_from_all_seeds_before_are_next():
+    view = RowView(table())
+    rows = view.sample.codes
+    draws = Told([0.25, 0.3, 0.4])
+    found = spread_rows(view, 3, draws)
+    seeds = [1]
+    for value in (0.3, 0.4):
+        near = [
+            min(1 - np.mean([a == b for a, b in zip(row, rows[s], strict=True) if a != GAP]) for s in seeds)
+            for row in rows
+        ]
+        chance = np.cumsum(np.square(near) * view.weight)
+        seeds.append(int(np.searchsorted(chance, value * chance[-1], side="right")))
+    np.testing.assert_allclose(found.table, around(view, rows[seeds]))
+
+
+def test_random_rows_are_taken_once_each_while_there_are_enough():
+    view = RowView(table())
+    found = rows_as_seeds(view, 6, np.random.default_rng(0))
+    want = around(view, view.sample.codes)
+    assert sorted(map(tuple, np.round(found.table.T, 9))) == sorted(map(tuple, np.round(want.T, 9)))
+    assert rows_as_seeds(view, 9, np.random.default_rng(0)).table.shape == (7, 9)
+
+
+def test_classes_that_are_lacking_are_taken_from_rows():
+    view = RowView(table())
+    two = Mixture(np.array([0.3, 0.7]), around(view, view.sample.codes[[0, 1]]), view.sample.first)
+    assert fill_classes(two, view, 2, np.random.default_rng(0)) is two
+    assert fill_classes(two, view, 1, np.random.default_rng(0)) is two
+    found = fill_classes(two, view, 5, np.random.default_rng(0))
+    more = rows_as_seeds(view, 3, np.random.default_rng(0))
+    np.testing.assert_allclose(found.table, np.hstack([two.table, more.table]))
+    np.testing.assert_allclose(found.weights, np.array([0.3, 0.7, 0.2, 0.2, 0.2]) / 1.6)  # three fifths for three
+
+
+def softened(view, shares):
+    """Counts of the rows' shares and one row of marginals a class; a tenth of marginals and of even weights."""
+    one_hot = literal_one_hot(view.sample)
+    counts = one_hot.T @ shares + view.marginals[:, None]
+    for begin, end in ((0, 2), (2, 5), (5, 7)):
+        counts[begin:end] /= counts[begin:end].sum(axis=0)
+    totals = shares.sum(axis=0) + 1
+    weights = totals / totals.sum() + 0.1 / shares.shape[1]
+    return weights / weights.sum(), 0.9 * counts + 0.1 * view.marginals[:, None]
+
+
+def test_shared_rows_are_divided_by_their_weight():
+    view = RowView(table())
+    found = shared_rows(view, 3, np.random.default_rng(4))
+    shares = np.random.default_rng(4).dirichlet(np.full(3, row_starts.SHARING), size=6) * view.weight[:, None]
+    weights, want = softened(view, shares)
+    np.testing.assert_allclose(found.weights, weights)
+    np.testing.assert_allclose(found.table, want)
+
+
+@pytest.mark.parametrize("K", [2, 4])
+def test_spectral_clusters_are_those_of_weighted_k_means(K):
+    rng = np.random.default_rng(5)
+    codes = np.column_stack([rng.integers(0, size, 40) for size in (2, 3, 2)]).astype(np.uint8)
+    view = RowView(Table(codes, table().columns, rng.uniform(0.5, 2.0, 40)))
+    found = spectral_clusters(view, K, np.random.default_rng(1))
+    points = view.embedded(K)
+    assert points.shape == (40, K)
+    seeds = row_starts._spread_points(points, view.weight, K, np.random.default_rng(1))
+    centres = points[seeds]
+    for _ in range(5):
+        near = [int(np.argmin([np.sum((p - c) ** 2) for c in centres])) for p in points]
+        shares = np.array([[view.weight[i] * (near[i] == c) for c in range(K)] for i in range(40)])
+        centres = np.array(
+            [shares[:, c] @ points / shares[:, c].sum() if shares[:, c].any() else centres[c] for c in range(K)]
+        )
+    weights, want = softened(view, shares)
+    np.testing.assert_allclose(found.table, want)
+    np.testing.assert_allclose(found.weights, weights)
+
+
+def test_seeds_of_k_means_are_drawn_by_squared_distance_and_weight():
+    points, weight = np.array([[0.0], [1.0], [4.0]]), np.array([1.0, 2.0, 1.0])
+    # from point 0: 0, 1·2, 16·1 of 18
+    assert row_starts._spread_points(points, weight, 2, Told([0.1, 0.1])) == [0, 1]
+    assert row_starts._spread_points(points, weight, 2, Told([0.1, 0.12])) == [0, 2]
+    # then the distances to the nearest: 0, 1·2, 0
+    assert row_starts._spread_points(points, weight, 3, Told([0.1, 0.12, 0.9])) == [0, 2, 1]
+
+
+def test_a_start_is_softened_by_a_tenth():
+    made = Mixture(np.array([1.0, 0.0]), np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 2], np.int32))
+    found = soften(made, np.array([0.25, 0.75]))
+    np.testing.assert_allclose(found.table, [[0.925, 0.025], [0.075, 0.975]])
+    np.testing.assert_allclose(found.weights, [1.05 / 1.1, 0.05 / 1.1])
+
+
+# ------------------------------------------------------------------ samples and moments
+
+
+def test_columns_and_categories_are_put_in_the_order_of_their_names():
+    codes = np.array([[0, 1], [1, GAP], [2, 0]], np.uint8)
+    given = Table(codes, (Column("z", np.array(["q", "p", "r"])), Column("b", np.array(["y", "x"]))))
+    ordered, cells = in_name_order(given)
+    assert [column.name for column in ordered.columns] == ["b", "z"]
+    assert [column.categories.tolist() for column in ordered.columns] == [["x", "y"], ["p", "q", "r"]]
+    assert ordered.codes.tolist() == [[0, 1], [GAP, 0], [1, 2]]
+    assert cells.tolist() == [4, 3, 1, 0, 2]
+    sample = Sample(ordered, cells, True)
+    assert sample.as_given(np.arange(5)).tolist() == [3, 2, 4, 1, 0]
+    turned = sample.mixture_as_given(Mixture(np.ones(1), np.arange(5.0)[:, None], ordered.first), given.first)
+    assert turned.table[:, 0].tolist() == [3, 2, 4, 1, 0]
+    counted = sample.counted(count_table_pairs(given))
+    np.testing.assert_allclose(counted, dense_pairs(ordered, 3))
+    drawn = draw_sample(given, 2, 0)
+    assert not drawn.whole
+    assert drawn.table.n_rows == 2
+    assert draw_sample(given, 3, 0).whole
+
+
+def test_pairs_of_a_sample_are_counted_on_as_many_rows_as_work_allows(monkeypatch):
+    made = Table(np.zeros((20, 2), np.uint8), (Column("a", np.arange(2)), Column("b", np.arange(2))))
+    assert Sample(made, np.arange(4), True).pairs[0, 0] == 20
+    monkeypatch.setattr(table_pool, "FEWEST_ROWS", 3)
+    monkeypatch.setattr(table_pool, "GRAM_WORK", 16 * 7)
+    assert Sample(made, np.arange(4), True).pairs[0, 2] == 7
+    monkeypatch.setattr(table_pool, "GRAM_WORK", 1)
+    assert Sample(made, np.arange(4), True).pairs[0, 2] == 3
+
+
+def test_frequencies_of_pairs_are_over_the_rows_that_show_both():
+    made = table()
+    counts = dense_pairs(made, 6)
+    first = made.first
+    sums = block_sums(counts, first)
+    found = pair_frequencies(counts, first)
+    for m in range(3):
+        for j in range(3):
+            block = counts[first[m] : first[m + 1], first[j] : first[j + 1]]
+            assert sums[m, j] == block.sum()
+            np.testing.assert_allclose(found[first[m] : first[m + 1], first[j] : first[j + 1]], block / block.sum())
+    np.testing.assert_allclose(pair_frequencies(0.01 * counts, first), found)  # weights may be small
+    nothing = pair_frequencies(np.zeros((4, 4)), np.array([0, 2, 4]))
+    assert not nothing.any()
+
+
+def test_starts_from_moments_need_two_columns_and_few_categories(monkeypatch):
+    made = table()
+    sample = Sample(made, np.arange(7), True)
+    assert [name for name, _ in moment_starts(sample, 2, np.random.default_rng(0))] == ["spa", "spectral"]
+    monkeypatch.setattr(table_pool, "MOST_CELLS", 7)
+    assert len(list(moment_starts(sample, 2, np.random.default_rng(0)))) == 2
+    monkeypatch.setattr(table_pool, "MOST_CELLS", 6)
+    assert not list(moment_starts(sample, 2, np.random.default_rng(0)))
+    alone = Table(made.codes[:, :1], made.columns[:1])
+    assert not list(moment_starts(Sample(alone, np.arange(2), True), 2, np.random.default_rng(0)))
+
+
+def test_halves_that_never_meet_start_from_rows():
+    codes = np.array([[0, GAP], [1, GAP], [GAP, 0], [GAP, 1]], np.uint8)
+    apart = Table(codes, (Column("a", np.arange(2)), Column("b", np.arange(2))))
+    sample = Sample(apart, np.arange(4), True)
+    found = spa_start(sample, sample.pairs, 2, np.array([True, False]), np.random.default_rng(0))
+    np.testing.assert_allclose(found.table, rows_as_seeds(sample.view, 2, np.random.default_rng(0)).table)
+
+
+def test_the_naive_split_is_the_first_half_by_name_and_the_likeliest_is_searched(monkeypatch):
+    sample = Sample(table(), np.arange(7), True)
+    asked = []
+
+    def start(sample, counts, n_components, split, rng):
+        asked.append(split.tolist())
+        return len(asked) - 1
+
+    monkeypatch.setattr(table_pool, "spa_start", start)
+    naive_spa(sample, sample.pairs, 2, np.random.default_rng(0))
+    assert asked == [[True, True, False]]  # two of three
+    asked.clear()
+    monkeypatch.setattr(table_pool, "pair_log_likelihood", lambda counts, mixture: -abs(mixture - 3))
+    assert searched_spa(sample, sample.pairs, 2, np.random.default_rng(0)) == 3
+    assert len(asked) == table_pool.SEARCHED_SPLITS
+    assert asked[0] == [True, True, False]
+
+
+def test_random_starts_are_even_on_the_simplex():
+    made = table()
+    rng = np.random.default_rng(0)
+    tables = np.array([random_start(made, 2, rng).table for _ in range(4000)])
+    for begin, end in ((0, 2), (2, 5), (5, 7)):
+        np.testing.assert_allclose(tables[:, begin:end].sum(axis=1), 1.0)
+        np.testing.assert_allclose(tables[:, begin:end].mean(axis=(0, 2)), 1 / (end - begin), atol=0.02)
+    k = 3  # Var of a coordinate of Dirichlet(1, 1, 1) is (k − 1)/(k²(k + 1))
+    np.testing.assert_allclose(tables[:, 2:5].var(axis=(0, 2)), (k - 1) / (k**2 * (k + 1)), rtol=0.1)
+
+
+# ------------------------------------------------------------------ SPA
+
+
+def test_projections_take_the_longest_then_what_is_new():
+    points = np.array([[3.0, 0.0, 2.9, 0.1], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.5, 0.0]])
+    assert project_successively(points, 3).tolist() == [0, 1, 2]
+    assert project_successively(points, 4).tolist() == [0, 1, 2]  # nothing is left for a fourth
+    assert project_successively(np.zeros((2, 3)), 2).tolist() == []
+    assert project_successively(np.array([[1.0, 1.0]]), 2).tolist() == [0]
+
+
+def exact_frequencies(seed=0, F=2):
+    rng = np.random.default_rng(seed)
+    first = np.array([0, 3, 6, 9, 12], np.int32)
+    tables = np.concatenate([rng.dirichlet(np.ones(3), F).T for _ in range(4)])
+    tables[6:9] = np.array([[0.6, 0.0], [0.0, 0.7], [0.4, 0.3]])  # categories of one class only
+    weights = np.array([0.4, 0.6])
+    return (tables * weights) @ tables.T, first, tables, weights
+
+
+@pytest.mark.parametrize("denoise", [True, False])
+@pytest.mark.parametrize("exact", [True, False])
+def test_exact_pairs_with_pure_categories_give_the_classes(denoise, exact):
+    frequencies, first, tables, weights = exact_frequencies()
+    found = factor_spa(frequencies, first, 2, naive_split(4, 2), denoise=denoise, exact=exact)
+    assert sorted(found.anchors.tolist()) == [0, 1]  # cells of the third column, the first of the right half
+    order = [0, 1] if found.mixture.weights[0] < 0.5 else [1, 0]
+    np.testing.assert_allclose(found.mixture.table[:, order], tables, atol=1e-8)
+    np.testing.assert_allclose(found.mixture.weights[order], weights, atol=1e-8)
+    assert found.residual == pytest.approx(0.0, abs=1e-8)
+    assert found.condition == pytest.approx(np.linalg.cond(tables[:6]), rel=1e-6)
+    more = factor_spa(frequencies, first, 5, naive_split(4, 2), denoise=denoise, exact=exact)
+    assert more.mixture.n_classes == 2  # no more independent columns
+
+
+def test_denoised_columns_are_evened_out_in_the_leading_directions():
+    frequencies = exact_frequencies()[0]
+    virtual = frequencies[:6, 6:]
+    mass = virtual.sum(axis=0)
+    low = denoised(virtual / mass, mass, 2)
+    assert low.shape == (2, 6)
+    anchors = low[:, [0, 1]]
+    np.testing.assert_allclose(anchors.T @ anchors, np.eye(2), atol=1e-8)  # pure columns become orthonormal
+    assert denoised(np.zeros((2, 0)), np.zeros(0), 2).shape == (2, 0)
+    assert denoised(virtual / mass, mass, 5).shape == (2, 6)
+
+
+def test_splits_hold_both_halves():
+    assert naive_split(5, 3).tolist() == [True, True, True, False, False]
+    rng = np.random.default_rng(0)
+    for sizes in ([2, 2], [2, 3, 4], [9, 1, 1, 1], [2] * 7):
+        for _ in range(20):
+            split = balanced_split(np.array(sizes, np.int32), rng)
+            left = np.array(sizes)[split].sum()
+            assert split.any()
+            assert not split.all()
+            if max(sizes) <= sum(sizes) / 2:
+                assert abs(2 * left - sum(sizes)) <= 2 * max(sizes)
+    assert balanced_split(np.array([4], np.int32), rng).tolist() == [False]
+
+
+def test_likelihood_of_pairs_counts_each_pair_of_columns_once():
+    first = np.array([0, 2, 4], np.int32)
+    table_ = np.array([[0.2, 0.9], [0.8, 0.1], [0.5, 0.3], [0.5, 0.7]])
+    weights = np.array([0.25, 0.75])
+    counts = np.arange(16.0).reshape(4, 4)
+    want = 0.0
+    for i in (0, 1):
+        for j in (2, 3):
+            want += counts[i, j] * np.log(sum(weights[f] * table_[i, f] * table_[j, f] for f in range(2)))
+    assert pair_log_likelihood(counts, Mixture(weights, table_, first)) == pytest.approx(want)
+
+
+def test_weights_are_nonnegative_and_never_all_zero():
+    G = np.array([[2.0, 1.0], [1.0, 3.0]])
+    np.testing.assert_allclose(spa._nonnegative_weights(G, np.array([4.0, 7.0])), [1.0, 2.0])
+    np.testing.assert_allclose(spa._nonnegative_weights(G, np.array([4.0, -5.0])), [2.0, 0.0])
+    assert spa._nonnegative_weights(G, np.array([-1.0, -1.0])).tolist() == [1.0, 1.0]
+
+
+# ------------------------------------------------------------------ triples
+
+
+def test_triples_are_counted_over_rows_that_show_all_three():
+    made = table()
+    counts = count_table_triples(made)
+    assert counts.columns.tolist() == [[0, 1, 2]]
+    want = np.zeros((2, 3, 2))
+    for row, weight in zip(made.codes, made.row_weight, strict=True):
+        if GAP not in row:
+            want[tuple(row)] += weight
+    np.testing.assert_array_equal(counts.counts[0], want)
+    assert counts.counts[0].dtype == np.int64
+    both = counts + counts
+    np.testing.assert_array_equal(both.counts[0], 2 * want)
+    which, marginals = counts.frequencies()
+    assert which.tolist() == [[0, 1, 2]]
+    np.testing.assert_allclose(marginals[0], want / want.sum())
+    halves = Table(made.codes, made.columns, made.row_weight / 4)
+    assert count_table_triples(halves).counts[0].dtype == np.float64
+    np.testing.assert_allclose(count_table_triples(halves).counts[0], want / 4)
+
+
+def test_triples_never_seen_have_no_marginal():
+    zero, one = np.zeros((2, 2, 2), np.int64), np.zeros((2, 2, 2), np.int64)
+    one[1, 0, 1] = 1  # a single row is enough
+    made = TripleCounts(np.array([[0, 1, 2], [0, 1, 3]]), (zero, one), np.arange(0, 9, 2, dtype=np.int32))
+    which, marginals = made.frequencies()
+    assert which.tolist() == [[0, 1, 3]]
+    assert len(marginals) == 1
+    other = TripleCounts(np.array([[0, 1, 2], [0, 2, 3]]), (zero, one), made.first)
+    with pytest.raises(ValueError, match="different columns"):
+        _ = made + other
+
+
+def test_some_triples_are_spread_over_the_columns():
+    rng = np.random.default_rng(0)
+    assert len(choose_triples(5, 10, rng)) == 10  # all of them
+    assert len(choose_triples(5, None, rng)) == 10
+    assert choose_triples(2, 10, rng).shape == (0, 3)
+    for n, most in ((9, 30), (10, 41), (5, 9)):
+        found = choose_triples(n, most, rng)
+        assert len(found) == most == len({tuple(row) for row in found.tolist()})
+        assert (np.diff(found, axis=1) > 0).all()
+        assert found.tolist() == sorted(found.tolist())
+        often = np.bincount(found.ravel(), minlength=n)
+        assert often.max() - often.min() <= 8
+
+
+def test_points_go_onto_the_nearest_of_the_simplex():
+    points = np.array([[0.5, 2.0, -1.0], [0.5, 0.0, -1.0], [0.3, -1.0, -1.0]])
+    np.testing.assert_allclose(
+        onto_simplex(points), [[0.5 - 0.1, 1.0, 1 / 3], [0.5 - 0.1, 0.0, 1 / 3], [0.3 - 0.1, 0.0, 1 / 3]]
+    )
+
+
+def test_inner_steps_never_leave_a_start_for_something_worse(monkeypatch):
+    G, V = np.diag([2.0, 1.0]), np.array([[1.0, 0.2], [0.1, 0.9]])
+    start = np.array([[0.5, 0.5], [0.5, 0.5]])
+    found = ctd.simplex_least_squares(G, V, start)
+    grid = np.linspace(0, 1, 2001)
+    for row in range(2):
+        values = [G[row, row] * (a**2 + (1 - a) ** 2) - 2 * (a * V[row, 0] + (1 - a) * V[row, 1]) for a in grid]
+        assert found[row, 0] == pytest.approx(grid[int(np.argmin(values))], abs=1e-3)
+    np.testing.assert_array_equal(ctd.simplex_least_squares(np.zeros((2, 2)), V, start), start)
+    monkeypatch.setattr(ctd, "_value", lambda gram, target, point: 0.0 if point is start else 1.0)
+    assert ctd.simplex_least_squares(G, V, start) is start
+
+
+def test_inner_steps_are_those_of_the_accelerated_gradient(monkeypatch):
+    """Beck & Teboulle: t ← (1 + √(1 + 4t²))/2, ahead by (t − 1)/t' of the step; no projection where nothing is cut."""
+    monkeypatch.setattr(ctd, "INNER_STEPS", 4)
+    G, V, x = np.diag([4.0, 1.0]), np.array([[1.0], [0.5]]), np.array([[0.0], [0.0]])
+    found = ctd._descend(G, V, x, lambda point: point)
+    point, ahead, t = x, x, 1.0
+    for _ in range(4):
+        new = ahead - (G @ ahead - V) / 4.0
+        if ((ahead - new) * (new - point)).sum() > 0:
+            t = 1.0
+        later = (1 + np.sqrt(1 + 4 * t * t)) / 2
+        ahead, point, t = new + (t - 1) / later * (new - point), new, later
+    np.testing.assert_allclose(found, point)
+
+
+def test_weights_of_classes_step_onto_the_simplex():
+    G, v = np.array([[1.0, 0.2], [0.2, 1.0]]), np.array([0.9, 0.1])
+    found = ctd._weights_step(G, v, np.array([0.5, 0.5]))
+    grid = np.linspace(0, 1, 4001)
+    values = [np.array([a, 1 - a]) @ G @ np.array([a, 1 - a]) - 2 * (a * v[0] + (1 - a) * v[1]) for a in grid]
+    np.testing.assert_allclose(found, [grid[int(np.argmin(values))], 1 - grid[int(np.argmin(values))]], atol=1e-3)
+
+
+# ------------------------------------------------------------------ the order of pairs
+
+
+def literal_symmetry(C):
+    square = variance = 0.0
+    for i in range(len(C)):
+        for j in range(i):
+            n = C[i, j] + C[j, i]
+            if n > 1:
+                square += (C[i, j] - C[j, i]) ** 2 / n - 1
+                variance += 2 - 2 / n
+    by_pair = square / np.sqrt(variance) if variance else 0.0
+    square = variance = 0.0
+    for i in range(len(C)):
+        n = C[i].sum() + C[:, i].sum() - 2 * C[i, i]
+        if n > 1:
+            square += (C[i].sum() - C[:, i].sum()) ** 2 / n - 1
+            variance += 2 - 2 / n
+    return by_pair, square / np.sqrt(variance) if variance else 0.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_symmetry_is_judged_pair_by_pair_and_item_by_item(seed):
+    C = np.random.default_rng(seed).poisson([0.4, 1.0, 3.0, 1.0][seed], (9, 9))
+    found = examine_symmetry(read_counts(C))
+    by_pair, by_item = literal_symmetry(C)
+    assert found.by_pair == pytest.approx(by_pair)
+    assert found.by_item == pytest.approx(by_item)
+
+
+def test_of_very_many_pairs_those_of_some_items_are_looked_at(monkeypatch):
+    C = np.random.default_rng(5).poisson(1.5, (10, 10))
+    counts = read_counts(C)
+    monkeypatch.setattr(pair_symmetry, "ENOUGH", counts.matrix.nnz)  # half of what there is
+    chosen = pair_symmetry._some_items(counts)
+    assert len(chosen) == 5
+    assert (np.diff(chosen) > 0).all()
+    square = variance = 0.0
+    for i in range(10):
+        for j in range(i):
+            n = C[i, j] + C[j, i]
+            if n > 1 and (i in chosen or j in chosen):
+                square += (C[i, j] - C[j, i]) ** 2 / n - 1
+                variance += 2 - 2 / n
+    assert examine_symmetry(counts).by_pair == pytest.approx(square / np.sqrt(variance))
+    monkeypatch.setattr(pair_symmetry, "ENOUGH", 2 * counts.matrix.nnz)
+    assert len(pair_symmetry._some_items(counts)) == 10
+    monkeypatch.setattr(pair_symmetry, "ENOUGH", 0)
+    assert len(pair_symmetry._some_items(counts)) == 1
+
+
+def test_order_matters_beyond_four_standard_deviations():
+    assert Symmetry(3.9, 3.9).holds
+    assert not Symmetry(4.1, 0.0).holds
+    assert not Symmetry(0.0, 4.0).holds
+    once = examine_symmetry(read_counts(np.array([[5, 1], [0, 5]])))  # one pair seen once: nothing to say
+    assert (once.by_pair, once.by_item) == (0.0, 0.0)
+    both = examine_symmetry(read_counts(np.array([[0, 9], [9, 0]])))
+    assert (both.by_pair, both.by_item) == (0.0, 0.0)
+
+
+# ------------------------------------------------------------------ pair counts
+
+
+def test_pair_counts_of_columns_of_equal_size():
+    codes = np.array([[0, 1, GAP], [1, 1, GAP], [0, 0, 1]], np.uint8)
+    made = count_table_pairs(Table(codes, tuple(Column(name, np.arange(2)) for name in "abc")))
+    left, right, sizes = made.observed
+    assert (left.tolist(), right.tolist(), sizes.tolist()) == ([0, 0, 1], [1, 2, 2], [3, 1, 1])
+    assert made.blocks().tolist() == [[[1, 1], [0, 1]], [[0, 1], [0, 0]], [[0, 1], [0, 0]]]
+    np.testing.assert_allclose(made.frequencies()[0], np.array([[1, 1], [0, 1]]) / 3)
+    assert made.singles.tolist() == [2, 1, 1, 2, 0, 1]
+    assert made.met().tolist() == [[False, True, True], [True, False, True], [True, True, False]]
+    twice = made + made
+    assert twice.observed[2].tolist() == [6, 2, 2]
+    with pytest.raises(ValueError, match="different columns"):
+        _ = made + PairCounts(sp.csr_array((4, 4)), np.array([0, 2, 4], np.int32))
+
+
+def test_weighted_and_plain_rows_are_counted_alike():
+    made = table(weighted=False)
+    plain, weighted = count_table_pairs(made), count_table_pairs(table())
+    one_hot = literal_one_hot(made)
+    np.testing.assert_array_equal(plain.dense(), one_hot.T @ one_hot)
+    np.testing.assert_allclose(weighted.dense(), one_hot.T @ (one_hot * table().row_weight[:, None]))
+
+
+@pytest.mark.parametrize(
+    "kind", [RowView, Sample, SpaFactors, CtdFactors, TripleCounts, PairCounts, Symmetry, MaximalTotalCorrelation]
+)
+def test_answers_cannot_be_changed(kind):
+    with pytest.raises(FrozenInstanceError):
+        setattr(object.__new__(kind), fields(kind)[0].name, 0)
