@@ -87,6 +87,7 @@ def test_one_observation_a_symbol_is_the_least_and_five_are_enough(N, K, level):
     examiner = Examiner()
     hmm._examine_size(examiner, N, 10, K)
     assert [found for found, _ in examiner.found] == ([level] if level else [])
+    assert told(examiner, f"{N / 10:.1f} each") == (level == "caution")
 
 
 @pytest.mark.parametrize(

@@ -276,6 +276,8 @@ def test_everyone_copies_the_strongest_peer():
     assert alike.peers(5).tolist() == [2, 3, 0, 1, -1]
     equal = copies.Alike(np.array([0, 0]), np.array([1, 2]), np.array([0.9, 0.9]), np.array([30, 20]))
     assert equal.peers(3).tolist() == [1, 0, 0]
+    chain = copies.Alike(np.array([0, 1]), np.array([1, 2]), np.array([0.7, 0.9]), np.array([30, 30]))
+    assert chain.peers(3).tolist() == [1, 2, 1]  # the weaker pair does not take the middle worker over
 
 
 def test_pairs_are_counted_while_they_are_affordable(monkeypatch):

@@ -283,6 +283,7 @@ def test_order_weights_and_short_climbs_are_told():
     assert not told(examined(symmetry=None), "The order of pairs matters")
     assert told(examined(matrix=np.full((6, 6), 10.5)), "The counts are not whole")
     assert told(examined(converged=False), "The fit stopped")
+    assert examined(matrix=np.full((6, 6), 0.01)).quantities["expected_error"] == 2  # no ℓ₁ error is larger
 
 
 def test_numbers_of_a_structure():

@@ -256,6 +256,26 @@ def test_halves_with_no_more_rows_than_switches_say_nothing(monkeypatch):
         assert told(examiner, "a change of 1000%") == (not known)
 
 
+@pytest.mark.parametrize("better", [0, 1])
+def test_a_half_is_told_by_the_likelier_of_its_two_fits(better, monkeypatch):
+    W = np.array([[3.0, 0.0, 1.0], [0.0, 2.0, 1.0]])
+    rows = rows_of(60, [0.4, 0.6], W, 0.2)
+    fits = []
+
+    def fitted(steps, start, **kwargs):
+        fits.append(start.W * (1 + len(fits)))
+        value = 1.0 if len(fits) == better + 1 else 0.0
+        return SimpleNamespace(log_likelihood=value, params=SimpleNamespace(W=fits[-1]))
+
+    monkeypatch.setattr(switches, "em", fitted)
+    found = switches._fit_half(rows, params_of(independent(0.4, 0.6), W, 0.04), 0)
+    assert len(fits) == 2
+    if better == 0:
+        np.testing.assert_allclose(found, W, atol=1e-9)  # begins at the answer
+    else:
+        assert np.linalg.norm(switches.relative_change(2 * W, found)) < 0.5
+
+
 # --------------------------------------------------------------------- rivals
 
 

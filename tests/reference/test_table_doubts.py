@@ -460,3 +460,40 @@ def test_drawn_tables_keep_gaps_and_weights():
     assert weights[0, 255] + weights[1, 255] == 30
     real = table_of([[0, 0], [1, 1]], [2, 3], row_weight=np.array([1.6, 3.6]))
     assert bootstrap.draw_table(real, m, np.random.default_rng(0)).total_weight == 5
+
+
+def test_the_ratio_is_twice_the_gain_and_never_below_zero(monkeypatch):
+    for few, many, ratio in ((-105.0, -100.0, 10.0), (-100.0, -101.0, 0.0)):
+        m, starts = mixture_of([0.5, 0.5]), []
+        climbed = SimpleNamespace(params=m, log_likelihood=few)
+        monkeypatch.setattr(bootstrap, "_climbed", lambda *args, c=climbed: c)
+        best = SimpleNamespace(refined=SimpleNamespace(log_likelihood=many, params="many"))
+        monkeypatch.setattr(bootstrap, "halve", lambda entrants, b=best, s=starts, **kwargs: s.extend(entrants) or b)
+        found = bootstrap._ratio(table_of(drawn(20).codes[:, :3]), m, 0.0, 1, np.random.default_rng(0))
+        assert found == (ratio, "many")
+        assert [entrant.start.n_classes for entrant in starts] == [3] * 5  # a split of each class, three sets of rows
+
+
+def test_bootstrap_intervals_by_the_spread_of_refits(monkeypatch):
+    """Draws of ± .1 around the fit; no profile rests on more rows than its class has."""
+    m = Mixture(np.array([0.6, 0.4]), np.array([[0.5, 0.3], [0.5, 0.7]]), first_of(2))
+    moved = iter(
+        Mixture(m.weights + np.array([s, -s]), m.table + np.array([[s, s], [-s, -s]]), m.first)
+        for s in (0.1, -0.1, 0.1, -0.1)
+    )
+    monkeypatch.setattr(bootstrap, "_refitted", lambda *args: next(moved))
+    found = bootstrap.bootstrap_mixture(table_of([[0], [1]] * 10), m, n_draws=4)
+    se = sqrt(4 * 0.01 / 3)
+    assert found.weights_se == pytest.approx([se, se])
+    assert found.table_se == pytest.approx(np.full((2, 2), se))
+    z = 1.959964
+
+    def interval(p, n):
+        scale, half = 1 + z**2 / n, z * sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+        return (p + z**2 / (2 * n) - half) / scale, (p + z**2 / (2 * n) + half) / scale
+
+    low, high = interval(0.6, 0.24 / se**2)
+    assert (found.weights_low[0], found.weights_high[0]) == pytest.approx((low, high))
+    for f, p in enumerate((0.5, 0.3)):
+        n = min(p * (1 - p) / se**2, 20 * m.weights[f])
+        assert (found.table_low[0, f], found.table_high[0, f]) == pytest.approx(interval(p, n), rel=1e-5)
