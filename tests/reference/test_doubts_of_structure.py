@@ -1,0 +1,402 @@
+"""Where doubts about hidden states, topics and clusters begin: made-up fits on both sides of each limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import norm
+
+from tacit.data.documents import Documents
+from tacit.data.sequences import read_sequences
+from tacit.data.table import Column, Table
+from tacit.diagnose import clusters, hmm, topics
+from tacit.diagnose.purity import PurityTable
+from tacit.diagnose.report import Examiner
+from tacit.engine.chain import Chain
+from tacit.engine.mixture import Mixture
+from tacit.factor.scaled_svd import scaled_svd
+from tacit.refine.chains import ChainPrior
+from tacit.refine.choose_clusters import PathNumbers
+from tacit.refine.choose_topics import TopicNumber
+
+
+def told(found, words):
+    reasons = [sentence for _, sentence in found.found] if isinstance(found, Examiner) else found.reasons
+    return any(words in reason for reason in reasons)
+
+
+# -------------------------------------------------------------- hidden states
+
+
+def letters(seed, n_sequences=30, length=8, size=5, sticky=0.0):
+    rng = np.random.default_rng(seed)
+    out = []
+    for _ in range(n_sequences):
+        state = rng.integers(size)
+        row = []
+        for _ in range(length):
+            state = state if rng.random() < sticky else rng.integers(size)
+            row.append(int(state))
+        out.append(row)
+    return out
+
+
+@pytest.mark.parametrize(("asked", "used"), [(1, 1), (2, 2), (4, 4), (5, 4)])
+def test_dependence_is_measured_along_directions_of_the_other_half(asked, used):
+    data = read_sequences(letters(0, size=7, sticky=0.4))
+    learn, test = (data.slices(data.offsets[part:-1:2], data.offsets[part + 1 :: 2]).pairs() for part in (0, 1))
+    found = scaled_svd(learn, used, centred=True, symmetric=False, tol=1e-4)
+    C = test.toarray()
+    n = C.sum()
+    score = weight = 0.0
+    for k in range(used):
+        f = found.left[:, k] / np.sqrt(found.row_scale)
+        g = found.right[:, k] / np.sqrt(found.column_scale)
+        f = [float(x) for x in f - sum(C[i].sum() / n * f[i] for i in range(7))]
+        g = [float(x) for x in g - sum(C[:, j].sum() / n * g[j] for j in range(7))]
+        var_f = sum(C[i].sum() / n * f[i] ** 2 for i in range(7))
+        var_g = sum(C[:, j].sum() / n * g[j] ** 2 for j in range(7))
+        z = sum(C[i, j] * f[i] * g[j] for i in range(7) for j in range(7)) / sqrt(n * var_f * var_g)
+        score += found.values[k] * z
+        weight += found.values[k] ** 2
+    assert hmm._test_along(learn, test, asked) == pytest.approx(score / sqrt(weight), rel=1e-9)
+
+
+def test_both_halves_take_their_turn():
+    data = read_sequences(letters(1, sticky=0.3))
+    one, other = (data.slices(data.offsets[part:-1:2], data.offsets[part + 1 :: 2]).pairs() for part in (0, 1))
+    found = hmm.structure_test(data, 2)
+    z = (hmm._test_along(one, other, 2) + hmm._test_along(other, one, 2)) / 2
+    assert found.z == pytest.approx(z)
+    assert found.p_value == pytest.approx(norm.sf(z))
+    assert hmm.structure_test(data) == hmm.structure_test(data, 1)
+    assert hmm.structure_test(read_sequences([["a", "b", "a"]])) == (0, 1)  # nothing in the second half
+    assert hmm.structure_test(read_sequences([["a", "a", "a"]] * 9)) == (0, 1)  # one symbol
+
+
+@pytest.mark.parametrize(
+    ("N", "K", "level"),
+    [(9, 2, "not identifiable"), (10, 2, "caution"), (49, 2, "caution"), (50, 2, None), (9, 1, None)],
+)
+def test_one_observation_a_symbol_is_the_least_and_five_are_enough(N, K, level):
+    examiner = Examiner()
+    hmm._examine_size(examiner, N, 10, K)
+    assert [found for found, _ in examiner.found] == ([level] if level else [])
+    assert told(examiner, f"{N / 10:.1f} each") == (level == "caution")
+
+
+@pytest.mark.parametrize(
+    ("p_value", "smallest", "length"), [(1e-3, 0.05, 3), (1.1e-3, 0.05, 3), (0, 0.049, 3), (0, 0.05, 2)]
+)
+def test_structure_rank_and_three_steps(p_value, smallest, length):
+    examiner = Examiner()
+    data = read_sequences([["a", "b", "a"][:length]] * 4)
+    hmm._examine_structure(examiner, data, smallest, hmm.StructureTest(3.0, p_value))
+    assert told(examiner, "look independent") == (p_value > 1e-3)
+    assert told(examiner, "nearly of lower rank") == (smallest < 0.05)
+    assert told(examiner, "No sequence has three steps") == (length < 3)
+
+
+def test_states_left_twenty_times_and_a_tenth_apart_are_known():
+    transitions = np.array([[0.9, 0.1, 0.0], [0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
+    emissions = np.array([[0.5, 0.5, 0.0], [0.45, 0.5, 0.05], [0.0, 0.0, 1.0]])
+    chain = Chain(np.full(3, 1 / 3), transitions, emissions)
+    weights = np.array([0.5, 0.25, 0.25])
+    for N, seldom in ((399, True), (401, False)):  # state 0 is left N · .5 · .1 times
+        examiner = Examiner()
+        hmm._examine_states(examiner, chain, weights, N)
+        assert told(examiner, "State 0 was left about 20 times") == seldom
+        assert examiner.quantities["times_left"] == pytest.approx([0.05 * N, 0.125 * N, 0.125 * N])
+        assert examiner.quantities["nearest_emissions"] == pytest.approx(0.1)
+    for shift, alike in ((0.049, True), (0.051, False)):
+        moved = emissions.copy()
+        moved[1] = [0.5 - shift, 0.5, shift]
+        examiner = Examiner()
+        hmm._examine_states(examiner, replace(chain, emissions=moved), weights, 1000)
+        assert told(examiner, "States 0 and 1 show the same symbols") == alike
+
+
+@pytest.mark.parametrize(("gain", "doubted"), [(0.3, True), (0.31, False)])
+def test_the_last_state_gains_more_than_three_standard_errors(gain, doubted, monkeypatch):
+    monkeypatch.setattr(hmm, "last_state_gain", lambda data, K, seed, threads: (gain, 0.1))
+    examiner = Examiner()
+    hmm._examine_last_state(examiner, None, 3, 0, 1)
+    assert told(examiner, "3 states gain") == doubted
+    assert examiner.quantities == {"last_state_gain": gain, "last_state_error": 0.1}
+
+
+def test_one_state_is_asked_about_dependence_alone(monkeypatch):
+    one = Chain(np.ones(1), np.ones((1, 1)), np.full((1, 5), 0.2))
+    prior = ChainPrior(np.full(5, 0.2), np.full(5, 0.2), 0.7, 0.1)
+    for p_value, doubted in ((0.9e-3, True), (1e-3, False)):
+        monkeypatch.setattr(hmm, "structure_test", lambda data, n, p=p_value: hmm.StructureTest(float(n), p))
+        data = read_sequences(letters(2))
+        found = hmm.examine_chain(data, one, prior, np.ones(1), converged=True, path=None)
+        assert told(found, "Neighbouring symbols depend") == doubted
+        assert found.verdict == ("caution" if doubted else "trusted")
+        expected = {
+            "n_observed": 240, "n_symbols": 5, "observations_per_symbol": 48.0, "structure_z": 1.0,
+            "structure_p_value": p_value, "smallest_singular_value": 1.0, "smoothing": 0.7,
+            "entropy_rate_known": doubted,
+        }  # fmt: skip
+        assert {name: found.quantities[name] for name in expected} == expected
+    found = hmm.examine_chain(data, one, prior, np.ones(1), converged=False, path=SimpleNamespace(held_out=[1.0]))
+    assert told(found, "Baum–Welch stopped")
+    assert found.quantities["held_out"] == [1.0]
+
+
+def test_the_entropy_rate_needs_as_many_observations_as_symbols(monkeypatch):
+    monkeypatch.setattr(hmm, "structure_test", lambda data, n: hmm.StructureTest(9.0, 0.0))
+    one = Chain(np.ones(1), np.ones((1, 1)), np.full((1, 6), 1 / 6))
+    prior = ChainPrior(np.full(6, 1 / 6), np.full(6, 1 / 6), 0.7, 0.1)
+    for gap, known in (([], True), ([None], False)):
+        data = read_sequences([["a", "b", "c", "d", "e", "f"]])
+        data = replace(data, codes=np.where(np.arange(6) < len(gap), -1, data.codes).astype(np.int32))
+        found = hmm.examine_chain(data, one, prior, np.ones(1), converged=True, path=None)
+        assert found.quantities["entropy_rate_known"] == known
+
+
+def test_one_direction_fewer_than_states_is_looked_along(monkeypatch):
+    seen = []
+    monkeypatch.setattr(hmm, "structure_test", lambda data, n: seen.append(n) or hmm.StructureTest(9.0, 0.0))
+    monkeypatch.setattr(hmm, "last_state_gain", lambda *args, **kwargs: (1.0, 0.1))
+    prior = ChainPrior(np.full(5, 0.2), np.full(5, 0.2), 0.7, 0.1)
+    for K in (1, 2, 4):
+        chain = Chain(np.full(K, 1 / K), np.eye(K) * 0.4 + 0.6 / K, np.eye(5)[:K] * 0.8 + 0.04)
+        found = hmm.examine_chain(
+            read_sequences(letters(3)), chain, prior, np.full(K, 1 / K), converged=True, path=None
+        )
+        assert ("times_left" in found.quantities) == ("last_state_gain" in found.quantities) == (K > 1)
+    assert seen == [1, 1, 3]
+
+
+# --------------------------------------------------------------------- topics
+
+
+def documents_of(counts):
+    counts = sp.csr_array(np.asarray(counts, float))
+    return Documents(counts, np.arange(counts.shape[0]), np.arange(counts.shape[1]))
+
+
+def shown(counts, K, directions):
+    examiner = Examiner()
+    documents = documents_of(counts)
+    examiner.quantities |= {"tokens_per_word": 3.0, "documents_of_three": int((documents.lengths >= 3).sum())}
+    enough = topics._examine_structure(examiner, documents, K, TopicNumber(K, directions), 0)
+    return examiner, enough
+
+
+@pytest.mark.parametrize(
+    ("K", "directions", "level", "enough"),
+    [
+        (1, [9.0], None, False),
+        (2, [2.4], "not identifiable", False),
+        (2, [2.5], None, True),
+        (3, [9.0, 2.4], "caution", True),
+        (3, [9.0, 2.5], None, True),
+        (2, [9.0, 9.0], None, True),
+        (2, [], "not identifiable", False),
+    ],
+)
+def test_directions_beyond_chance_are_one_fewer_than_topics(K, directions, level, enough):
+    examiner, asked = shown([[2, 1, 0], [0, 1, 2]], K, directions)
+    assert asked == enough
+    assert [found for found, _ in examiner.found] == ([level] if level else [])
+    assert examiner.quantities["directions"] == directions
+
+
+def test_documents_of_two_and_of_three_words():
+    examiner, enough = shown([[1, 0], [0, 1]], 2, [9.0])
+    assert told(examiner, "No document has two words")
+    assert not enough
+    examiner, enough = shown([[1, 1], [0, 1]], 2, [9.0])
+    assert told(examiner, "No document has three words")
+    assert enough
+    assert not told(shown([[1, 2], [0, 1]], 2, [9.0])[0], "No document has")
+
+
+def test_topics_that_share_nine_tenths_are_one_and_thirty_tokens_make_one():
+    documents = documents_of([[40, 30, 30]])
+    three = np.array([[0.5, 0.5, 0.0], [0.39, 0.5, 0.11], [0.0, 0.1, 0.9]])
+    weights = np.array([0.4, 0.3, 0.3])
+    examiner = Examiner()
+    topics._examine_lists(examiner, documents, three, weights)
+    assert not examiner.found  # more than a tenth apart, thirty tokens
+    assert examiner.quantities == pytest.approx({"nearest_topics": 0.11, "smallest_topic_tokens": 30.0})
+    three[1] = [0.41, 0.5, 0.09]
+    topics._examine_lists(examiner, documents, three, np.array([0.41, 0.3, 0.29]))
+    assert told(examiner, "Topics 0 and 1 share 91% of their words'")
+    assert told(examiner, "Topic 2 has only 29 tokens")
+
+
+def anchored(words, pure, share=0.8):
+    """Topic 1 has `words` of its probability on words of its own and `pure` documents."""
+    own = np.array([[0.5, 0.5, 0.0], [0.5 - words / 2, 0.5 - words / 2, words]])
+    counts = np.ones((8, 3))
+    counts[7] = 0
+    shares = np.tile([1.0, 0.0], (8, 1))
+    shares[8 - pure - 1 :] = [1 - share, share]  # one of them without words
+    examiner = Examiner()
+    topics._examine_anchors(examiner, documents_of(counts), own, shares, np.array([0.5, 0.5]))
+    return examiner
+
+
+@pytest.mark.parametrize(
+    ("words", "pure", "open_"), [(0.019, 2, True), (0.02, 2, False), (0.019, 3, False), (0.0, 0, True)]
+)
+def test_three_documents_or_two_hundredths_of_words_anchor_a_topic(words, pure, open_):
+    examiner = anchored(words, pure)
+    assert told(examiner, "Topic 1 has neither words nor documents") == open_
+    assert examiner.quantities["pure_documents"] == [7 - pure, pure]
+    assert examiner.quantities["pure_word_probability"] == pytest.approx([0, words])
+    assert told(anchored(words, pure, share=0.79), "Topic 1 has neither") == (words < 0.02)
+
+
+def test_a_word_is_pure_when_nine_tenths_of_it_are_one_topics():
+    for size, pure in ((0.1, 0.9), (0.12, 0.0)):
+        own = np.array([[0.9, 0.1], [size, 1 - size]])
+        examiner = Examiner()
+        topics._examine_anchors(
+            examiner, documents_of([[1, 1]] * 4), own, np.eye(2)[[0, 0, 1, 1]], np.array([0.5, 0.5])
+        )
+        assert examiner.quantities["pure_word_probability"][0] == pytest.approx(pure)
+
+
+@pytest.mark.parametrize(("apart", "doubted"), [(0.5, False), (0.51, True)])
+def test_half_of_a_topics_words_may_move_between_halves(apart, doubted, monkeypatch):
+    monkeypatch.setattr(topics, "half_sample_distances", lambda *args: np.array([0.1, apart]))
+    examiner = Examiner()
+    topics._examine_halves(examiner, None, None, (1.0, 1.0), 0, 1)
+    assert told(examiner, f"Topic 1 is another one when half of the documents are fitted anew: {apart:.0%}") == doubted
+
+
+def test_distance_to_the_halves_is_the_mean_of_both_after_matching(monkeypatch):
+    own = np.array([[0.6, 0.2, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4]])
+    fits = [
+        np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.3, 0.1, 0.1]]),
+        np.array([[0.6, 0.2, 0.2, 0.0], [0.2, 0.2, 0.3, 0.3]]),
+    ]
+    left = list(fits)
+
+    def climb(steps, starts, **kwargs):
+        params = SimpleNamespace(topics=left.pop().T)
+        return SimpleNamespace(refined=SimpleNamespace(params=params))
+
+    monkeypatch.setattr(topics, "climb", climb)
+    documents = documents_of(np.random.default_rng(0).integers(1, 5, (12, 4)))
+    found = topics.half_sample_distances(documents, own, (0.1, 0.1), 0, 1)
+    assert not left
+    np.testing.assert_allclose(found, [(0.1 + 0.1) / 2, (0.0 + 0.1) / 2])
+
+
+def test_total_variation_between_topics():
+    one, other = np.array([[0.5, 0.5, 0.0]]), np.array([[0.0, 0.5, 0.5], [0.5, 0.25, 0.25]])
+    np.testing.assert_allclose(topics.distances(one, other), [[0.5, 0.25]])
+
+
+def test_topics_numbers_and_notes(monkeypatch):
+    monkeypatch.setattr(topics, "half_sample_distances", lambda *args: np.zeros(2))
+    counts = np.zeros((11, 4))
+    counts[:5, :2], counts[5:10, 2] = 30, 60
+    own = np.array([[0.5, 0.5, 0, 0], [0, 0, 1.0, 0]])
+    shares = np.eye(2)[[0] * 5 + [1] * 6]
+
+    def examined(counts, number, K=2):
+        return topics.examine_topics(
+            documents_of(counts), own[:K], shares[: len(counts), :K], np.full(K, 1 / K), prior=(0.1, 0.1),
+            number=number, converged=True, seed=0, n_jobs=1,
+        )  # fmt: skip
+
+    found = examined(counts, TopicNumber(2, [9.0]))
+    assert found.verdict == "trusted"
+    expected = {
+        "n_documents": 11, "n_words": 4, "n_tokens": 600.0, "tokens_per_word": 200.0, "empty_documents": 1,
+        "documents_of_three": 10, "topics_shown": 2, "half_sample_distances": [0.0, 0.0],
+        "note": "documents without words got the mean shares",
+    }  # fmt: skip
+    assert {name: found.quantities[name] for name in expected} == expected
+    assert "note" not in examined(counts[:10], TopicNumber(2, [9.0])).quantities
+    assert "half_sample_distances" not in examined(counts, TopicNumber(2, [1.0])).quantities
+    assert "nearest_topics" not in examined(counts, TopicNumber(1, [1.0]), K=1).quantities
+    asked = []
+    monkeypatch.setattr(topics, "direction_scores", lambda documents, most, seed: asked.append(most) or [9.0])
+    for K in (1, 2):
+        examined(counts, None, K)
+    assert asked == [2, 2]
+
+
+# ------------------------------------------------------------------- clusters
+
+
+def examined_clusters(K=2, n_varying=8, rows=None, flagged=(), impurity=None, chosen=(2, 2), converged=True):
+    rows = [100.0] * K if rows is None else rows
+    total = sum(rows)
+    columns = tuple(Column(f"c{n}", np.arange(2)) for n in range(8))
+    table = Table(np.zeros((2, 8), np.uint8), columns, row_weight=np.full(2, total / 2))
+    p = np.random.default_rng(0).uniform(0.1, 0.9, (K, 8))
+    cells = np.empty((16, K))
+    cells[1::2], cells[::2] = p.T, 1 - p.T
+    mixture = Mixture(np.array(rows) / total, cells, np.arange(0, 17, 2, dtype=np.int32))
+    is_flagged = np.isin(np.arange(K), flagged)
+    empty = np.zeros((K, 2))
+    purity = PurityTable(
+        ("pair", "eigenvalue"), empty, empty, empty, np.ones(K), is_flagged,
+        np.full(K, 0.05) if impurity is None else np.array(impurity), np.full(K, 0.1),
+        tuple(("a", "b") if on else () for on in is_flagged), ((),) * K,
+    )  # fmt: skip
+    numbers = PathNumbers({}, {"statistical": chosen[0], "practical": chosen[1]})
+    return clusters.examine_clusters(table, mixture, numbers, purity, n_varying=n_varying, converged=converged), p
+
+
+@pytest.mark.parametrize(
+    ("K", "n_varying", "level"),
+    [
+        (2, 2, "not identifiable"), (2, 3, None), (3, 4, "not identifiable"), (3, 5, None), (5, 5, "caution"),
+        (5, 6, "caution"), (5, 7, None), (1, 0, None),
+    ],
+)  # fmt: skip
+def test_columns_that_vary_tell_so_many_clusters_apart(K, n_varying, level):
+    found, _ = examined_clusters(K, n_varying)
+    assert found.verdict == (level or "trusted")
+    assert found.quantities["n_varying_columns"] == n_varying
+
+
+def test_numbers_of_clusters():
+    found, p = examined_clusters(3, rows=[50.0, 30.0, 40.0], flagged=[1])
+    gaps = [np.abs(p[k] - p[l]).max() for k, l in ((0, 1), (0, 2), (1, 2))]
+    expected = {
+        "n_rows": 120.0, "n_columns": 8, "columns_needed": 5, "chosen": {"statistical": 2, "practical": 2},
+        "largest_gap_of_nearest_clusters": min(gaps), "flagged_clusters": [1],
+    }  # fmt: skip
+    for name, value in expected.items():
+        assert found.quantities[name] == pytest.approx(value), name
+    assert found.quantities["rows_per_cluster"] == pytest.approx([50, 30, 40])
+    assert examined_clusters(1)[0].quantities["largest_gap_of_nearest_clusters"] is None
+
+
+def test_a_cluster_has_thirty_rows():
+    assert not told(examined_clusters(rows=[30.0, 66.0])[0], "rests on")
+    assert told(examined_clusters(rows=[29.0, 67.0])[0], "Cluster 0 rests on about 29 rows, fewer than 30")
+    assert not told(examined_clusters(1, rows=[29.0])[0], "rests on")
+    assert told(examined_clusters(1, rows=[9.0])[0], "9 rows show too little")
+
+
+def test_three_impure_clusters_are_named_and_the_worst_overlap():
+    found, _ = examined_clusters(5, 8, flagged=[0, 2, 3, 4])
+    assert [reason.split(" depend")[0] for reason in found.reasons] == [
+        f"The columns of cluster {k}" for k in (0, 2, 3)
+    ]
+    assert told(found, "(look at 'a' and 'b')")
+    assert examined_clusters(impurity=[0.2, 0.1])[0].verdict == "trusted"
+    assert told(examined_clusters(3, impurity=[0.21, 0.3, np.nan])[0], "About 30% of the rows in cluster 1")
+
+
+def test_numbers_that_lie_far_apart_and_short_climbs_are_told():
+    assert examined_clusters(chosen=(5, 3))[0].verdict == "trusted"
+    assert told(examined_clusters(chosen=(6, 3))[0], "asks for 6 clusters, the first large steps end at 3")
+    assert examined_clusters(converged=False)[0].verdict == "caution"

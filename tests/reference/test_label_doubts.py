@@ -1,0 +1,579 @@
+"""Where doubts about a crowd begin: made-up labels and fits on both sides of each limit, and parts against loops."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom, chi2_contingency, norm
+
+from tacit.data.labels import Labels
+from tacit.diagnose import agreement, copies, label_structure, labels, meetings, scatter, theorems, workers
+from tacit.diagnose.intervals import jeffreys, reach_ends, standard_errors_of, wilson
+from tacit.diagnose.report import Examiner
+from tacit.engine.mixture import Mixture, stack_confusions
+from tacit.moments.graph import CoLabelGraph, co_label_graph
+from tacit.moments.pairs import count_label_pairs
+from tacit.simulate import crowd
+
+
+def told(examiner, words):
+    return any(words in sentence for _, sentence in examiner.found)
+
+
+def labels_of(tasks, n_workers, classes=2):
+    """Labels from a dictionary worker → label for every task."""
+    offsets = np.concatenate([[0], np.cumsum([len(task) for task in tasks])]).astype(np.int64)
+    who = np.array([w for task in tasks for w in sorted(task)], np.int32)
+    what = np.array([task[w] for task in tasks for w in sorted(task)], np.int32)
+    names = np.array([f"c{k}" for k in range(classes)])
+    return Labels(offsets, who, what, np.arange(len(tasks)), np.array([f"w{m}" for m in range(n_workers)]), names)
+
+
+# ------------------------------------------------------------------ intervals
+
+
+def test_intervals_by_their_formulas():
+    assert standard_errors_of(0.95) == pytest.approx(norm.ppf(0.975))
+    low, high = wilson(np.array([0.3]), np.array([20.0]), 1.5)
+    root = 1.5 * np.sqrt(0.3 * 0.7 / 20 + 1.5**2 / (4 * 20**2))
+    centre, scale = 0.3 + 1.5**2 / 40, 1 + 1.5**2 / 20
+    assert (low[0], high[0]) == pytest.approx(((centre - root) / scale, (centre + root) / scale))
+    low, high = reach_ends(np.array([0.49, 0.5]), np.array([0.5, 0.49]), (np.full(2, 0.2), np.full(2, 0.8)))
+    assert (low.tolist(), high.tolist()) == ([0.0, 0.2], [0.8, 1.0])
+
+
+def test_jeffreys_interval_is_the_beta_laws():
+    """(successes + ½) / (trials + 1) is the share: 3 of 10, none and all of them."""
+    share = np.array([3.5, 0.5, 10.5, 1.5]) / 11
+    low, high = jeffreys(share, np.full(4, 10.0), 0.9)
+    assert (low[0], high[0]) == pytest.approx(tuple(beta.ppf([0.05, 0.95], 3.5, 7.5)))
+    assert (low[1], high[1]) == pytest.approx((0, beta.ppf(0.95, 0.5, 10.5)))
+    assert (low[2], high[2]) == pytest.approx((beta.ppf(0.05, 10.5, 0.5), 1))
+    assert low[3] == pytest.approx(beta.ppf(0.05, 1.5, 9.5))
+    low, high = jeffreys(np.array([0.001]), np.array([1.0]), 0.5)
+    assert low[0] <= 0.001 <= high[0]
+
+
+# -------------------------------------------------------------------- pattern
+
+
+def graph_doubts(per_worker, component, determined):
+    """Workers with so many labels; the first two share a task."""
+    n = len(per_worker)
+    tasks = [{m: 0} for m in range(n) for _ in range(per_worker[m] - (m < 2))] + [{0: 0, 1: 1}]
+    examiner = Examiner()
+    graph = CoLabelGraph(np.array(component, np.int32), np.array(determined))
+    connected = label_structure.examine_graph(examiner, labels_of(tasks, n), graph, None)
+    return examiner, connected
+
+
+@pytest.mark.parametrize(("outside", "doubted"), [(1, False), (3, True), (40, True)])
+def test_workers_in_another_part_are_told(outside, doubted):
+    """The third worker shares no task with the first two; its labels are what lies outside."""
+    examiner, connected = graph_doubts([100 - outside - 1, 1, outside], [0, 0, 1], [True, True])
+    assert connected
+    assert told(examiner, "falls into 2 parts") == doubted
+    assert examiner.quantities["largest_part"] == pytest.approx(1 - outside / 100)
+
+
+def test_two_workers_cannot_say_who_is_right():
+    examiner, connected = graph_doubts([50, 50], [0, 0], [True])
+    assert connected
+    assert told(examiner, "Only two workers share tasks")
+    assert not told(graph_doubts([50, 49, 1], [0, 0, 0], [True])[0], "Only two workers")
+
+
+@pytest.mark.parametrize(("outside", "level"), [(2, None), (3, "caution"), (50, "caution"), (51, "not identifiable")])
+def test_labels_without_an_odd_cycle_are_told_from_two_hundredths_on(outside, level):
+    examiner, _ = graph_doubts([100 - outside - 1, 1, outside], [0, 0, 1], [True, False])
+    assert examiner.quantities["undetermined_labels"] == pytest.approx(outside / 100)
+    levels = [found for found, sentence in examiner.found if "form no odd cycle" in sentence]
+    assert levels == ([level] if level else [])
+
+
+def test_tasks_of_one_worker_alone_tell_nothing():
+    graph = CoLabelGraph(np.arange(3, dtype=np.int32), np.zeros(3, bool))
+    examiner = Examiner()
+    assert not label_structure.examine_graph(examiner, labels_of([{0: 0}, {1: 1}, {2: 0}], 3), graph, None)
+    assert told(examiner, "No task has labels of two workers")
+    found = label_structure.examine_structure(labels_of([{0: 0, 1: 1}, {1: 1}, {2: 0}], 3), graph)
+    assert found.verdict == "not identifiable"  # no cycle at all
+    triangle = labels_of([{0: 0, 1: 1, 2: 0}], 3)
+    assert label_structure.examine_structure(triangle, co_label_graph(triangle)).verdict == "trusted"
+
+
+def test_names_are_spelled_and_listed():
+    assert label_structure.listed(list("abcde")) == "a, b, c, d, e"
+    assert label_structure.listed(list("abcdefg")) == "a, b, c, d, e and 2 more"
+    assert (label_structure.spell(np.str_("x")), label_structure.spell(np.int64(3))) == ("'x'", "3")
+
+
+def test_shares_of_pairs_that_never_met():
+    """A chain 0–1–2–3: three of sixteen co-occurrences each way are observed; (7)–(8) reach some more."""
+    chain = count_label_pairs(labels_of([{0: 0, 1: 0}, {1: 0, 2: 1}, {2: 1, 3: 1}], 4))
+    found = label_structure.missing_blocks(chain)
+    assert found["missing_blocks"] == pytest.approx(1 - 6 / 16)
+    assert found["missing_blocks_imputed"] <= found["missing_blocks"]
+    assert label_structure.missing_blocks(None) == {"missing_blocks": None, "missing_blocks_imputed": None}
+
+
+def test_causes_and_classes_without_support_are_told(monkeypatch):
+    data = labels_of([{0: 0, 1: 1, 2: 2}] * 4, 3, classes=3)
+    pairs = count_label_pairs(data)
+
+    def examined(overall, support, twin, related=9.0, classes=3, pairs=pairs):
+        found = agreement.ClassSupport(np.array(support), np.array(twin), 1.0)
+        monkeypatch.setattr(label_structure, "crowd_support", lambda labels: overall)
+        monkeypatch.setattr(label_structure, "class_support", lambda labels, believe: found)
+        monkeypatch.setattr(label_structure, "tables_related", lambda pairs: related)
+        examiner = Examiner()
+        some = data if classes == 3 else labels_of([{0: 0, 1: 1}] * 4, 2)
+        label_structure.examine_classes(examiner, some, None, pairs)
+        return examiner
+
+    sound, none = [4.0, 4.0, 9.0], [-1, -1, -1]
+    assert not examined(4.0, sound, none).found
+    assert told(examined(3.9, sound, none, related=3.9), "either they guess")
+    assert told(examined(3.9, sound, none, related=4.0), "add gold answers")
+    assert told(examined(3.9, sound, none, pairs=None), "add gold answers")
+    assert told(examined(9.0, [3.9, 9.0, 9.0], none), "hardly there ('c0'): fewer than 16 tasks")
+    assert told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "some classes differ ('c1' and 'c0')")
+    assert not told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "hardly there")
+    assert not examined(9.0, [3.9, 9.0], [-1, -1], classes=2).found  # of two classes one is what the other is not
+    monkeypatch.setattr(label_structure, "TABLE_CELLS", 3 * 9)  # three pairs of nine cells
+    assert examined(3.9, sound, none).quantities["relation"] == 9.0
+    monkeypatch.setattr(label_structure, "TABLE_CELLS", 3 * 9 - 1)
+    assert examined(3.9, sound, none).quantities["relation"] is None
+
+
+# ------------------------------------------------------------------ agreement
+
+
+def test_relation_of_tables_is_pearsons_statistic_of_all_pairs(monkeypatch):
+    data = crowd(60, 4, 3, labels_per_task=3, random_state=0).coded()
+    pairs = count_label_pairs(data)
+    total = free = 0.0
+    least = int(np.median(pairs.observed[2]))
+    monkeypatch.setattr(agreement, "TABLE_TASKS", least)
+    for block, size in zip(pairs.blocks(), pairs.observed[2], strict=True):
+        if size >= least:
+            block = block[block.sum(axis=1) > 0][:, block.sum(axis=0) > 0]
+            found = chi2_contingency(block, correction=False)
+            total += found.statistic * (size - 1) / size
+            free += found.dof
+    assert agreement.tables_related(pairs) == pytest.approx((total - free) / np.sqrt(2 * free))
+    monkeypatch.setattr(agreement, "TABLE_TASKS", 1000)
+    assert agreement.tables_related(pairs) == 0
+
+
+def test_a_class_without_support_goes_to_its_twin(monkeypatch):
+    """Support 5 for all, 1 and 2 for two of them: the weakest is taken away first, then the next."""
+    data = labels_of([{0: 0, 1: 1, 2: 2}] * 4, 3, classes=3)
+    seen = []
+
+    def support(labels, posterior, h, left):
+        seen.append((h, left.tolist()))
+        return {0: 5.0, 1: 2.0, 2: 1.0 if left.all() else 9.0}[h]
+
+    monkeypatch.setattr(agreement, "_support_of_class", support)
+    monkeypatch.setattr(agreement, "_twin_of", lambda labels, posterior, h, left: int(np.flatnonzero(left)[0]))
+    found = agreement.class_support(data, lambda tasks: np.full((4, 3), 1 / 3))
+    assert found.support.tolist() == [5.0, 2.0, 1.0]
+    assert found.twin.tolist() == [-1, 0, 0]
+    assert found.share == 1
+    assert [h for h, _ in seen] == [0, 1, 2, 0, 1, 0]
+
+
+def test_a_class_with_four_is_kept_and_the_last_one_too(monkeypatch):
+    data = labels_of([{0: 0, 1: 1}] * 4, 2)
+    posterior = lambda tasks: np.full((4, 2), 0.5)  # noqa: E731
+    monkeypatch.setattr(agreement, "_support_of_class", lambda labels, posterior, h, left: 4.0)
+    assert agreement.class_support(data, posterior).twin.tolist() == [-1, -1]
+    monkeypatch.setattr(agreement, "_support_of_class", lambda labels, posterior, h, left: 3.9)
+    found = agreement.class_support(data, posterior)
+    assert (found.support.tolist(), (found.support < 4).tolist()) == ([3.9, 3.9], [True, True])
+
+
+def test_the_twin_is_the_class_whose_tasks_get_the_label_half_as_often():
+    """On tasks of class 0 workers say 0 four times and 2 so often."""
+    for often, twin in ((2, 0), (1, -1)):
+        tasks = [{0: 0, 1: 0, 2: 0, 3: 0} | {4 + m: 2 for m in range(often)}, {0: 1, 1: 1, 2: 1}]
+        data = labels_of(tasks, 6, classes=3)
+        posterior = np.array([[0.6, 0.1, 0.3], [0.1, 0.6, 0.3]])
+        assert agreement._twin_of(data, posterior, 2, np.array([True, True, False])) == twin
+
+
+def test_support_is_a_sum_over_its_root():
+    assert agreement.support_of(np.array([3.0, -1.0, 2.0])) == pytest.approx(4 / np.sqrt(14))
+    assert agreement.support_of(np.zeros(3)) == 0
+    counts = np.array([[3.0, 1.0], [0.0, 0.0], [0.0, 4.0]])
+    np.testing.assert_allclose(
+        agreement.habits(counts), [[3.375 / 5, 1.625 / 5], [0.375, 0.625], [0.375 / 5, 4.625 / 5]]
+    )
+
+
+def test_large_crowds_are_tested_on_a_share_of_their_tasks(monkeypatch):
+    data = crowd(200, 5, 2, labels_per_task=3, random_state=1).coded()
+    monkeypatch.setattr(agreement, "TEST_WORK", data.n_labels * 2)
+    assert agreement.tested_tasks(data, 2) == (data, 1.0)
+    some, share = agreement.tested_tasks(data, 4)
+    assert share == 0.5
+    assert 60 < some.n_rows < 140
+
+
+# --------------------------------------------------------------------- copies
+
+
+def test_a_copy_agrees_beyond_skill_and_chance(monkeypatch):
+    """Expected agreement ½ on 40 common tasks of three pairs; the level is 1e-3 / 3."""
+    sizes = np.array([40, 40, 40, 19])
+    observed = (np.array([0, 0, 1, 2]), np.array([1, 2, 2, 3]), sizes)
+    monkeypatch.setattr(copies, "expected_agreement", lambda pairs, mixture: np.full(4, 0.5))
+
+    def found(same):
+        monkeypatch.setattr(copies, "agreements", lambda pairs: np.array(same))
+        return copies.find_copies(SimpleNamespace(observed=observed), None)
+
+    # a share c of copied labels makes ½ + c/2 agree: 30 of 40 are c = ½ and 3.16 deviations, below −Φ⁻¹(1e-3/3)
+    assert norm.isf(1e-3 / 3) == pytest.approx(3.4029, abs=1e-3)
+    assert len(found([30, 20, 20, 19]).left) == 0
+    alike = found([31, 20, 32, 19])  # 3.48 and 3.79 deviations; the last pair has too few tasks
+    assert (alike.left.tolist(), alike.right.tolist()) == ([0, 1], [1, 2])
+    assert alike.share == pytest.approx([(31 / 40 - 0.5) / 0.5, (32 / 40 - 0.5) / 0.5])
+    assert alike.n_common.tolist() == [40, 40]
+
+
+def test_a_small_share_is_no_copy_however_sure(monkeypatch):
+    observed = (np.array([0]), np.array([1]), np.array([10_000]))
+    monkeypatch.setattr(copies, "expected_agreement", lambda pairs, mixture: np.full(1, 0.5))
+    for same, copied in ((7490, False), (7510, True)):
+        monkeypatch.setattr(copies, "agreements", lambda pairs, same=same: np.array([same]))
+        assert bool(len(copies.find_copies(SimpleNamespace(observed=observed), None).left)) == copied
+
+
+def test_pairs_that_always_agree_stand_apart_only_from_pairs_that_do_not():
+    sizes = np.array([200, 200, 200])
+    for rates, apart in (
+        ((196, 180, 150), [True, False, False]),
+        ((195, 180, 150), [False] * 3),  # below .98
+        ((196, 190, 150), [False] * 3),  # .98 is no surprise beside .95: 196 of 200 or more
+        ((200, 190, 150), [True, False, False]),
+        ((200, 191, 150), [False] * 3),  # honest pairs agree above .95
+        ((200, 200, 200), [False] * 3),
+    ):
+        level = 1e-3
+        found = copies._apart(sizes, np.array(rates), level)
+        rate = np.array(rates) / 200
+        if any(apart):
+            assert binom.sf(rates[0] - 1, 200, rate[rate < 0.98].max()) < level
+        assert found.tolist() == apart, rates
+
+
+def test_everyone_copies_the_strongest_peer():
+    alike = copies.Alike(np.array([0, 0, 1]), np.array([1, 2, 3]), np.array([0.7, 0.9, 0.7]), np.array([30, 20, 50]))
+    assert alike.peers(5).tolist() == [2, 3, 0, 1, -1]
+    equal = copies.Alike(np.array([0, 0]), np.array([1, 2]), np.array([0.9, 0.9]), np.array([30, 20]))
+    assert equal.peers(3).tolist() == [1, 0, 0]
+    chain = copies.Alike(np.array([0, 1]), np.array([1, 2]), np.array([0.7, 0.9]), np.array([30, 30]))
+    assert chain.peers(3).tolist() == [1, 2, 1]  # the weaker pair does not take the middle worker over
+
+
+def test_pairs_are_counted_while_they_are_affordable(monkeypatch):
+    data = labels_of([{0: 0, 1: 1, 2: 0}, {0: 1, 1: 1}], 3)  # 3 + 1 events
+    monkeypatch.setattr(copies, "PAIR_EVENTS", 4)
+    assert copies.pairs_within_reach(data) is not None
+    assert copies.pairs_within_reach(data, memory=1) is None
+    monkeypatch.setattr(copies, "PAIR_EVENTS", 3)
+    assert copies.pairs_within_reach(data) is None
+    monkeypatch.setattr(copies, "PAIR_EVENTS", 100)
+    monkeypatch.setattr(copies, "PAIR_WORK", 15)  # 4 events of K² = 4 numbers
+    assert copies.pairs_within_reach(data) is not None  # few workers: one product
+    monkeypatch.setattr(copies, "DENSE_WORKERS", 2)
+    assert copies.pairs_within_reach(data) is None
+    monkeypatch.setattr(copies, "PAIR_WORK", 16)
+    assert copies.pairs_within_reach(data) is not None
+
+
+def test_agreement_of_many_workers_equals_one_product(monkeypatch):
+    data = crowd(40, 6, 3, labels_per_task=3, random_state=2).coded()
+    rng = np.random.default_rng(0)
+    mixture = stack_confusions(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), (6, 3)))
+    pairs = count_label_pairs(data)
+    whole = copies.expected_agreement(pairs, mixture)
+    monkeypatch.setattr(copies, "DENSE_WORKERS", 5)
+    monkeypatch.setattr(copies, "NUMBERS_AT_ONCE", 20)
+    np.testing.assert_allclose(copies.expected_agreement(pairs, mixture), whole)
+
+
+# -------------------------------------------------------------------- workers
+
+
+def test_a_worker_who_always_says_the_same_is_named_when_that_is_unlikely():
+    """Two thirds of the crowd's labels are right; Π (r + (1 − ā) w) against one in a thousand."""
+    chance = lambda n: 0.5**n  # noqa: E731
+    for n, constant in ((9, False), (10, True)):  # 1/512 and 1/1024
+        block = SimpleNamespace(workers=np.zeros(n, np.int64))
+        found = SimpleNamespace(right=np.full(n, 0.4), wrong=np.full(n, 0.4))  # .4 + .25 · .4 = .5
+
+        class Judged(list):
+            labels = SimpleNamespace(counts=np.array([[n, 0], [3, 4]]))
+
+        quality = SimpleNamespace(accuracy=np.array([0.5, 1.0]), n_labels=np.array([n, n]))
+        assert workers.constant_workers(Judged([(block, found)]), quality).tolist() == [constant, False]
+        assert (chance(n) < 1e-3) == constant
+
+
+def quality_of(low, high, n_labels):
+    n = len(low)
+    return workers.WorkerQuality(
+        np.array(n_labels), np.full(n, 0.5), np.array(low), np.array(high), np.full(n, "", object)
+    )
+
+
+def test_flags_by_interval_and_chance(monkeypatch):
+    """Chance is .5: guessing when the interval holds it and ends before .75, adversarial when it ends before it."""
+    quality = quality_of([0.4, 0.4, 0.51, 0.2, 0.5, 0.2, 0.4], [0.74, 0.75, 0.6, 0.49, 0.7, 0.5, 0.6], [10] * 6 + [9])
+    monkeypatch.setattr(workers, "chance_accuracy", lambda labels, mixture: np.full(7, 0.5))
+    monkeypatch.setattr(workers, "constant_workers", lambda judged, quality: np.zeros(7, bool))
+    data = SimpleNamespace(n_workers=7, worker_names=np.array(list("abcdefg")))
+    workers._raise_flags(quality, data, None, None, None)
+    assert quality.flag.tolist() == ["guessing", "", "", "adversarial", "guessing", "guessing", "few labels"]
+    alike = copies.Alike(np.array([0]), np.array([3]), np.array([0.9]), np.array([30]))
+    monkeypatch.setattr(workers, "constant_workers", lambda judged, quality: np.arange(7) == 6)
+    workers._raise_flags(quality, data, None, None, alike)
+    assert [quality.flag[m] for m in (0, 3, 6)] == ["copies d", "copies a", "constant"]
+
+
+def test_chance_is_what_the_same_labels_blindfolded_reach():
+    data = labels_of([{0: 0, 1: 1}, {0: 0, 1: 0}, {0: 1}], 3)
+    mixture = Mixture(np.array([0.7, 0.3]), np.full((6, 2), 0.5), np.arange(0, 7, 2, dtype=np.int32))
+    found = workers.chance_accuracy(data, mixture)
+    np.testing.assert_allclose(found, [(2 * 0.7 + 0.3) / 3, 0.5, 0])
+
+
+def test_labels_are_judged_in_parts_as_at_once(monkeypatch):
+    data = crowd(30, 5, 3, labels_per_task=3, random_state=3).coded()
+    rng = np.random.default_rng(0)
+    mixture = stack_confusions(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), (5, 3)))
+    own = workers.own_posterior(data, mixture)
+    whole = workers.leave_out(data, mixture, own)
+    monkeypatch.setattr(workers, "NUMBERS_AT_ONCE", 3 * 7)
+    parts = workers.leave_out(data, mixture, own)
+    for name in ("right", "wrong", "decisive"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+
+
+# --------------------------------------------------------------------- labels
+
+
+def sizes_examined(tasks, n_workers, classes=2):
+    examiner = Examiner()
+    labels._examine_sizes(examiner, labels_of(tasks, n_workers, classes))
+    return examiner
+
+
+def test_three_labels_a_task_and_ten_a_worker():
+    three = [{0: 0, 1: 1, 2: 0}] * 10
+    examiner = sizes_examined([*three, {}], 4)
+    assert not examiner.found
+    assert examiner.quantities == {
+        "n_tasks": 11, "n_workers": 3, "n_labels": 30, "labels_per_task": 3.0, "labels_per_worker": 10
+    }  # fmt: skip
+    examiner = sizes_examined([*three, {0: 0}, {0: 0, 1: 1}, {0: 0, 1: 0, 2: 0, 3: 0}], 4)
+    assert told(examiner, "A task has 2.8 labels on average")
+    assert told(examiner, "; 3 more labels would give every task three")
+    assert told(sizes_examined(three[:9], 3), "Half of the labels come from workers who gave 9 or fewer")
+    assert told(sizes_examined([{0: 0, 1: 0, 2: 0}] * 10, 3, classes=1), "Every label is 'c0'")
+    assert not told(examiner, "Every label is")
+
+
+def test_the_middle_label_is_counted_by_workers():
+    assert labels.middle_count(np.array([3, 4, 7])) == 4  # 14 labels: the seventh is the second worker's last
+    assert labels.middle_count(np.array([3, 3, 7])) == 7
+    assert labels.middle_count(np.zeros(0, np.int64)) == 0
+
+
+def workers_examined(flags, n_labels, unexplained=0.0):
+    examiner = Examiner()
+    total = SimpleNamespace(n_labels=sum(n_labels), worker_names=np.array([f"w{m}" for m in range(len(flags))]))
+    quality = SimpleNamespace(flag=np.array(flags, object), n_labels=np.array(n_labels))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(labels, "unexplained_agreement", lambda mixture, pairs: unexplained)
+        labels._examine_workers(examiner, total, None, quality, unexplained is not None or None)
+    return examiner
+
+
+def test_copied_idle_and_unexplained_labels_are_told():
+    assert not workers_examined(["copies w1", "", ""], [19, 41, 40]).found
+    found = workers_examined(["copies w1", "", "few labels"], [20, 41, 39])
+    assert told(found, "1 workers with 20% of the labels say the same as another one")
+    assert found.quantities["flagged_workers"] == {
+        "few": 1,
+        "guessing": 0,
+        "constant": 0,
+        "adversarial": 0,
+        "copies": 1,
+    }
+    assert found.quantities["flagged_labels"]["few"] == pytest.approx(0.39)
+    idle = ["guessing", "constant", "adversarial", ""]
+    assert not told(workers_examined(idle, [20, 20, 9, 51]), "who guess")
+    assert told(workers_examined(idle, [20, 20, 10, 50]), "50% of the labels come from workers who guess")
+    assert not workers_examined([""], [9], unexplained=0.15).found
+    assert told(workers_examined([""], [9], unexplained=0.16), "Workers agree in 16% of the cases")
+    assert workers_examined([""], [9], unexplained=None).quantities["unexplained_agreement"] is None
+
+
+@pytest.mark.parametrize(("sure", "doubted"), [(0.86, False), (0.84, True)])
+def test_expected_errors_and_fragile_tasks(sure, doubted):
+    one, two = labels_of([{0: 0, 1: 1}, {}], 2), labels_of([{0: 1}], 2)
+    judged = [
+        (one, SimpleNamespace(decisive=np.array([True, True]))),
+        (two, SimpleNamespace(decisive=np.array([False]))),
+    ]
+    begins = []
+
+    def believed(begin, block):
+        begins.append(begin)
+        return np.tile([1 - sure, sure], (block.n_rows, 1))
+
+    examiner = Examiner()
+    labels._examine_consensus(examiner, judged, believed)
+    assert begins == [0, 2]
+    assert examiner.quantities == pytest.approx({"expected_error": 1 - sure, "fragile_tasks": 0.5})
+    assert told(examiner, "for 50% one label decides") == doubted
+
+
+def test_unexplained_agreement_is_the_excess_over_what_could_be(monkeypatch):
+    pairs = SimpleNamespace(observed=(None, None, np.array([10, 30])))
+    monkeypatch.setattr(labels, "expected_agreement", lambda pairs, mixture: np.array([0.5, 0.6]))
+    monkeypatch.setattr(labels, "agreements", lambda pairs: np.array([8, 20]))
+    assert labels.unexplained_agreement(None, pairs) == pytest.approx((28 - 23) / (40 - 23))
+    monkeypatch.setattr(labels, "expected_agreement", lambda pairs, mixture: np.array([1.0, 1.0]))
+    assert labels.unexplained_agreement(None, pairs) == 0
+
+
+def test_confusion_error_is_a_weighted_standard_error():
+    data = labels_of([{0: 0, 1: 1}, {0: 1}], 2)
+    A = np.array([[[0.9, 0.1], [0.3, 0.7]], [[0.5, 0.5], [0.2, 0.8]]])  # (worker, true, given)
+    w = np.array([0.6, 0.4])
+    error = total = 0.0
+    for m, n in enumerate((2, 1)):
+        for k in range(2):
+            error += n * w[k] * np.sqrt(A[m, k, k] * (1 - A[m, k, k]) / (n * w[k] + 1))
+            total += n * w[k]
+    assert labels.confusion_error(data, stack_confusions(w, A)) == pytest.approx(error / total)
+
+
+def test_noise_is_half_the_distance_between_halves():
+    data = crowd(40, 4, 2, labels_per_task=3, random_state=4).coded()
+    rng = np.random.default_rng(0)
+    mixture = stack_confusions(np.array([0.6, 0.4]), 0.7 * np.eye(2) + 0.3 * rng.dirichlet(np.ones(2), (4, 2)))
+    own = workers.own_posterior(data, mixture)
+    first = labels.block_hashes(data, 0) < 2**63
+    assert 5 < first.sum() < 35
+    factors = []
+    for half in (first, ~first):
+        table = mixture.table.copy()  # one pseudo-label per true class
+        for n in np.flatnonzero(half):
+            for at in range(data.offsets[n], data.offsets[n + 1]):
+                table[data.workers[at] * 2 + data.given[at]] += own[n]
+        for m in range(4):
+            table[2 * m : 2 * m + 2] /= table[2 * m : 2 * m + 2].sum(axis=0)
+        factors.append(table * np.sqrt(own[half].mean(axis=0)))
+    assert labels.split_half_noise(data, mixture) == pytest.approx(np.linalg.norm(factors[0] - factors[1]) / 2)
+
+
+def test_the_model_is_told_by_its_factor(monkeypatch):
+    data = crowd(40, 4, 3, labels_per_task=3, random_state=5).coded()
+    rng = np.random.default_rng(0)
+    mixture = stack_confusions(np.array([0.5, 0.3, 0.2]), 0.6 * np.eye(3) + 0.4 * rng.dirichlet(np.ones(3), (4, 3)))
+    examiner = Examiner()
+    labels._examine_model(examiner, data, mixture, None)
+    H = mixture.table * np.sqrt(mixture.weights)
+    found = examiner.quantities["H"]
+    assert (found["rows"], found["rank"]) == (12, 3)
+    assert found["condition"] == pytest.approx(np.linalg.cond(H))
+    monkeypatch.setattr(labels, "MODEL_WORK", 12 * 3 * 3)
+    labels._examine_model(examiner, data, mixture, None)
+    assert examiner.quantities["H"] is not None
+    monkeypatch.setattr(labels, "MODEL_WORK", 12 * 3 * 3 - 1)
+    labels._examine_model(examiner, data, mixture, None)
+    assert examiner.quantities["H"] is None
+
+
+# -------------------------------------------------------- geometry and theorems
+
+
+def test_distances_from_a_cone_in_the_plane_are_sines():
+    rows = np.array([[np.cos(a), np.sin(a)] for a in (0.3, 0.7, 1.0)])
+    for angle, sine in ((0.1, np.sin(0.2)), (1.3, np.sin(0.3)), (0.5, 0.0), (-1.5, 1.0)):
+        found = scatter.distance_to_cone(rows, np.array([np.cos(angle), np.sin(angle)]))
+        assert found == pytest.approx(sine, abs=1e-12)
+
+
+def test_distance_from_a_cone_is_that_of_nonnegative_least_squares():
+    from scipy.optimize import nnls
+
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.full(4, 0.6), size=25)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    for direction in scatter.boundary_directions(4, rng)[:12]:
+        assert scatter.distance_to_cone(rows, direction) == pytest.approx(nnls(rows.T, direction)[1], abs=1e-6)
+
+
+def test_scatter_of_nothing_and_of_too_much(monkeypatch):
+    rng = np.random.default_rng(0)
+    assert scatter.check_scatter(np.zeros((5, 3)), rng) == scatter.Scatter(0, 1.0, 0.0, exact=True)
+    assert scatter.check_scatter(np.ones((5, 1)), rng) == scatter.Scatter(0, 1.0, 0.0, exact=True)
+    assert scatter.check_scatter(np.eye(3), rng).n_directions == 3 + 64
+    monkeypatch.setattr(scatter, "SCATTER_WORK", 5 * 3 * 3)
+    assert scatter.check_scatter(np.ones((5, 3)), rng) is not None
+    assert scatter.check_scatter(np.ones((6, 3)), rng) is None
+    assert scatter.rows_for_scatter(3, 1.0) is None
+    assert scatter.rows_for_scatter(3, 0.0) is None
+    assert scatter.rows_for_scatter(4, 0.5) == pytest.approx(9 / (2 * 0.25) * np.log(12 / 0.05))
+
+
+def test_theorems_without_pairs_and_of_singular_workers(monkeypatch):
+    lonely = count_label_pairs(labels_of([{0: 0}, {1: 1}], 2))
+    mixture = stack_confusions(np.array([0.5, 0.5]), np.array([[[0.5, 0.5], [0.5, 0.5]], [[0.9, 0.1], [0.2, 0.8]]]))
+    found = theorems.theorem_1(mixture, lonely)
+    assert found["gamma"] == pytest.approx(1e15)
+    assert found["rho_min"] is None
+    assert theorems.theorem_2(lonely, 2) == {"missing_term": None, "sampling_term": None}
+    assert theorems.leverages(np.zeros((3, 2))).tolist() == [0, 0, 0]
+    once = theorems.leverages(np.array([[1.0, 1.0], [2.0, 2.0]]))  # rank one
+    np.testing.assert_allclose(once, [0.2, 0.8])
+
+
+def test_every_so_many_th_pair_is_decomposed(monkeypatch):
+    data = crowd(60, 6, 2, labels_per_task=4, random_state=6).coded()
+    pairs = count_label_pairs(data)
+    rng = np.random.default_rng(1)
+    mixture = stack_confusions(np.array([0.6, 0.4]), 0.5 * np.eye(2) + 0.5 * rng.dirichlet(np.ones(2), (6, 2)))
+    left, right, _ = pairs.observed
+    A = [mixture.table[2 * m : 2 * m + 2] for m in range(6)]
+    values = [
+        np.linalg.svd(A[m] @ np.diag(mixture.weights) @ A[j].T, compute_uv=False)[-1]
+        for m, j in zip(left, right, strict=True)
+    ]
+    for work, every in ((8 * len(left), 1), (8 * len(left) - 1, 2), (4 * len(left), 2), (4 * len(left) - 1, 3)):
+        monkeypatch.setattr(theorems, "SPECTRUM_WORK", work)
+        assert theorems.theorem_1(mixture, pairs)["rho_min"] == pytest.approx(min(values[::every]))
+
+
+def test_meetings_of_the_busiest_workers():
+    tasks = [{0: 0, 1: 0}, {0: 0, 1: 1}, {1: 0, 2: 0}, {3: 0, 4: 1}, {0: 1}, {0: 1}, {1: 1}, {3: 0}, {2: 1}, {2: 0}]
+    found = meetings.meetings(labels_of(tasks, 5), 4)
+    assert found.n_pairs == 3
+    assert found.workers.tolist() == [0, 1, 2, 3]  # worker 4 has one label; parts stay together
+    assert found.common.tolist() == [[0, 2, 0, 0], [2, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
+    assert not found.reached[:3, 3].any()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(meetings, "MOST_WORKERS", 4)
+        by_part = meetings.meetings(labels_of(tasks, 5), 4).reached
+        assert by_part.tolist() == [[m < 3] * 3 + [m == 3] for m in range(4)]
+        patch.setattr(meetings, "pairs_within_reach", lambda data: None)
+        assert meetings.meetings(labels_of(tasks, 5), 4) is None
