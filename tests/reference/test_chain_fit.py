@@ -319,6 +319,7 @@ def test_smoothing_is_walked_until_two_in_a_row_are_no_better(monkeypatch):
     chosen, tried, _ = walk(monkeypatch, near)
     assert (chosen, tried) == (4.0, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     assert walk(monkeypatch, {1.0: -5.0, 2.0: -5.0, 3.0: -4.99})[:2] == (3.0, [1.0, 2.0, 3.0])
+    assert walk(monkeypatch, {1.0: -5.0, 2.0: -5.0, 3.0: -5.0, 4.0: -5.0})[:2] == (1.0, [1.0, 2.0, 3.0])  # of equals
 
 
 def test_smoothing_that_is_far_worse_ends_the_walk_at_once(monkeypatch):
@@ -419,6 +420,24 @@ def test_a_race_has_the_passes_of_its_rounds_and_no_finer_tolerance(monkeypatch)
     chain_fit._race(steps, [("x", CHAIN)], (2, 3), 100, 1e-9)
     chain_fit._race(steps, [("x", CHAIN)], (2, 3), 4, 1e-2)
     assert heard == [(5, chain_fit.RACE_TOL), (4, 1e-2)]
+
+
+@pytest.mark.parametrize("flat", [-49.0, -51.0])
+def test_smoothing_is_chosen_before_the_race_and_again_around_it_and_loses_to_no_states(monkeypatch, flat):
+    data, heard = drawn(300), []
+
+    def smoothed(steps, start, held, strengths, passes=8, onward=False):
+        heard.append(tuple(strengths))
+        refined = Refined(start, None, 0.0, 0.0, 0, True, [])
+        return ChainPrior(steps.prior.frequencies, steps.prior.shape, strengths[1], 1.0), refined, -50.0
+
+    monkeypatch.setattr(chain_fit, "choose_smoothing", smoothed)
+    monkeypatch.setattr(chain_fit, "unigram", lambda *rest: (CHAIN, flat))
+    found = fit_chain(data, 2, init="random", n_init=1)
+    assert heard[0] == chain_fit.STRENGTHS
+    assert heard[1] == pytest.approx([0.3 * heard[0][1], heard[0][1], 3 * heard[0][1]])
+    assert found.prior.emissions == (chain_fit.NO_STATES if flat > -50 else heard[0][1])
+    assert found.held_out == pytest.approx(max(flat, -50) / cut(data, 0).held.n_observed)
 
 
 @pytest.mark.parametrize(("gain", "states"), [(0.0049, False), (0.0051, True)])
