@@ -124,7 +124,8 @@ def test_each_side_has_its_own_marginals_and_pseudo_counts():
     model = PairModel(LEFT, RIGHT, MIXING)
     joint = np.einsum("ij,ik,kl,jl->ijkl", COUNTS / (LEFT @ MIXING @ RIGHT.T), LEFT, MIXING, RIGHT)
     found = steps.maximise(steps.expect(model))
-    for part, sums, spread in zip((found.left, found.right), (joint.sum((1, 3)), joint.sum((0, 2))), weights, strict=True):
+    sides = zip((found.left, found.right), (joint.sum((1, 3)), joint.sum((0, 2))), weights, strict=True)
+    for part, sums, spread in sides:
         want = sums + 3 * spread
         np.testing.assert_allclose(part, want / want.sum(axis=0))
     np.testing.assert_allclose(found.mixing, joint.sum((0, 1)) / 18)
