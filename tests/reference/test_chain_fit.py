@@ -42,9 +42,7 @@ from tacit.refine.choose_states import split_state, without_state
 from tacit.refine.em import Refined, em
 from tacit.refine.starts import Raced
 
-CHAIN = Chain(
-    np.array([0.7, 0.3]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
-)
+CHAIN = Chain(np.array([0.7, 0.3]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]))
 
 
 def sequences(*lists, symbols="abc"):
@@ -568,9 +566,7 @@ def test_what_the_last_state_gains_is_summed_over_both_halves(monkeypatch):
     gains = iter([np.array([1.0, 2.0]), np.array([3.0])])
     fewer, more = one_state(data), CHAIN
     monkeypatch.setattr(choose_states, "_rivals", lambda *rest: (fewer, more))
-    monkeypatch.setattr(
-        choose_states, "_by_piece", lambda chain, held: next(gains) if chain is more else np.zeros(1)
-    )
+    monkeypatch.setattr(choose_states, "_by_piece", lambda chain, held: next(gains) if chain is more else np.zeros(1))
     gain, error = choose_states.last_state_gain(data, 2)
     assert gain == pytest.approx(6.0 / 100)
     assert error == pytest.approx(np.sqrt(2.0) / 100)
@@ -614,4 +610,3 @@ def test_a_state_left_out_leaves_its_moves_to_the_others():
 def test_the_two_heaviest_states_are_split():
     chain = Chain(np.full(3, 1 / 3), np.tile([0.2, 0.5, 0.3], (3, 1)), np.full((3, 2), 0.5))
     assert choose_states._heaviest(chain) == [1, 2]
-

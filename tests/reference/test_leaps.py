@@ -247,8 +247,6 @@ def test_switches_leap_to_no_noise_below_the_floor_and_to_none_that_is_infinite(
     assert steps.extrapolate(at(0.0), at(10.0), at(19.999)).sigma2 == pytest.approx(math.exp(700.0), rel=1e-6)
 
 
-
-
 def test_steps_that_do_not_bend_at_all_are_simply_taken():
     points = [np.array([0.25, 0.75]), np.array([0.375, 0.625]), np.array([0.5, 0.5])]
     assert MixingSteps(np.zeros((2, 2))).extrapolate(*points).tolist() == [0.5, 0.5]
