@@ -392,3 +392,89 @@ def test_lifts_as_they_came_are_cut_inside_their_interval():
     B = np.outer(mass, mass) * (1 + np.outer(lift, lift))
     made = cut_lifts(two)
     np.testing.assert_allclose(made.left @ made.right.T, B / B.sum(), atol=1e-12)
+
+
+def shrinking(monkeypatch, counts, symmetric, value, rounds):
+    """A problem whose weighings give constant lifts .1, .2, … and say what they were given."""
+    mass = counts.row_sums / counts.total, counts.column_sums / counts.total
+    vectors = [np.linspace(-1, 1, len(part))[:, None] * part[:, None] ** 0.5 for part in mass]
+    found = ScaledSVD(np.array([value]), vectors[0], vectors[1], *mass, *mass, True, symmetric)
+    told, weighed = [], []
+
+    def tally(self, rows, own, partner, sign):
+        told.append((rows, own, partner, sign))
+        return np.full((len(own.mean), 33), float(len(told))), np.array([0.5, 0.1, 0.2]) * counts.total
+
+    def weigh(self, tally, seen, partner, partner_mean, sign, own, last):
+        weighed.append((tally[0, 0], seen, partner, partner_mean, sign, own, last))
+        lift = np.full(len(seen), 0.1 * len(weighed))
+        return lift, np.full(len(seen), 0.5), Refined(lift, None, 0.0, 0.0, len(weighed), True, [])
+
+    monkeypatch.setattr(_Problem, "_tally", tally)
+    monkeypatch.setattr(_Problem, "_weigh", weigh)
+    monkeypatch.setattr(_Problem, "rounds_needed", rounds)
+    monkeypatch.setattr(pair_shrinkage, "anchor_scale", lambda moments, side, marginal, sign: 1.5 + moments[0])
+    made = _Problem(counts, "rows", "turned", found, 1, 5, 1e-6)
+    return made, found, told, weighed
+
+
+@pytest.mark.parametrize("both_ways", [False, True])
+@pytest.mark.parametrize("value", [0.25, -0.25])
+def test_one_side_is_weighed_by_itself_from_both_ends_of_its_pairs(monkeypatch, both_ways, value):
+    counts = read_counts(COUNTS + COUNTS.T if both_ways else COUNTS)
+    assert counts.symmetric is both_ways
+    made, found, told, weighed = shrinking(monkeypatch, counts, True, value, 3)
+    shrunk = made.symmetric()
+    sign = np.sign(value)
+    ends = 1 if both_ways else 2
+    assert [rows for rows, *_ in told] == (["rows"] if both_ways else ["rows", "turned"]) * 3
+    assert {one[3] for one in told} == {sign}
+    seen = counts.row_sums if both_ways else counts.row_sums + counts.column_sums
+    rates = poisson_rates(seen)
+    np.testing.assert_allclose(shrunk.marginal, rates / rates.sum())
+    assert shrunk.marginal is shrunk.column_marginal
+    raw = found.embedding()[0][:, 0] * 0.5
+    low, high = interval(raw, found.row_marginal, even=value < 0)
+    first = _start(raw, found.row_marginal, seen, low, high)
+    np.testing.assert_allclose(told[0][1].mean, first.mean)
+    #                        .1, then the mean of .2 and .1, then that of .3 and .15
+    np.testing.assert_allclose(told[ends][1].mean, 0.1)
+    np.testing.assert_allclose(told[2 * ends][1].mean, 0.15)
+    np.testing.assert_allclose(shrunk.lift, 0.225)
+    for turn, (tallied, counted, partner, mean, signed, own, last) in enumerate(weighed):
+        want = sum(range(turn * ends + 1, turn * ends + ends + 1))
+        assert tallied == want
+        np.testing.assert_array_equal(counted, seen)
+        np.testing.assert_allclose(partner.mean, 2.0 * own.mean)
+        assert (partner.low, partner.high) == pytest.approx((2 * low, 2 * high))
+        assert mean == pytest.approx(shrunk.marginal @ partner.mean)
+        assert (signed, last) == (sign, turn == 2)
+    assert shrunk.sign == sign
+    assert shrunk.refined.n_iter == 3
+
+
+def test_two_sides_are_weighed_in_turn_columns_first(monkeypatch):
+    counts = read_counts(COUNTS)
+    made, found, told, weighed = shrinking(monkeypatch, counts, False, 0.25, 2)
+    shrunk = made.asymmetric()
+    assert [rows for rows, *_ in told] == ["turned", "rows"] * 2
+    seen = [counts.row_sums, counts.column_sums]
+    raws = [part[:, 0] * 0.5 for part in found.embedding()]
+    masses = [found.row_marginal, found.column_marginal]
+    ends = _two_intervals(raws, masses)
+    first = [_start(raws[s], masses[s], seen[s], *ends[s]) for s in (0, 1)]
+    marginals = [rates / rates.sum() for rates in map(poisson_rates, seen)]
+    np.testing.assert_allclose(told[0][1].mean, first[1].mean)
+    np.testing.assert_allclose(told[0][2].mean, first[0].mean)
+    np.testing.assert_allclose(told[1][2].mean, 0.1)  # what the columns have just become
+    np.testing.assert_allclose(told[3][2].mean, 0.3)
+    assert [one[6] for one in weighed] == [False, False, True, True]
+    for at, (_, counted, partner, mean, sign, _, _) in enumerate(weighed):
+        s = 1 - at % 2
+        np.testing.assert_array_equal(counted, seen[s])
+        assert mean == pytest.approx(marginals[1 - s] @ partner.mean)
+        assert sign == 1.0
+    np.testing.assert_allclose(shrunk.lift, 0.4)
+    np.testing.assert_allclose(shrunk.column_lift, 0.3)
+    np.testing.assert_allclose(shrunk.marginal, marginals[0])
+    np.testing.assert_allclose(shrunk.column_marginal, marginals[1])
