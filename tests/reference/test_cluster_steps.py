@@ -598,3 +598,81 @@ def test_a_fit_below_the_one_before_goes_on_from_that_one():
     assert found[1].params.n_classes == 2
     kept = refined(-80.0, 2)
     assert walk._rising([first, kept], table, 1e-6, 1)[1] is kept  # equal is not below
+
+
+def bare_walk():
+    return object.__new__(walk._Walk)
+
+
+def test_a_path_is_walked_back_and_forth_where_there_is_news(monkeypatch):
+    asked, rises = [], {(2, True): 1, (3, False): 1}
+
+    def challenge(self, found, names, at, back):
+        asked.append((at, back))
+        rises[at, back] = rises.get((at, back), 0) - 1
+        return rises[at, back] >= 0
+
+    monkeypatch.setattr(walk._Walk, "_challenge", challenge)
+    assert bare_walk().sweep([None] * 6, [""] * 6, 4) == [2, 3]
+    assert asked == [(3, True), (2, True), (1, True), (3, False), (2, True)]
+    asked.clear()
+    assert bare_walk().sweep([None] * 3, [""] * 3, 9) == []  # the last has no fit above it, the first none to gain
+    assert asked == [(1, True)]
+    monkeypatch.setattr(walk._Walk, "_challenge", lambda self, found, names, at, back: asked.append(back) or True)
+    asked.clear()
+    bare_walk().sweep([None] * 4, [""] * 4, 3)
+    assert asked == [True] + [True, False] * 4 + [True]  # nine turns at the most, of which only the first asks all
+
+
+def challenged(monkeypatch, short, long, back=True):
+    """What becomes of a fit at −100 when challengers reach `short` and, if they go on, `long`."""
+    made = bare_walk()
+    made.rows, made.tol, made.n_jobs, made.near = None, 0.1, 1, 4.0
+    went, begun = [], []
+    monkeypatch.setattr(walk, "plain_steps", lambda rows, number, n_jobs: number)
+    monkeypatch.setattr(walk._Walk, "_merged", lambda self, upper: [("merged back", (upper, at)) for at in range(2)])
+    monkeypatch.setattr(walk._Walk, "_split", lambda self, lower: [("split", (lower, at)) for at in range(2)])
+
+    def em(steps, start, **rest):
+        begun.append((steps, start[0]))
+        return SimpleNamespace(at=start[1], log_likelihood=short[start[1]])
+
+    def go_on(steps, tried, max_iter, **rest):
+        went.append(tried.at)
+        return SimpleNamespace(at=tried.at, log_likelihood=long[tried.at])
+
+    monkeypatch.setattr(walk, "em", em)
+    monkeypatch.setattr(walk, "go_on", go_on)
+    found = ["below", SimpleNamespace(at=None, log_likelihood=-100.0), "above"]
+    names = ["one", "old", "three"]
+    rose = made._challenge(found, names, 1, back)
+    assert begun == [(2, "above" if back else "below")] * 2
+    return rose, found[1].log_likelihood, names[1], went
+
+
+def test_a_challenger_that_comes_near_is_finished_and_kept_if_it_is_better(monkeypatch):
+    assert challenged(monkeypatch, [-103.9, -105], [-99, None]) == (True, -99, "merged back", [0])
+    assert challenged(monkeypatch, [-104, -105], [None, None]) == (False, -100, "old", [])  # not near
+    assert challenged(monkeypatch, [-101, -101], [-100, -101]) == (False, -100, "old", [0, 1])  # equal is no better
+    assert challenged(monkeypatch, [-101, -105], [-99.95, None]) == (False, -99.95, "merged back", [0])  # hardly news
+    assert challenged(monkeypatch, [-101, -101], [-99, -98], back=False) == (True, -98, "split", [0, 1])
+
+
+def test_where_the_starts_of_a_number_come_from(monkeypatch):
+    made = bare_walk()
+    made.rows = SimpleNamespace(first=np.array([0, 2, 10]))
+    made.sample, made.rng = SimpleNamespace(view=None), None
+    made.__dict__["_chain"] = {2: "chain"}
+    monkeypatch.setattr(walk, "spectral_clusters", lambda view, number, rng: number)
+    monkeypatch.setattr(walk._Walk, "_split", lambda self, before: [("split 1", None)])
+
+    def names(number):
+        return [name for name, _ in made._starts(None, number)]
+
+    assert names(2) == ["split 1", "merged", *(f"spectral {n}" for n in range(1, 6))]
+    assert names(9) == ["split 1", "spectral 1", "spectral 2"]
+    assert names(10) == ["split 1", "spectral 1"]
+    monkeypatch.setattr(walk, "MOST_CELLS", 10)
+    assert len(names(10)) == 2
+    monkeypatch.setattr(walk, "MOST_CELLS", 9)
+    assert names(10) == ["split 1"]
