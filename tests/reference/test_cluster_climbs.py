@@ -1,0 +1,678 @@
+"""Clusters of binary rows: splits, merges, silent columns and near-copies, each on numbers that a hand can follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tacit.data.table import Column, Table, group_rows
+from tacit.engine.memory import Sums
+from tacit.engine.mixture import Mixture
+from tacit.refine import cluster_path as walk
+from tacit.refine import merge_down as merging
+from tacit.refine import near_copies as copies
+from tacit.refine.choose_clusters import statistical_charge
+from tacit.refine.class_splits import (
+    _OwnRows,
+    few_columns,
+    leading_direction,
+    pulling_row,
+    split_classes,
+    with_split,
+    with_twin,
+)
+from tacit.refine.cluster_path import ClusterFit, ClusterPath, cluster_path, most_clusters, varying_columns
+from tacit.refine.em import Refined
+from tacit.refine.merge_down import merge_down, merged_starts, single_merges
+from tacit.refine.near_copies import (
+    PairMoments,
+    _standing_out,
+    find_near_copies,
+    find_pair_splits,
+    pair_moments,
+    partial_correlation,
+    residual_correlation,
+    screened_path,
+    third_columns_speak,
+)
+from tacit.refine.silent_columns import QuietFit, QuietWalk, _log_choices, column_gains
+from tacit.simulate import bernoulli_mixture
+
+
+def table_of(codes, weight=None):
+    codes = np.asarray(codes, np.uint8)
+    return Table(codes, tuple(Column(n, np.array([0, 1])) for n in range(codes.shape[1])), weight)
+
+
+def binary(at_one, weights):
+    """A mixture with frequencies (L, F)."""
+    at_one = np.asarray(at_one, float)
+    table = np.empty((2 * len(at_one), at_one.shape[1]))
+    table[1::2], table[0::2] = at_one, 1 - at_one
+    return Mixture(np.asarray(weights, float), table, np.arange(0, 2 * len(at_one) + 1, 2, dtype=np.int32))
+
+
+# ----------------------------------------------------------------- splits
+
+
+def test_the_leading_direction_is_the_strongest_of_weighted_residuals():
+    rng = np.random.default_rng(0)
+    residual = (np.outer(rng.normal(size=30), [3, 1, 0, 2]) + 0.3 * rng.normal(size=(30, 4))).astype(np.float32)
+    weight = rng.random(30)
+    found = leading_direction(residual, weight)
+    vectors = np.linalg.eigh(residual.T @ (weight[:, None] * residual))[1]
+    assert abs(found @ vectors[:, -1]) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_few_columns_are_the_large_ones_and_three_at_least():
+    assert few_columns(np.array([5, 0.1, 0.1, 4, 0.2, -6], np.float32)).tolist() == [5, 0, 0, 4, 0, -6]
+    even = np.array([1, -1, 1, 1], np.float32)
+    assert few_columns(even).tolist() == even.tolist()
+    assert few_columns(np.array([1, 0.5, 0.4, 0.3], np.float32)).tolist() == pytest.approx([1, 0.5, 0.4, 0])
+    wide = np.array([1.55, -1.55, 1.55, 1.55, 1.45] + [0.1] * 7, np.float32)  # the root of their mean square is .988
+    assert np.flatnonzero(few_columns(wide)).tolist() == [0, 1, 2, 3]
+
+
+def test_a_row_pulls_by_its_weight_and_squared_length():
+    residual = np.array([[1, 0], [0, 2], [3, 0]], np.float32)
+    weight = np.array([2.0, 0.5, 1.0])  # 2, 2 and 9 of 13
+    for draw, row in ((0.0, 0), (2 / 13 - 1e-6, 0), (2 / 13 + 1e-6, 1), (4 / 13 + 1e-6, 2), (1 - 1e-12, 2)):
+        assert pulling_row(residual, weight, draw).tolist() == residual[row].tolist()
+
+
+def test_halves_of_own_rows_are_those_of_two_classes_done_by_hand():
+    codes = np.array([[0, 1, 1], [1, 0, 255], [1, 1, 0], [0, 0, 0]], np.uint8)
+    weight = np.array([1.0, 0.5, 2.0, 1.5])
+    profile = np.array([0.3, 0.6, 0.5])
+    own = _OwnRows.of(table_of(codes), np.arange(4), weight, profile)
+    upper = np.array([[1.0], [0.25], [0.5], [0.0]], np.float32)
+    halves = own.maximise(upper, 1.0)
+    low, high = np.zeros(3), np.zeros(3)
+    for column in range(3):
+        for side, part in ((high, upper[:, 0]), (low, 1 - upper[:, 0])):
+            ones = sum(weight[r] * part[r] for r in range(4) if codes[r, column] == 1)
+            seen = sum(weight[r] * part[r] for r in range(4) if codes[r, column] < 2)
+            side[column] = (ones + profile[column]) / (seen + 1)
+    np.testing.assert_allclose(halves.high[:, 0], high, rtol=1e-5)
+    np.testing.assert_allclose(halves.low[:, 0], low, rtol=1e-5)
+    assert halves.upper[0] == pytest.approx((1 + 0.125 + 1 + 1) / (5 + 2))
+
+    def chance(row, often):
+        return np.prod([often[c] if codes[row, c] == 1 else 1 - often[c] for c in range(3) if codes[row, c] < 2])
+
+    p = halves.upper[0]
+    joint = np.array([[(1 - p) * chance(r, halves.low[:, 0]), p * chance(r, halves.high[:, 0])] for r in range(4)])
+    np.testing.assert_allclose(own.upper_share(halves)[:, 0], joint[:, 1] / joint.sum(axis=1), rtol=1e-4)
+    gain = sum(weight[r] * np.log(joint[r].sum() / chance(r, profile)) for r in range(4))
+    assert own.gains(halves)[0] == pytest.approx(gain, rel=1e-4)
+    residual = (np.array([0, 1, 1, 0]) - 0.3) / np.sqrt(0.21)
+    np.testing.assert_allclose(own.residual[:, 0], residual, rtol=1e-5)
+    assert own.residual[1, 2] == 0
+    mixture = halves.mixture(0, table_of(codes).first)
+    np.testing.assert_allclose(mixture.table[1::2, 1], halves.high[:, 0])
+    np.testing.assert_allclose(mixture.table[0::2] + mixture.table[1::2], 1.0)
+    assert mixture.weights.tolist() == pytest.approx([1 - p, p])
+
+
+def test_a_class_needs_four_rows_worth_to_be_split():
+    table = table_of([[0, 0], [1, 1], [0, 1], [1, 0], [1, 1]])
+    mixture = binary([[0.5, 0.5], [0.5, 0.5]], [0.5, 0.5])
+
+    def which(*shares):
+        posterior = np.array([[share, 1 - share] for share in shares])
+        return sorted(split.which for split in split_classes(table, mixture, posterior, np.random.default_rng(0)))
+
+    assert which(0.8, 0.8, 0.8, 0.8, 0.8) == [0]
+    assert which(0.79, 0.8, 0.8, 0.8, 0.8) == []
+    assert which(1, 1, 1, 1, 1) == [0]
+    heavy = replace(table, row_weight=np.array([9.0, 1, 1, 1, 1]))
+    posterior = np.array([[1, 0], [0, 1], [0, 1], [0, 1], [0, 1]], float)
+    found = split_classes(heavy, mixture, posterior, np.random.default_rng(0))
+    assert [split.which for split in found] == [1]  # one row is no two, whatever its weight
+
+
+def test_a_split_is_put_in_place_of_its_class_and_the_largest_gain_comes_first():
+    rng = np.random.default_rng(1)
+    codes = np.vstack([np.repeat(rng.random((30, 1)) < 0.5, 6, axis=1), rng.random((30, 6)) < 0.5])
+    mixture = binary(np.full((6, 2), 0.5), [0.25, 0.75])
+    posterior = np.repeat(np.eye(2)[[1, 0]], 30, axis=0)
+    found = split_classes(table_of(codes), mixture, posterior, np.random.default_rng(0))
+    assert [split.which for split in found] == [1, 0]
+    assert found[0].gain > found[1].gain
+    whole = with_split(mixture, found[0])
+    halves = found[0].halves
+    assert whole.weights.tolist() == pytest.approx([0.25, 0.75 * halves.weights[0], 0.75 * halves.weights[1]])
+    np.testing.assert_array_equal(whole.table[:, 0], mixture.table[:, 0])
+    np.testing.assert_array_equal(whole.table[:, 1:], halves.table)
+    twin = with_twin(mixture)
+    assert twin.weights.tolist() == pytest.approx([0.25, 0.375, 0.375])
+    np.testing.assert_array_equal(twin.table, mixture.table[:, [0, 1, 1]])
+
+
+# ----------------------------------------------------------------- merges
+
+
+def worth(counts, total, first):
+    value = total * np.log(total)
+    for a, b in pairwise(first):
+        value += sum(n * np.log(n) for n in counts[a:b]) - counts[a:b].sum() * np.log(counts[a:b].sum())
+    return value
+
+
+def test_single_merges_lose_least_first():
+    rng = np.random.default_rng(2)
+    first = np.array([0, 2, 5], np.int32)
+    counts, weights = rng.random((5, 4)) + 0.1, rng.random(4) + 1
+    losses = {}
+    for a in range(4):
+        for b in range(a + 1, 4):
+            together = worth(counts[:, a] + counts[:, b], weights[a] + weights[b], first)
+            losses[a, b] = worth(counts[:, a], weights[a], first) + worth(counts[:, b], weights[b], first) - together
+    order = sorted(losses, key=lambda pair: losses[pair])
+    found = list(single_merges(counts, weights, first, 3))
+    assert len(found) == 3
+    for (a, b), (merged, totals) in zip(order, found, strict=False):
+        left = [n for n in range(4) if n != b]
+        want = counts.copy()
+        want[:, a] += want[:, b]
+        np.testing.assert_allclose(merged, want[:, left])
+        assert totals.sum() == pytest.approx(weights.sum())
+        assert totals[left.index(a)] == pytest.approx(weights[a] + weights[b])
+
+
+def test_few_numbers_at_a_time_merge_the_same(monkeypatch):
+    rng = np.random.default_rng(3)
+    first = np.array([0, 2, 4], np.int32)
+    counts, weights = rng.random((4, 7)), rng.random(7)
+    want = merge_down(counts, weights, first, 3)
+    for chunk in (1, 9, 30):
+        monkeypatch.setattr(merging, "CHUNK", chunk)
+        for one, other in zip(merge_down(counts, weights, first, 3), want, strict=True):
+            np.testing.assert_array_equal(one, other)
+    same = merge_down(counts, weights, first, 7)
+    np.testing.assert_array_equal(same[0], counts)
+    np.testing.assert_array_equal(same[1], weights)
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted", "most_rows", "work", "number"),
+    [(60, 2, 99, 2e7, 6), (5, 2, 99, 2e7, 5), (60, 2, 4, 2e7, 4), (60, 2, 99, 8 * 25.0, 5), (60, 2, 99, 8.0, 2)],
+)
+def test_how_many_classes_are_merged(monkeypatch, rows, wanted, most_rows, work, number):
+    """Three times as many as wanted, as far as rows and work allow, never fewer than wanted."""
+    heard = []
+
+    def start(some, many, n_components, n_jobs):
+        heard.append((some.n_rows, many, n_components))
+        return many
+
+    monkeypatch.setattr(merging, "MERGE_ROWS", most_rows)
+    monkeypatch.setattr(merging, "MERGE_WORK", work)
+    monkeypatch.setattr(merging, "KINDS", (("kind", lambda view, n, rng: n),))
+    monkeypatch.setattr(merging, "merged_start", start)
+    sample = SimpleNamespace(table=table_of(np.random.default_rng(0).integers(2, size=(rows, 4))), view=None)
+    assert list(merged_starts(sample, wanted, np.random.default_rng(0), 1)) == [("kind", number)]
+    assert heard == [(min(rows, most_rows), number, wanted)]
+
+
+# --------------------------------------------------------- silent columns
+
+
+def test_choices_are_counted_as_binomial_coefficients():
+    assert np.exp(_log_choices(6, np.arange(7))).tolist() == pytest.approx([1, 6, 15, 20, 15, 6, 1])
+
+
+def test_gains_of_columns_are_their_divergences():
+    cells = np.array([[3.0, 1.0], [1.0, 5.0], [2.0, 2.0], [2.0, 2.0], [0.0, 0.0], [4.0, 6.0]])
+    want = []
+    for column in range(3):
+        part = cells[2 * column : 2 * column + 2]
+        value = 0.0
+        for c in range(2):
+            for k in range(2):
+                if part[c, k]:
+                    value += part[c, k] * np.log(part[c, k] / part[:, k].sum() / (part[c].sum() / part.sum()))
+        want.append(value)
+    np.testing.assert_allclose(column_gains(cells), want, atol=1e-12)
+    assert want[0] > 0.5
+
+
+def quiet_walk(varying, before=None):
+    walked = QuietWalk(None, np.asarray(varying, bool), max_iter=1, tol=0.1, n_jobs=1, rng=None)
+    walked.before = before
+    return walked
+
+
+def log_binomial(n, k):
+    from math import comb, log
+
+    return log(comb(n, k))
+
+
+@pytest.mark.parametrize("n_clusters", [2, 3, 5])
+def test_columns_speak_that_leave_most_above_the_charge(n_clusters):
+    gains = 0.01 * np.arange(60.0)
+    gains[[0, 2, 3, 4, 7, 9, 11]] = [60.0, 55.0, 70.0, 65.0, 62.0, 58.0, 64.0]
+    gains[6] = 999.0
+    varying = np.ones(60, bool)
+    varying[6] = False  # what never varies never speaks
+    speaking, charged = quiet_walk(varying)._choose(gains, n_clusters)
+    order = [n for n in np.argsort(-gains) if n != 6]
+    least = {2: 3, 3: 5, 5: 7}[n_clusters]
+    best = max(
+        range(least, 60),
+        key=lambda s: gains[order[:s]].sum() - (n_clusters - 1) * statistical_charge(s) - log_binomial(59, s),
+    )
+    assert np.flatnonzero(speaking).tolist() == sorted(order[:best])
+    assert best == 7
+    assert charged == pytest.approx(log_binomial(59, best) + np.log(59))
+
+
+def test_columns_that_spoke_go_on_speaking_and_only_new_ones_are_chosen():
+    gains = np.zeros(60)
+    gains[[1, 2, 3, 4, 7]] = [60.0, 55.0, 70.0, 65.0, 62.0]
+    spoke = np.arange(60) < 1
+    before = QuietFit(None, 0.0, spoke, ~spoke, 2.5)
+    speaking, charged = quiet_walk(np.ones(60, bool), before)._choose(gains, 2)
+    assert np.flatnonzero(speaking).tolist() == [0, 1, 2, 3, 4, 7]
+    assert charged == pytest.approx(2.5 + log_binomial(59, 5) + np.log(60))
+    many = QuietFit(None, 0.0, np.arange(60) < 20, np.arange(60) >= 20, 0.0)
+    speaking, charged = quiet_walk(np.ones(60, bool), many)._choose(gains, 2)
+    assert np.flatnonzero(speaking).tolist() == list(range(20))
+    assert charged == pytest.approx(np.log(60))
+
+
+def test_where_every_column_speaks_there_is_no_quiet_fit():
+    assert quiet_walk(np.ones(8, bool))._choose(np.full(8, 99.0), 2) is None
+    three = quiet_walk(np.ones(3, bool))
+    assert three._choose(np.array([99.0, 0, 0]), 2) is None  # two clusters need three columns
+    ten = quiet_walk(np.ones(10, bool))._choose(99.0 * (np.arange(10) < 1), 2)
+    assert ten is not None
+    assert np.flatnonzero(ten[0]).tolist() == [0, 1, 2]
+
+
+def test_the_value_of_a_quiet_fit():
+    speaking = np.array([1, 1, 0, 1, 0], bool)
+    fit = QuietFit(binary(np.full((5, 3), 0.5), np.full(3, 1 / 3)), -100.0, speaking, ~speaking, 4.0)
+    assert fit.value == pytest.approx(-100 - 2 * (3 + 1 + 3 * 4 ** (1 / 3)) - 4)
+
+
+# ----------------------------------------------------------------- copies
+
+
+def moments_of(correlation, rows=1000.0):
+    correlation = np.asarray(correlation, float)
+    return PairMoments(0.25 * correlation, np.full(correlation.shape, 0.25), np.full(correlation.shape, float(rows)))
+
+
+def pair(size, *pairs, rest=0.0):
+    """A symmetric matrix (size, size) of residuals: `pairs` are (i, j, r)."""
+    r = np.full((size, size), rest)
+    np.fill_diagonal(r, 0.0)
+    for i, j, value in pairs:
+        r[i, j] = r[j, i] = value
+    return r
+
+
+def stands(r, rows=1000.0):
+    found = _standing_out(r, np.full(r.shape, float(rows)))
+    assert (found == found.T).all()
+    return [(int(i), int(j)) for i, j in np.argwhere(np.triu(found))]
+
+
+def test_a_pair_stands_out_that_matters():
+    pays = np.sqrt(2 * 3 * 91 ** (1 / 3) / 1000)  # of ninety columns in a thousand rows
+    assert stands(pair(90, (2, 5, pays * 1.01))) == [(2, 5)]
+    assert stands(pair(90, (2, 5, -pays * 1.01))) == [(2, 5)]
+    assert stands(pair(90, (2, 5, pays * 0.99))) == []
+    assert stands(pair(90, (2, 5, 0.251)), 420) == [(2, 5)]  # so large a one needs not pay
+    assert stands(pair(90, (2, 5, 0.249)), 420) == []
+    assert stands(pair(20, (2, 5, 0.101)), 1e6) == [(2, 5)]  # however many rows
+    assert stands(pair(20, (2, 5, 0.099)), 1e6) == []
+    assert stands(pair(20, (2, 5, 0.4)), 157) == [(2, 5)]  # five standard errors are .399
+    assert stands(pair(20, (2, 5, 0.4)), 156) == []
+
+
+def test_a_pair_stands_out_from_the_rest_of_both_columns():
+    assert stands(pair(20, (2, 5, 0.4), (2, 7, 0.19))) == [(2, 5)]
+    assert stands(pair(20, (2, 5, 0.4), (2, 7, 0.21))) == []
+    assert stands(pair(20, (2, 5, 0.4), (5, 7, -0.21))) == []
+    assert stands(pair(20, (2, 5, 0.4), (8, 7, 0.15))) == [(2, 5)]
+    both = pair(20, (2, 5, 0.4), (8, 7, 0.41))
+    assert stands(both) == [(2, 5), (7, 8)]
+    assert stands(pair(20, (2, 5, 0.4), rest=0.099)) == [(2, 5)]
+    assert stands(pair(20, (2, 5, 0.4), rest=0.101)) == []
+    assert stands(pair(2, (0, 1, 0.9))) == []
+    assert stands(pair(3, (0, 1, 0.9))) == [(0, 1)]
+
+
+def test_residuals_are_empirical_less_fitted_correlations():
+    mixture = binary([[0.2, 0.8], [0.3, 0.7], [0.5, 0.5]], [0.4, 0.6])
+    moments = PairMoments(
+        np.array([[0.25, 0.2, 0.1], [0.2, 0.24, 0.0], [0.1, 0.0, 0.0]]),
+        np.array([[0.25, 0.24, 0.0], [0.24, 0.24, 0.2], [0.0, 0.2, 0.0]]),
+        np.full((3, 3), 100.0),
+    )
+    found = residual_correlation(moments, mixture)
+    mean = [0.4 * 0.2 + 0.6 * 0.8, 0.4 * 0.3 + 0.6 * 0.7]
+    fitted = 0.4 * 0.2 * 0.3 + 0.6 * 0.8 * 0.7 - mean[0] * mean[1]
+    assert found[0, 1] == pytest.approx((0.2 - fitted) / 0.24)
+    assert found[0, 2] == 0  # a constant column
+    assert np.diag(found).tolist() == [0, 0, 0]
+
+
+def test_partial_correlations_hold_the_others_fixed():
+    r = pair(3, (0, 1, 0.5), (1, 2, 0.4), (0, 2, 0.1))
+    rows = np.full((3, 3), 97.0)
+    found = partial_correlation(r, rows)
+    a, b, c = (0.97 * value for value in (0.5, 0.4, 0.1))
+    assert found[0, 1] == pytest.approx((a - b * c) / np.sqrt((1 - b * b) * (1 - c * c)))
+    assert found[1, 2] == pytest.approx((b - a * c) / np.sqrt((1 - a * a) * (1 - c * c)))
+    assert np.diag(found).tolist() == [0, 0, 0]
+    equal = partial_correlation(pair(3, (0, 1, 1.0)), np.full((3, 3), 1e9))
+    assert np.isfinite(equal).all()  # equal columns have no inverse
+    assert equal[0, 1] == pytest.approx((1 / 0.02 - 1 / 2) / (1 / 0.02 + 1 / 2), rel=1e-6)
+
+
+def test_third_columns_speak_when_they_are_related_to_both():
+    n = 400.0
+    rows = np.full((6, 6), n)
+    sign = pair(6, (0, 1, 0.5))
+    limit = 3 * np.sqrt((1 + 0.25) * 4) / n + 0.5 * 4 / n  # chance alone makes the second
+    each = np.sqrt(limit / 4)
+    for size, speak in ((0.99, False), (1.01, True)):
+        r = sign.copy()
+        r[:2, 2:] = size * each
+        assert third_columns_speak(r, rows, 0, 1) is speak
+        r[1, 2:] *= -1
+        assert third_columns_speak(r, rows, 0, 1) is False  # against the sign of the pair
+        r[0, 1] = r[1, 0] = -0.5
+        assert third_columns_speak(r, rows, 0, 1) is speak
+
+
+def test_two_clusters_that_differ_in_two_columns_only_are_a_copy():
+    names = list("abcdefgh")
+    at_one = np.full((8, 2), 0.5)
+    at_one[[2, 5], 0], at_one[[2, 5], 1] = 0.1, 0.9
+    moments = moments_of(pair(8, (2, 5, 0.6)))
+    found = find_pair_splits(moments, binary(at_one, [0.5, 0.5]), names)
+    assert [(one.column, one.copies, one.n_clusters) for one in found] == [(5, 2, 2)]
+    assert found[0].correlation == pytest.approx(0.6)
+    at_one[6] = [0.3, 0.7]  # the third squared difference: .16/.25 against .64/.25
+    assert find_pair_splits(moments, binary(at_one, [0.5, 0.5]), names) == []
+    at_one[6] = [0.43, 0.57]
+    assert len(find_pair_splits(moments, binary(at_one, [0.5, 0.5]), names)) == 1
+    at_one[[0, 1, 3, 4, 6, 7]] = [0.355, 0.645]  # each is small, but six together hold more than a fifth
+    assert find_pair_splits(moments, binary(at_one, [0.5, 0.5]), names) == []
+    two = binary([[0.1, 0.9], [0.1, 0.9]], [0.5, 0.5])
+    assert find_pair_splits(moments_of(pair(2, (0, 1, 0.6))), two, names) == []
+
+
+def test_differences_of_small_clusters_are_chance():
+    """The gap of equal columns is 1/n_f + 1/n_g: taken off, and four times as much may be the largest."""
+    names = list("abcde")
+    at_one = np.full((5, 2), 0.5)
+    at_one[[0, 1], 0], at_one[[0, 1], 1] = 0.1, 0.9
+    at_one[2] = [0.5 - 0.165, 0.5 + 0.165]
+    gap = 4 * 0.33**2  # .436 against 2.56
+    for rows, found in ((80, 1), (4000, 0)):
+        chance = 2 / (0.5 * rows)
+        assert (gap - chance < 0.15 * (2.56 - chance) + 4 * chance) == bool(found)
+        assert len(find_pair_splits(moments_of(pair(5), rows), binary(at_one, [0.5, 0.5]), names)) == found
+
+
+def test_of_a_pair_the_column_seen_less_goes_then_the_one_with_less_in_common_then_by_name():
+    r = pair(6, (0, 1, 0.9))
+    flat = binary(np.full((6, 1), 0.5), [1.0])
+    seen = np.full((6, 6), 1000.0)
+
+    def goes(rows, correlation, names):
+        moments = PairMoments(0.25 * correlation, np.full((6, 6), 0.25), rows)
+        (one,) = find_near_copies(moments, flat, names)
+        return one.column
+
+    assert goes(seen, r, list("abcdef")) == 1
+    assert goes(seen, r, list("bacdef")) == 0
+    fewer = seen.copy()
+    fewer[0, 0] = 999
+    assert goes(fewer, r, list("abcdef")) == 0
+    common = r.copy()
+    common[1, 3] = common[3, 1] = 0.02
+    assert goes(seen, common, list("abcdef")) == 0
+
+
+def test_no_column_is_in_two_pairs_and_the_strongest_comes_first():
+    names = list("abcdef")
+    found = copies._set_aside(moments_of(pair(6)), [(0, 1), (1, 2), (3, 4)], pair(
+        6, (0, 1, 0.5), (1, 2, -0.8), (3, 4, 0.6)), 3, names)  # fmt: skip
+    assert [(one.copies, one.column, one.n_clusters) for one in found] == [(1, 2, 3), (3, 4, 3)]
+    assert found[0].correlation == -0.8
+
+
+def test_moments_block_by_block_are_the_same(monkeypatch):
+    table = bernoulli_mixture(50, 5, 2, missing=0.2, random_state=2).coded()
+    whole = pair_moments(table)
+    monkeypatch.setattr(copies, "BLOCK", 7)
+    parts = pair_moments(table)
+    for name in ("covariance", "scale", "n_rows"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-13)
+
+
+def test_a_path_is_begun_again_without_copies_six_times_at_the_most(monkeypatch):
+    rng = np.random.default_rng(0)
+    table = table_of(rng.integers(2, size=(30, 10)))
+    widths, heard = [], []
+
+    def fit(some, until):
+        widths.append(some.n_columns)
+        heard.append(until is not None and until(binary(np.full((some.n_columns, 1), 0.5), [1.0])))
+        return SimpleNamespace(whole_number=1, at=lambda number: SimpleNamespace(mixture=None))
+
+    def last_goes(moments, mixture, names):
+        at = len(names) - 1
+        assert names[at] == str(at)
+        return [copies.NearCopy(at, 0, 0.9, 1)]
+
+    monkeypatch.setattr(copies, "find_near_copies", last_goes)
+    monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: [])
+    found = screened_path(table, fit)
+    assert widths == [10, 9, 8, 7, 6, 5, 4]
+    assert heard == [True] * 6 + [False]
+    assert [one.column for one in found.copies] == [9, 8, 7, 6, 5, 4]
+    assert found.kept.tolist() == [True] * 4 + [False] * 6
+    widths.clear()
+    assert screened_path(table, fit, most_columns=10).screened
+    assert not screened_path(table, fit, most_columns=9).screened
+    monkeypatch.setattr(copies, "find_near_copies", lambda *rest: [])
+    widths.clear()
+    assert screened_path(table, fit).copies == ()
+    assert widths == [10]
+    once = iter([[copies.NearCopy(3, 1, 0.9, 1)], []])
+    monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: next(once))
+    widths.clear()
+    assert [one.column for one in screened_path(table, fit).copies] == [3]
+    assert widths == [10, 9]
+
+
+# ------------------------------------------------------------------- path
+
+
+def refined(log_likelihood, n_classes, columns=3):
+    """A fit that is sure of every row."""
+    mixture = binary(np.full((columns, n_classes), 0.5), np.full(n_classes, 1 / n_classes))
+    totals = np.full(n_classes, 1.0)
+    sums = Sums(log_likelihood, totals, np.zeros((2 * columns, n_classes)))
+    return Refined(mixture, sums, log_likelihood, log_likelihood, 1, True, [log_likelihood])
+
+
+def path_of(values, quiet=()):
+    fits = tuple(ClusterFit(refined(value, at + 1), "start", 0.0) for at, value in enumerate(values))
+    return ClusterPath(fits, tuple(quiet) or (None,) * len(fits), 3, 100.0)
+
+
+def test_a_quiet_fit_is_preferred_when_its_value_is_better():
+    mixture = binary(np.full((3, 2), 0.4), [0.5, 0.5])
+    whole = -90.0 - statistical_charge(3)
+    speaking = np.array([1, 0, 0], bool)
+
+    def quiet(value):
+        charged = value + statistical_charge(1)
+        return QuietFit(mixture, charged, speaking, ~speaking, 0.0)
+
+    better = path_of([-100.0, -90.0], [None, quiet(whole + 1e-6)])
+    assert better.preferred(2) is better.quiet[1]
+    assert better.best(2) is mixture
+    assert better.numbers.columns["speaking"] == [0, 1]
+    worse = path_of([-100.0, -90.0], [None, quiet(whole - 1e-6)])
+    assert worse.preferred(2) is None
+    assert worse.best(2) is worse.at(2).mixture
+    assert worse.numbers.columns["speaking"] == [0, 3]
+    assert worse.preferred(1) is None
+
+
+def test_columns_vary_that_show_both_categories():
+    assert varying_columns(table_of([[0, 1, 255, 0], [1, 1, 0, 255]])).tolist() == [True, False, False, False]
+
+
+def test_the_path_ends_at_a_cluster_per_eight_rows_and_at_twenty_four():
+    def most(rows, asked=None, weight=None):
+        table = table_of(np.zeros((rows, 2)), weight)
+        return most_clusters(table, asked)
+
+    assert most(15) == 1
+    assert most(16) == 2
+    assert most(23) == 2
+    assert most(500) == 24
+    assert most(7) == 1
+    assert most(500, 40) == 40
+    assert most(5, 40) == 5
+    assert most(5, 0) == 1
+    assert most(3, None, np.full(3, 100.0)) == 3
+
+
+def test_a_path_stops_four_past_the_best_of_every_criterion():
+    values = [-100.0 + n * 0.01 for n in range(6)]
+    assert not walk._passed([], 3, 100.0)
+    for length in range(1, 7):
+        fits = [refined(value, at + 1) for at, value in enumerate(values[:length])]
+        assert walk._passed(fits, 3, 100.0) == (length >= 5)
+        assert walk._best_so_far(fits, 3, 100.0) == (length == 1)
+
+
+def test_the_least_number_of_fits_is_one_unless_asked(monkeypatch):
+    """With one look beyond the best a table without clusters ends its path at once, and goes on if asked to."""
+    table = group_rows(table_of(np.random.default_rng(0).integers(2, size=(64, 4))))
+    monkeypatch.setattr(walk, "_passed", lambda whole, varying, n_rows: bool(whole))
+    monkeypatch.setattr(walk, "BEYOND", 0)
+    assert len(cluster_path(table).fits) == 1
+    assert len(cluster_path(table, least=2).fits) == 2
+    assert len(cluster_path(table, least=3, most=2).fits) == 2
+
+
+def test_a_path_may_be_ended_from_outside(monkeypatch):
+    table = group_rows(table_of(np.random.default_rng(0).integers(2, size=(64, 4))))
+    seen = []
+
+    def until(mixture):
+        seen.append(mixture.n_classes)
+        return True
+
+    found = cluster_path(table, until=until)
+    assert (seen, len(found.fits), found.quiet) == ([1], 1, (None,))
+    monkeypatch.setattr(walk, "_best_so_far", lambda *rest: False)
+    seen.clear()
+    cluster_path(table, until=until, most=2)
+    assert seen == []
+
+
+def test_a_fit_below_the_one_before_goes_on_from_that_one():
+    table = group_rows(table_of(np.random.default_rng(0).integers(2, size=(40, 3))))
+    first = refined(-80.0, 1)
+    found = walk._rising([first, refined(-81.0, 2), refined(-80.0, 3)], table, 1e-6, 1)
+    assert found[0] is first
+    assert found[1].log_likelihood != -81.0
+    assert found[1].params.n_classes == 2
+    kept = refined(-80.0, 2)
+    assert walk._rising([first, kept], table, 1e-6, 1)[1] is kept  # equal is not below
+
+
+def bare_walk():
+    return object.__new__(walk._Walk)
+
+
+def test_a_path_is_walked_back_and_forth_where_there_is_news(monkeypatch):
+    asked, rises = [], {(2, True): 1, (3, False): 1}
+
+    def challenge(self, found, names, at, back):
+        asked.append((at, back))
+        rises[at, back] = rises.get((at, back), 0) - 1
+        return rises[at, back] >= 0
+
+    monkeypatch.setattr(walk._Walk, "_challenge", challenge)
+    assert bare_walk().sweep([None] * 6, [""] * 6, 4) == [2, 3]
+    assert asked == [(3, True), (2, True), (1, True), (3, False), (2, True)]
+    asked.clear()
+    assert bare_walk().sweep([None] * 3, [""] * 3, 9) == []  # the last has no fit above it, the first none to gain
+    assert asked == [(1, True)]
+    monkeypatch.setattr(walk._Walk, "_challenge", lambda self, found, names, at, back: asked.append(back) or True)
+    asked.clear()
+    bare_walk().sweep([None] * 4, [""] * 4, 3)
+    assert asked == [True] + [True, False] * 4 + [True]  # nine turns at the most, of which only the first asks all
+
+
+def challenged(monkeypatch, short, long, back=True):
+    """What becomes of a fit at −100 when challengers reach `short` and, if they go on, `long`."""
+    made = bare_walk()
+    made.rows, made.tol, made.n_jobs, made.near = None, 0.1, 1, 4.0
+    went, begun = [], []
+    monkeypatch.setattr(walk, "plain_steps", lambda rows, number, n_jobs: number)
+    monkeypatch.setattr(walk._Walk, "_merged", lambda self, upper: [("merged back", (upper, at)) for at in range(2)])
+    monkeypatch.setattr(walk._Walk, "_split", lambda self, lower: [("split", (lower, at)) for at in range(2)])
+
+    def em(steps, start, **rest):
+        begun.append((steps, start[0]))
+        return SimpleNamespace(at=start[1], log_likelihood=short[start[1]])
+
+    def go_on(steps, tried, max_iter, **rest):
+        went.append(tried.at)
+        return SimpleNamespace(at=tried.at, log_likelihood=long[tried.at])
+
+    monkeypatch.setattr(walk, "em", em)
+    monkeypatch.setattr(walk, "go_on", go_on)
+    found = ["below", SimpleNamespace(at=None, log_likelihood=-100.0), "above"]
+    names = ["one", "old", "three"]
+    rose = made._challenge(found, names, 1, back)
+    assert begun == [(2, "above" if back else "below")] * 2
+    return rose, found[1].log_likelihood, names[1], went
+
+
+def test_a_challenger_that_comes_near_is_finished_and_kept_if_it_is_better(monkeypatch):
+    assert challenged(monkeypatch, [-103.9, -105], [-99, None]) == (True, -99, "merged back", [0])
+    assert challenged(monkeypatch, [-104, -105], [None, None]) == (False, -100, "old", [])  # not near
+    assert challenged(monkeypatch, [-101, -101], [-100, -101]) == (False, -100, "old", [0, 1])  # equal is no better
+    assert challenged(monkeypatch, [-101, -105], [-99.95, None]) == (False, -99.95, "merged back", [0])  # hardly news
+    assert challenged(monkeypatch, [-101, -101], [-99, -98], back=False) == (True, -98, "split", [0, 1])
+
+
+def test_where_the_starts_of_a_number_come_from(monkeypatch):
+    made = bare_walk()
+    made.rows = SimpleNamespace(first=np.array([0, 2, 10]))
+    made.sample, made.rng = SimpleNamespace(view=None), None
+    made.__dict__["_chain"] = {2: "chain"}
+    monkeypatch.setattr(walk, "spectral_clusters", lambda view, number, rng: number)
+    monkeypatch.setattr(walk._Walk, "_split", lambda self, before: [("split 1", None)])
+
+    def names(number):
+        return [name for name, _ in made._starts(None, number)]
+
+    assert names(2) == ["split 1", "merged", *(f"spectral {n}" for n in range(1, 6))]
+    assert names(9) == ["split 1", "spectral 1", "spectral 2"]
+    assert names(10) == ["split 1", "spectral 1"]
+    monkeypatch.setattr(walk, "MOST_CELLS", 10)
+    assert len(names(10)) == 2
+    monkeypatch.setattr(walk, "MOST_CELLS", 9)
+    assert names(10) == ["split 1"]
