@@ -21,7 +21,7 @@ def with_label(table: Table, codes: NDArray[np.intp], label: Column) -> Table:
         raise DataError(f"there are {label.size:,} different labels; that looks like an id, not like a label")
     if label.size > np.iinfo(table.codes.dtype).max:  # the largest code means missing
         missing = table.codes == np.iinfo(table.codes.dtype).max
-        wide = np.where(missing, np.iinfo(np.uint16).max, table.codes).astype(np.uint16)
+        wide = np.where(missing, np.uint16(np.iinfo(np.uint16).max), table.codes)
         table = replace(table, codes=wide)
     last = codes.astype(table.codes.dtype)[:, None]
     both = np.ascontiguousarray(np.hstack([table.codes, last]))
