@@ -57,7 +57,7 @@ def measured(world: str, items: int, n_pairs: int, system: str, rank: int, threa
         took = time.perf_counter() - begin
         if took < best:
             best = took
-            reading = model._clock.seconds["read"] if system.startswith("tacit") else 0.0
+            reading = model._clock.seconds["data"] if system.startswith("tacit") else 0.0
     if system.startswith("tacit"):
         order = np.argsort(made.marginal)
         at = order[np.linspace(0, items - 1, ERROR_ROWS).astype(int)]
