@@ -127,6 +127,18 @@ def test_a_column_twice_is_listed_and_set_aside():
     assert (model.predict(anything) == model.labels_).all()  # a column set aside is not asked for again
 
 
+def test_intervals_of_a_column_set_aside_reach_an_end_where_no_row_speaks_against_it():
+    """As those of the column that it copies do: one cluster never says yes, every other row of the other one does."""
+    frame = rows(columns=12, n=300).assign(rare=np.where(np.arange(300) < 150, 0.0, np.arange(300) % 2))
+    model = BernoulliMixture().fit(frame.assign(again=frame["rare"]))
+    assert (model.n_components_, len(model.copies_)) == (2, 1)
+    found = model.intervals().set_index("column")
+    for name in ("rare", "again"):
+        never, half = found.loc[name].sort_values("probability").itertuples()
+        assert never.low == 0 < never.high < 0.1, name
+        assert 0.35 < half.low < 0.5 < half.high < 0.65, name
+
+
 def test_a_row_of_gaps_gets_the_weights():
     frame = rows(gaps=0.1)
     frame.loc[len(frame)] = np.nan

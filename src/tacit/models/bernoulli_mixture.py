@@ -23,7 +23,7 @@ from tacit.data.table_input import LearnColumn
 from tacit.diagnose.bootstrap import ratio_test
 from tacit.diagnose.clusters import examine_clusters
 from tacit.diagnose.frequency_intervals import frequency_intervals
-from tacit.diagnose.intervals import standard_errors_of, wilson
+from tacit.diagnose.intervals import reach_ends, standard_errors_of, wilson
 from tacit.diagnose.purity import PurityTable, any_flagged, purity_certificates
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
@@ -377,12 +377,15 @@ class BernoulliMixture(ClusterMixin, TableModel):
         part = Mixture(self._mixture.weights, self._mixture.table[np.repeat(~silent, 2)], heard.first)
         found = frequency_intervals(heard, part, level=level, smoothing=smoothing, n_jobs=self.n_jobs)
         low[:, free], high[:, free] = found.low, found.high
-        seen = self._table.singles().reshape(-1, 2).sum(axis=1)[silent]  # all rows tell of a frequency that all share
-        low[:, self._silent], high[:, self._silent] = wilson(
-            self.frequencies_[:, self._silent], seen + self.n_components_ * smoothing, z
+        shared = self._table.singles().reshape(-1, 2)[silent]  # all rows tell of a frequency that all clusters share
+        rows = shared.sum(axis=1) + self.n_components_ * smoothing
+        low[:, self._silent], high[:, self._silent] = reach_ends(
+            shared[:, 1], shared[:, 0], wilson(self.frequencies_[:, self._silent], rows, z)
         )
-        aside = wilson(self.frequencies_[:, self._aside], self._aside_rows + 1, z)
-        low[:, self._aside], high[:, self._aside] = aside
+        ones, rows = self._aside_ones, self._aside_rows
+        low[:, self._aside], high[:, self._aside] = reach_ends(
+            ones, rows - ones, wilson(self.frequencies_[:, self._aside], rows + 1, z)
+        )
         K, L = self.frequencies_.shape
         names = np.array([str(name) for name in self._names], object)
         columns = {"cluster": np.repeat(np.arange(K), L), "column": np.tile(names, K)}
