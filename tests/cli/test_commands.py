@@ -248,7 +248,7 @@ def test_methods_from_the_command_line(votes, tmp_path, method, em):
 MODELS = Path(__file__).parents[1] / "files" / "models"
 
 
-@pytest.mark.parametrize("kind", ["Admixture", "BlockModel", "CategoricalHMM", "DawidSkene", "PairMatrix"])
+@pytest.mark.parametrize("kind", ["Admixture", "CategoricalHMM", "DawidSkene", "PairMatrix", "TopicModel"])
 def test_a_target_is_for_tables_only(kind, tmp_path, capsys):
     """It used to be passed over in silence."""
     model = str(MODELS / f"{kind}-0.1.0.tacit")

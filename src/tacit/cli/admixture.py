@@ -107,7 +107,7 @@ def admixture(
 def predict_ancestry(model: Admixture, asked: Asked) -> int:
     """Proportions of new people under the populations of a model."""
     with asked.talk.doing("reading"):
-        genotypes = read_genotype_file(asked.data_file, asked.id_)
+        genotypes = read_genotype_file(asked.data_file, asked.columns.get("id"))
     found = model.transform(genotypes)
     asked.results.table("ancestry", _long(genotypes.samples, found), main=True)
     return asked.conclude(len(found), f"{len(found):,} people")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tacit.cli.options import chosen_columns, output_options, reading_options, strict_option
+from tacit.cli.columns import EDGES, chosen_columns, column_options
+from tacit.cli.options import output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called
 
@@ -29,9 +30,7 @@ SHOWN = 12
     "--degree-corrected", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
     help="Take degrees as given (yes), or let them tell communities apart (no)?",
 )  # fmt: skip
-@click.option("--source", metavar="COLUMN", help="Column with one end of every edge.")
-@click.option("--target", metavar="COLUMN", help="Column with the other end.")
-@click.option("--weight", metavar="COLUMN", help="Column with weights; only their ratios matter.")
+@column_options(*EDGES)
 @reading_options
 @strict_option
 @output_options("tacit-communities", report=True)
@@ -93,13 +92,13 @@ def _are_lines(name: str) -> bool | None:
     return None if several or name == STDIN or plain.endswith(READABLE) else True
 
 
-def read_known(path: str, talk: Talk) -> Graph:
+def read_known(path: str, columns: dict[str, str], talk: Talk) -> Graph:
     """The graph of a table or of an edge list."""
     from tacit.cli.counted import counted_files
     from tacit.data.graph_input import read_graph
 
     with counted_files((path,), "memory", None, talk, _are_lines(path)) as found:
-        return read_graph(found, what=called(path))
+        return read_graph(found, columns=columns, what=called(path))
 
 
 def show(model: BlockModel, talk: Talk) -> None:
@@ -119,7 +118,7 @@ def predict_communities(model: BlockModel, asked: Asked) -> int:
     """Blocks of the nodes of a file of edges: known nodes keep theirs, new ones get them from their links."""
     from tacit.models.block_model import community_columns
 
-    graph = read_known(asked.data_file, asked.talk)
+    graph = read_known(asked.data_file, asked.columns, asked.talk)
     beliefs = model.beliefs_in(graph)
     asked.results.table("communities", community_columns(graph.names, beliefs), main=True)
     return asked.conclude(graph.n_nodes, f"{graph.n_nodes:,} nodes")

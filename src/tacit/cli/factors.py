@@ -122,7 +122,7 @@ def predict_switches(model: BinaryFactors, asked: Asked) -> int:
     from tacit.cli.fit_rows import named_answers
     from tacit.cli.rows import read_rows, under
 
-    rows = read_rows(asked.data_file, asked.id_)
+    rows = read_rows(asked.data_file, asked.columns.get("id"))
     data = under(model, rows.all)
     asked.results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
     return asked.conclude(data.num_rows, f"{data.num_rows:,} rows: their switches predicted", target=None)

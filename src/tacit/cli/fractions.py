@@ -107,7 +107,7 @@ def predict_fractions(model: MixtureFractions, asked: Asked) -> int:
     from tacit.data.names import objects
     from tacit.models.mixture_fractions import fraction_columns
 
-    values = read_known(model, asked.data_file, asked.id_)
+    values = read_known(model, asked.data_file, asked.columns.get("id"))
     found = model.transform(values)
     samples = values.row_names or tuple(str(number) for number in range(1, len(found) + 1))
     asked.results.table("fractions", fraction_columns(objects(samples), model.parts_, found), main=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tacit.cli.options import chosen_columns, output_options, reading_options, strict_option
+from tacit.cli.columns import STEPS, chosen_columns, column_options
+from tacit.cli.options import output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called
 
@@ -28,8 +29,7 @@ SHOWN = 8
 @click.option("--smoothing", type=float, help="Pseudo-observations a state; chosen on sequences left out by default.")
 @click.option("--letters", is_flag=True, help="In a text file every character is a symbol, not every word.")
 @click.option("--gap", "gaps", multiple=True, metavar="SYMBOL", help="A symbol that means: not observed. Repeatable.")
-@click.option("--sequence", metavar="COLUMN", help="Column that says which sequence a row belongs to.")
-@click.option("--symbol", metavar="COLUMN", help="Column that holds the symbols.")
+@column_options(*STEPS)
 @reading_options
 @strict_option
 @output_options("tacit-hmm", report=True)
@@ -121,7 +121,7 @@ def show(model: CategoricalHMM, talk: Talk) -> None:
     talk.table("states", ["state", "share", "stays", "shows most"], rows)
 
 
-def read_known(model: CategoricalHMM, path: str, talk: Talk) -> Sequences:
+def read_known(model: CategoricalHMM, path: str, columns: dict[str, str], talk: Talk) -> Sequences:
     """Sequences of a file under the symbols of a model; letters are symbols where all of its symbols are letters."""
     from tacit.cli.counted import counted_files
     from tacit.data.sequences import read_sequences
@@ -129,14 +129,15 @@ def read_known(model: CategoricalHMM, path: str, talk: Talk) -> Sequences:
 
     letters = is_text(path) and all(len(str(symbol)) == 1 for symbol in model.symbols_.tolist())
     with counted_files((path,), "memory", None, talk) as found:
-        return read_sequences(_read(found, called(path), letters), symbols=model.symbols_, what=called(path))
+        data = _read(found, called(path), letters, columns=columns)
+        return read_sequences(data, symbols=model.symbols_, what=called(path))
 
 
 def predict_states(model: CategoricalHMM, asked: Asked) -> int:
     """States of new sequences: states.csv, as `tacit hmm` writes it."""
     from tacit.models.categorical_hmm import state_tables
 
-    data = read_known(model, asked.data_file, asked.talk)
+    data = read_known(model, asked.data_file, asked.columns, asked.talk)
     asked.results.batches("states", state_tables(model, data), main=True)
     facts = f"{data.n_sequences:,} sequences, {data.n_steps:,} steps: their states predicted"
     return asked.conclude(data.n_steps, facts, log_likelihood=model.score(data))

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import (
-    are_streamed,
-    chosen_columns,
-    column_options,
-    engine_options,
-    keeping,
-    output_options,
-    strict_option,
-)
+from tacit.cli.columns import VOTES, chosen_columns, column_options
+from tacit.cli.options import are_streamed, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk
 
@@ -42,7 +35,7 @@ SHOWN = 5
 @click.option("--control", help="Which control of a Label Studio export to read.")
 @engine_options
 @strict_option
-@column_options
+@column_options(*VOTES)
 @output_options("tacit-labels", report=True)
 def labels(
     files: tuple[str, ...], truth: str | None, gold: str | None, method: str, em: bool, smoothing: float | None,

@@ -57,18 +57,6 @@ def writable(context: click.Context, parameter: click.Parameter, folder: str | N
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
 
 
-def column_options(command: F) -> F:
-    """--task, --worker, --label: names of the columns when they are unusual."""
-    for role in ("label", "worker", "task"):
-        command = click.option(f"--{role}", metavar="COLUMN", help=f"Column that holds the {role}.")(command)
-    return command
-
-
-def chosen_columns(**roles: str | None) -> dict[str, str]:
-    """The columns that were named, by the roles they play."""
-    return {role: name for role, name in roles.items() if name}
-
-
 class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """A size such as 4GB."""
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import chosen_columns, column_options, output_options, strict_option
+from tacit.cli.columns import VOTES, chosen_columns, column_options
+from tacit.cli.options import output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk
 
@@ -33,7 +34,7 @@ SHOWN = 8
 @click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
 @strict_option
-@column_options
+@column_options(*VOTES)
 @output_options("tacit-plan", report=True)
 def plan(
     labels_file: str, budget: int | None, per_worker: int | None, workers_file: str | None, simulate: bool,

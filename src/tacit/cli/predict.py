@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import chosen_columns, column_options, output_options
+from tacit.cli.columns import ROLES, column_options, columns_of_model
+from tacit.cli.options import output_options
 from tacit.cli.results import Results, conclude, of_model
 from tacit.cli.talk import Talk
 
@@ -43,7 +44,6 @@ class Asked:
     model: LatentModel
     model_file: str
     target: str | None
-    id_: str | None
     columns: dict[str, str]
     results: Results
     json_: bool
@@ -62,14 +62,12 @@ class Asked:
 @click.command()
 @click.argument("data_file", metavar="DATA")
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file.")
-@click.option("--target", metavar="COLUMN", help="Column of a table to predict from the others.")
-@click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows of a table.")
-@column_options
+@click.option("--target", metavar="COLUMN", help="Column to predict from the others; of a graph: with the other ends.")
+@column_options(*(role for role in ROLES if role != "target"))
 @output_options("tacit-predict")
 def predict(
-    data_file: str, model_file: str, target: str | None, id_: str | None,
-    task: str | None, worker: str | None, label: str | None,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    data_file: str, model_file: str, target: str | None, out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    **roles: str | None,
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
     fractions.csv of a model of mixtures, ancestry.csv of a model of populations, documents.csv of topics,
@@ -87,9 +85,11 @@ def predict(
         model = load(model_file)
     kind = type(model).__name__
     module, function, what = DOORS[kind]
+    if kind == "BlockModel":
+        roles, target = roles | {"target": target}, None
     if target is not None and kind not in COLUMNS:
         raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
-    columns = chosen_columns(task=task, worker=worker, label=label)
-    asked = Asked(data_file, model, model_file, target, id_, columns, Results(out, format_, talk), json_, begin)
+    columns = columns_of_model(kind, model_file, roles)
+    asked = Asked(data_file, model, model_file, target, columns, Results(out, format_, talk), json_, begin)
     code: int = getattr(import_module(f"tacit.cli.{module}"), function)(model, asked)
     return code

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import chosen_columns, column_options, writable
+from tacit.cli.columns import ROLES, column_options, columns_of_model
+from tacit.cli.options import writable
 from tacit.cli.results import told_by
 from tacit.cli.talk import Talk
 
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
 @click.argument("data_file", metavar="[DATA]", required=False)
 @click.option("--out", metavar="DIR", callback=writable,
               help="Folder for report.html; the model's own by default, - for stdout.")  # fmt: skip
-@click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows of a table.")
-@column_options
+@column_options(*ROLES)
 @click.option("--quiet", is_flag=True, help="No talk on stderr.")
 def report(
-    model_file: str, data_file: str | None, out: str | None, id_: str | None,
-    task: str | None, worker: str | None, label: str | None, quiet: bool,
+    model_file: str, data_file: str | None, out: str | None, quiet: bool, **roles: str | None
 ) -> int:  # fmt: skip
     """Write report.html for a saved model: what was found, and can it be trusted?
 
@@ -49,9 +48,9 @@ def report(
     with talk.doing("reading"):
         model = load(model_file)
         summary = told_beside(Path(model_file), model)
+        columns = columns_of_model(type(model).__name__, model_file, roles)
         if data_file is not None:
-            columns = chosen_columns(task=task, worker=worker, label=label)
-            data = read_input(model, data_file, id_, columns, talk)
+            data = read_input(model, data_file, columns, talk)
             summary["files"] = {**summary.get("files", {}), **file_hashes([data_file])}
         page = page_of(model, context_of(summary, data))
     if out == "-":
@@ -76,9 +75,7 @@ def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
     return own | told if same else own
 
 
-def read_input(
-    model: LatentModel, path: str, id_: str | None, columns: dict[str, str], talk: Talk
-) -> dict[str, Any]:
+def read_input(model: LatentModel, path: str, columns: dict[str, str], talk: Talk) -> dict[str, Any]:
     """The data as the model's own command reads them: `input`, and for tables the rows' `ids`."""
     from tacit import models
     from tacit.cli import admixture, communities, fractions, hmm, labels, topics
@@ -86,21 +83,21 @@ def read_input(
     from tacit.errors import DataError
 
     if isinstance(model, models.BernoulliMixture | models.LatentClass | models.LatentClassClassifier):
-        rows = read_rows(path, id_)
+        rows = read_rows(path, columns.get("id"))
         return {"input": under_table(model, rows.all), "ids": rows.ids}
     if isinstance(model, models.BinaryFactors):
-        rows = read_rows(path, id_)
+        rows = read_rows(path, columns.get("id"))
         return {"input": under(model, rows.all) if hasattr(model, "feature_names_in_") else rows.data, "ids": rows.ids}
     if isinstance(model, models.DawidSkene):
         return {"input": labels.read_known(model, path, columns, talk)}
     if isinstance(model, models.Admixture):
-        return {"input": admixture.read_genotype_file(path, id_)}
+        return {"input": admixture.read_genotype_file(path, columns.get("id"))}
     if isinstance(model, models.MixtureFractions):
-        return {"input": fractions.read_known(model, path, id_)}
+        return {"input": fractions.read_known(model, path, columns.get("id"))}
     if isinstance(model, models.TopicModel):
-        return {"input": topics.read_known(path, talk)}
+        return {"input": topics.read_known(path, columns, talk)}
     if isinstance(model, models.CategoricalHMM):
-        return {"input": hmm.read_known(model, path, talk)}
+        return {"input": hmm.read_known(model, path, columns, talk)}
     if isinstance(model, models.BlockModel):
-        return {"input": communities.read_known(path, talk)}
+        return {"input": communities.read_known(path, columns, talk)}
     raise DataError(f"the page of a {type(model).__name__} uses no data; leave {path} out")

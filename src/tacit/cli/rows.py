@@ -100,7 +100,7 @@ def predict_rows(model: TableRows, asked: Asked) -> int:
     if isinstance(model, LatentClass) and target is not None:
         model.joint_.index(target)
     with talk.doing("reading"):
-        rows = read_rows(asked.data_file, asked.id_)
+        rows = read_rows(asked.data_file, asked.columns.get("id"))
     names = getattr(model, "classes_", None)  # hidden classes have numbers for names
     with talk.doing("predicting"):
         data = under_table(model, rows.all, target)

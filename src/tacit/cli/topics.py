@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import chosen_columns, output_options, reading_options, strict_option
+from tacit.cli.columns import WORDS, chosen_columns, column_options
+from tacit.cli.options import output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called
 
@@ -26,9 +27,7 @@ SHOWN = 8
 @click.option("--max-topics", type=int, help="Largest number of topics that is found.")
 @click.option("--words", "words_file", metavar="FILE", help="Names of the columns of a Matrix Market file, one a line.")
 @click.option("--init", "init_file", metavar="FILE", help="Topics to start from: a topics.csv, or a model.tacit.")
-@click.option("--document", metavar="COLUMN", help="Column that holds the document.")
-@click.option("--word", metavar="COLUMN", help="Column that holds the word.")
-@click.option("--count", metavar="COLUMN", help="Column that holds the count.")
+@column_options(*WORDS)
 @reading_options
 @strict_option
 @output_options("tacit-topics", report=True)
@@ -130,14 +129,14 @@ def _read(found: Any, name: str, columns: dict[str, str]) -> Documents:
     return read_documents(found, columns=columns)
 
 
-def read_known(path: str, talk: Talk) -> Documents:
+def read_known(path: str, columns: dict[str, str], talk: Talk) -> Documents:
     """Documents of a file of any kind, for a model that knows their words."""
     from tacit.cli.counted import counted_files
 
     if _is_matrix((path,)):
         return _read_matrix(path, None)
     with counted_files((path,), "memory", None, talk) as found:
-        return _read(found, called(path), {})
+        return _read(found, called(path), columns)
 
 
 def read_init(path: str) -> Any:
@@ -164,7 +163,7 @@ def predict_topics(model: TopicModel, asked: Asked) -> int:
     from tacit.models.topic_tables import document_columns
 
     with asked.talk.doing("reading"):
-        documents = read_known(asked.data_file, asked.talk)
+        documents = read_known(asked.data_file, asked.columns, asked.talk)
         if not isinstance(model.words_[0], str) or isinstance(documents.words[0], str):
             shares = model.transform(documents)
         else:  # a matrix without names: its columns are the model's words, in their order
