@@ -66,6 +66,8 @@ FAMILIES = [
     {"Delete", "Not"},
 ]
 """What may replace what; the names are those of cosmic-ray's operators."""
+ABOUT_MODULES = ("tests/docs/test_numbers.py", "tests/contract/test_values.py")
+"""Tests that look at what an import made, constants and classes, and need not execute a line that uses them."""
 SLOWER = 5
 """A test this many times slower than under coverage (and ten seconds) is in an endless loop: killed."""
 
@@ -240,6 +242,8 @@ class Tests:
     def chosen(self, mutation: Mutation, seconds: float) -> tuple[list[str], int]:
         """The tests for a mutant in the order to run them, and how many did not fit into the time."""
         executing = self.executing(mutation.module, mutation.line) & self.seconds.keys()
+        if mutation.line not in source(mutation.module).in_function:
+            executing |= {test for test in self.seconds if file_of(test) in ABOUT_MODULES}
         files = {file_of(test) for test in executing}
         order = sorted(
             (test for test in self.seconds if file_of(test) in files),

@@ -105,7 +105,7 @@ def _balanced(marginal: Floats, shift: Floats) -> Floats:
     return np.asarray(weight / weight.sum())
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Problem:
     counts: Counts
     rows: PairRows

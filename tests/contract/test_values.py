@@ -1,0 +1,32 @@
+"""What a stage hands to the next cannot be changed there: every dataclass of the mathematics is frozen."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import tacit
+
+ROOMS = ("moments", "factor", "refine", "diagnose")
+FILLED_IN = {"Examiner"}
+"""Those that are there to be filled in, step by step."""
+
+
+def values() -> list[type]:
+    folder = Path(tacit.__file__).parent
+    files = sorted(file for room in ROOMS for file in (folder / room).rglob("*.py"))
+    modules = [import_module(".".join(["tacit", *file.relative_to(folder).with_suffix("").parts])) for file in files]
+    return [
+        one for module in modules for one in vars(module).values()
+        if isinstance(one, type) and is_dataclass(one) and one.__module__ == module.__name__
+        and one.__name__ not in FILLED_IN
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", values(), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_answers_cannot_be_changed(kind):
+    with pytest.raises(FrozenInstanceError):
+        setattr(object.__new__(kind), fields(kind)[0].name, 0)
