@@ -1,4 +1,4 @@
-"""Every number that somebody chose for the mathematics, listed in numbers.txt: thresholds, budgets, tolerances.
+"""Every number that somebody chose for the mathematics, in numbers.txt: thresholds, budgets, tolerances, defaults.
 
 They decide verdicts and costs, and few tests see a threshold move by a little. The list is made from the modules; when
 a number changes, so does the list, and whoever changes it reads it there among its neighbours:
@@ -21,13 +21,15 @@ ROOMS = ("moments", "factor", "refine", "diagnose")
 
 
 def numbers() -> Iterator[str]:
-    """One line per named number, series of numbers or table of them, by module."""
+    """One line per named number, series of numbers or table of them, and per default, by module."""
     for path in sorted(file for room in ROOMS for file in (SOURCE / room).rglob("*.py")):
         inside = path.relative_to(SOURCE).with_suffix("")
         module = import_module(".".join(["tacit", *inside.parts]))
-        for name in _names(ast.parse(path.read_text(encoding="utf-8"))):
-            if (value := _shown(getattr(module, name))) is not None:
-                yield f"{inside.as_posix()}.py: {name} = {value}\n"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        chosen = [(name, getattr(module, name)) for name in _names(tree)]
+        for name, value in [*chosen, *_defaults(tree)]:
+            if (shown := _shown(value)) is not None:
+                yield f"{inside.as_posix()}.py: {name} = {shown}\n"
 
 
 def _names(tree: ast.Module) -> Iterator[str]:
@@ -40,6 +42,17 @@ def _names(tree: ast.Module) -> Iterator[str]:
                     yield one.id
 
 
+def _defaults(tree: ast.Module) -> Iterator[tuple[str, Any]]:
+    """Parameters of functions with the values they have when nobody gives any, where those are written out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            some, named = node.args.args, node.args.kwonlyargs
+            defaults = [*zip(some[len(some) - len(node.args.defaults) :], node.args.defaults, strict=True)]
+            for parameter, default in [*defaults, *zip(named, node.args.kw_defaults, strict=True)]:
+                if isinstance(default, ast.Constant):
+                    yield f"{node.name}({parameter.arg})", default.value
+
+
 def _shown(value: Any) -> str | None:
     """A number to twelve places, or all of several; None for anything else."""
     if isinstance(value, dict):
@@ -48,7 +61,7 @@ def _shown(value: Any) -> str | None:
     if isinstance(value, tuple | list):
         shown = [_shown(one) for one in value]
         return None if None in shown else f"({', '.join(shown)})"
-    return f"{value:.12g}" if isinstance(value, int | float) else None
+    return f"{value:.12g}" if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def test_the_list_is_what_the_modules_say():

@@ -46,9 +46,9 @@ def letters(seed, n_sequences=30, length=8, size=5, sticky=0.0):
     return out
 
 
-@pytest.mark.parametrize(("asked", "used"), [(1, 1), (2, 2), (4, 4), (5, 4)])
-def test_dependence_is_measured_along_directions_of_the_other_half(asked, used):
-    data = read_sequences(letters(0, size=7, sticky=0.4))
+@pytest.mark.parametrize(("size", "asked", "used"), [(7, 1, 1), (7, 2, 2), (7, 4, 4), (7, 5, 4), (3, 4, 2)])
+def test_dependence_is_measured_along_directions_of_the_other_half(size, asked, used):
+    data = read_sequences(letters(0, size=size, sticky=0.4))
     learn, test = (data.slices(data.offsets[part:-1:2], data.offsets[part + 1 :: 2]).pairs() for part in (0, 1))
     found = scaled_svd(learn, used, centred=True, symmetric=False, tol=1e-4)
     C = test.toarray()
@@ -57,11 +57,11 @@ def test_dependence_is_measured_along_directions_of_the_other_half(asked, used):
     for k in range(used):
         f = found.left[:, k] / np.sqrt(found.row_scale)
         g = found.right[:, k] / np.sqrt(found.column_scale)
-        f = [float(x) for x in f - sum(C[i].sum() / n * f[i] for i in range(7))]
-        g = [float(x) for x in g - sum(C[:, j].sum() / n * g[j] for j in range(7))]
-        var_f = sum(C[i].sum() / n * f[i] ** 2 for i in range(7))
-        var_g = sum(C[:, j].sum() / n * g[j] ** 2 for j in range(7))
-        z = sum(C[i, j] * f[i] * g[j] for i in range(7) for j in range(7)) / sqrt(n * var_f * var_g)
+        f = [float(x) for x in f - sum(C[i].sum() / n * f[i] for i in range(size))]
+        g = [float(x) for x in g - sum(C[:, j].sum() / n * g[j] for j in range(size))]
+        var_f = sum(C[i].sum() / n * f[i] ** 2 for i in range(size))
+        var_g = sum(C[:, j].sum() / n * g[j] ** 2 for j in range(size))
+        z = sum(C[i, j] * f[i] * g[j] for i in range(size) for j in range(size)) / sqrt(n * var_f * var_g)
         score += found.values[k] * z
         weight += found.values[k] ** 2
     assert hmm._test_along(learn, test, asked) == pytest.approx(score / sqrt(weight), rel=1e-9)

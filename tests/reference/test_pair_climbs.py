@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tacit.data.count_input import read_counts
+from tacit.factor.pair_phases import Phases
 from tacit.factor.scaled_svd import ScaledSVD
 from tacit.factor.vertices import PairModel
 from tacit.kernels.pair_rows import Side
@@ -391,6 +392,15 @@ def test_lifts_as_they_came_are_cut_inside_their_interval():
     lift = np.clip(raw, 0.99 * ends[0][0], 0.99 * ends[0][1])
     B = np.outer(mass, mass) * (1 + np.outer(lift, lift))
     made = cut_lifts(two)
+    np.testing.assert_allclose(made.left @ made.right.T, B / B.sum(), atol=1e-12)
+
+
+def test_lifts_of_the_phases_are_separations_over_the_mass_behind_them():
+    """Items without mass, or with less than none, have no lift."""
+    mass, delta = np.array([0.5, 0.3, 0.2, 0.0, -0.1]), np.array([0.1, -0.06, -0.02, 0.3, 0.3])
+    made = cut_lifts(Phases((None, None), (mass, mass), (delta, delta), 1.0, True))
+    mass, lift = np.maximum(mass, 0), np.array([0.2, -0.2, -0.1, 0.0, 0.0])
+    B = np.outer(mass, mass) * (1 + np.outer(lift, lift))
     np.testing.assert_allclose(made.left @ made.right.T, B / B.sum(), atol=1e-12)
 
 

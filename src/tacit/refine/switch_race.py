@@ -60,8 +60,7 @@ def raced_params(
     basis = start.whitening.basis
     entrants = []
     for number, y in enumerate(picks):
-        share = np.clip((y**2).sum(axis=1), 0.0, 1.0)
-        params = first_params(weights_of(y, start.whitening) @ basis, share, start.sigma2)
+        params = first_params(weights_of(y, start.whitening) @ basis, (y**2).sum(axis=1), start.sigma2)
         entrants.append(Entrant(str(number), plane_steps(rows, basis, choose_states(params)), params))
     raced = halve(entrants, rounds=RACE_ROUNDS, max_iter=sum(RACE_ROUNDS), tol=0.0, accelerate=True)
     found: SwitchParams = raced.refined.params
