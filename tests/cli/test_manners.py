@@ -17,6 +17,7 @@ import pyarrow.csv as pc
 import pytest
 
 from tacit.cli.main import COMMANDS, DOORS, main
+from tacit.cli.talk import number_of
 from tacit.io import write
 from tacit.io.write import write_columns
 from tacit.simulate import crowd
@@ -366,3 +367,12 @@ def test_results_do_not_depend_on_the_pieces_they_are_written_in(tmp_path, monke
             write_columns(table, tmp_path / f"parts.{format_}", format=format_)
         assert (tmp_path / f"whole.{format_}").read_bytes() == (tmp_path / f"parts.{format_}").read_bytes()
     assert pc.read_csv(tmp_path / "parts.csv").num_rows == 10
+
+
+@pytest.mark.parametrize(
+    ("number", "things", "said"),
+    [(1, "rows", "1 row"), (0, "rows", "0 rows"), (1, "classes", "1 class"), (1, "switches", "1 switch"),
+     (1, "people", "1 person"), (1, "samples", "1 sample"), (1728.0, "tokens", "1,728 tokens")],
+)  # fmt: skip
+def test_one_thing_is_not_called_several(number, things, said):
+    assert number_of(number, things) == said

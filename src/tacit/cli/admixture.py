@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,8 +96,8 @@ def admixture(
     }
     summary = summarise(model, report, genotypes.n_samples, size, seed=seed, inputs=_files(files)) | more
     facts = (
-        f"{summary['n_rows']:,} people, {summary['n_snps_used']:,} of {summary['n_snps']:,} SNPs used, "
-        f"{size} populations"
+        f"{number_of(summary['n_rows'], 'people')}, {summary['n_snps_used']:,} of "
+        f"{number_of(summary['n_snps'], 'SNPs')} used, {number_of(size, 'populations')}"
     )
     page = partial(results.report, model, summary, input=None if streamed else genotypes)
     seen = partial(show, model, talk)
@@ -110,7 +110,7 @@ def predict_ancestry(model: Admixture, asked: Asked) -> int:
         genotypes = read_genotype_file(asked.data_file, asked.columns.get("id"))
     found = model.transform(genotypes)
     asked.results.table("ancestry", _long(genotypes.samples, found), main=True)
-    return asked.conclude(len(found), f"{len(found):,} people")
+    return asked.conclude(len(found), number_of(len(found), "people"))
 
 
 def _long(samples: Any, shares: Any) -> dict[str, Any]:

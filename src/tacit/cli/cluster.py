@@ -9,7 +9,7 @@ import click
 
 from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, number_of
 
 if TYPE_CHECKING:
     from tacit.models.bernoulli_mixture import BernoulliMixture
@@ -70,7 +70,8 @@ def cluster(
     summary = summarise(model, model.report_, len(model.labels_), model.n_components_, seed=seed, inputs=files) | more
     chosen = summary["chosen"]
     facts = (
-        f"{summary['n_rows']:,} rows, {summary['n_columns']:,} columns, {summary['n_components']} clusters "
+        f"{number_of(summary['n_rows'], 'rows')}, {number_of(summary['n_columns'], 'columns')}, "
+        f"{number_of(summary['n_components'], 'clusters')} "
         f"(evidence asks for {chosen['statistical']}, practical {chosen['practical']})"
     )
     page = partial(results.report, model, summary, input=None if rows is None else rows.data)

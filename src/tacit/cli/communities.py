@@ -12,7 +12,7 @@ import numpy as np
 from tacit.cli.columns import EDGES, chosen_columns, column_options
 from tacit.cli.options import output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk, called
+from tacit.cli.talk import Talk, called, number_of
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
@@ -74,8 +74,8 @@ def communities(
         "n_informative": report.quantities["n_informative"],
     }
     facts = (
-        f"{summary['n_rows']:,} nodes, {summary['n_edges']:,} edges, {model.n_blocks_} blocks"
-        f"{', degree-corrected' if model.degree_corrected_ else ''}"
+        f"{number_of(graph.n_nodes, 'nodes')}, {number_of(graph.n_edges, 'edges')}, "
+        f"{number_of(model.n_blocks_, 'blocks')}{', degree-corrected' if model.degree_corrected_ else ''}"
     )
     page = partial(results.report, model, summary, input=graph)
     seen = partial(show, model, talk)
@@ -121,4 +121,4 @@ def predict_communities(model: BlockModel, asked: Asked) -> int:
     graph = read_known(asked.data_file, asked.columns, asked.talk)
     beliefs = model.beliefs_in(graph)
     asked.results.table("communities", community_columns(graph.names, beliefs), main=True)
-    return asked.conclude(graph.n_nodes, f"{graph.n_nodes:,} nodes")
+    return asked.conclude(graph.n_nodes, number_of(graph.n_nodes, "nodes"))

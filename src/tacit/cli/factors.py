@@ -9,7 +9,7 @@ import click
 
 from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, number_of
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
@@ -75,7 +75,8 @@ def factors(
     more = {"noise": model.noise_, "switch_probabilities": model.switch_probabilities_.tolist()}
     summary = summarise(model, report, n_rows, model.n_components_, seed=seed, inputs=files) | more
     facts = (
-        f"{summary['n_rows']:,} rows, {model.n_features_in_:,} features, {summary['n_components']} switches, "
+        f"{number_of(summary['n_rows'], 'rows')}, {number_of(model.n_features_in_, 'features')}, "
+        f"{number_of(summary['n_components'], 'switches')}, "
         f"noise {model.noise_:.3g}"
     )
     data, ids = (None, None) if rows is None else (rows.data, rows.ids)
@@ -125,4 +126,4 @@ def predict_switches(model: BinaryFactors, asked: Asked) -> int:
     rows = read_rows(asked.data_file, asked.columns.get("id"))
     data = under(model, rows.all)
     asked.results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
-    return asked.conclude(data.num_rows, f"{data.num_rows:,} rows: their switches predicted", target=None)
+    return asked.conclude(data.num_rows, f"{number_of(data.num_rows, 'rows')}: their switches predicted", target=None)

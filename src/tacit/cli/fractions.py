@@ -9,7 +9,7 @@ import click
 
 from tacit.cli.options import THREADS, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk, called
+from tacit.cli.talk import Talk, called, number_of
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
@@ -71,7 +71,8 @@ def fractions(
     summary = summarise(model, report, len(model.fractions_), model.n_components_, seed=seed, inputs=inputs)
     summary |= more | {"noise": model.noise_}
     facts = (
-        f"{summary['n_rows']:,} samples, {summary['n_features']:,} features, {model.n_components_} parts; values are "
+        f"{number_of(summary['n_rows'], 'samples')}, {number_of(summary['n_features'], 'features')}, "
+        f"{number_of(model.n_components_, 'parts')}; values are "
         f"explained to ± {model.noise_:.3f}"
     )
     page = partial(results.report, model, summary, input=values)
@@ -111,4 +112,4 @@ def predict_fractions(model: MixtureFractions, asked: Asked) -> int:
     found = model.transform(values)
     samples = values.row_names or tuple(str(number) for number in range(1, len(found) + 1))
     asked.results.table("fractions", fraction_columns(objects(samples), model.parts_, found), main=True)
-    return asked.conclude(len(found), f"{len(found):,} samples")
+    return asked.conclude(len(found), number_of(len(found), "samples"))

@@ -11,7 +11,7 @@ import numpy as np
 from tacit.cli.columns import STEPS, chosen_columns, column_options
 from tacit.cli.options import output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk, called
+from tacit.cli.talk import Talk, called, number_of
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
@@ -74,8 +74,9 @@ def hmm(
     }  # fmt: skip
     summary = summarise(model, report, data.n_steps, model.n_states_, seed=seed, inputs=files) | more
     facts = (
-        f"{data.n_sequences:,} sequences, {data.n_steps:,} steps, {data.n_symbols:,} symbols, {model.n_states_} "
-        f"states; {summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
+        f"{number_of(data.n_sequences, 'sequences')}, {number_of(data.n_steps, 'steps')}, "
+        f"{number_of(data.n_symbols, 'symbols')}, {number_of(model.n_states_, 'states')}; "
+        f"{summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats an observation, entropy rate "
         f"of the model {entropy.rate:.3f}"
     )
     page = partial(results.report, model, summary, input=data)
@@ -139,5 +140,5 @@ def predict_states(model: CategoricalHMM, asked: Asked) -> int:
 
     data = read_known(model, asked.data_file, asked.columns, asked.talk)
     asked.results.batches("states", state_tables(model, data), main=True)
-    facts = f"{data.n_sequences:,} sequences, {data.n_steps:,} steps: their states predicted"
+    facts = f"{number_of(data.n_sequences, 'sequences')}, {number_of(data.n_steps, 'steps')}: their states predicted"
     return asked.conclude(data.n_steps, facts, log_likelihood=model.score(data))

@@ -8,7 +8,7 @@ import click
 
 from tacit.cli.options import output_options
 from tacit.cli.results import Results, conclude, of_model
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, number_of
 
 
 @click.command()
@@ -40,5 +40,5 @@ def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool
     numbers = cells["row"].to_numpy() + 1  # rows are named from 1, as in every result without ids
     results.table("cells", {"row": numbers, **{name: cells[name].combine_chunks() for name in cells.column_names[1:]}})
     summary = of_model(model, model_file, whole.num_rows, "impute", begin, n_filled=before - after)
-    facts = f"{before - after:,} gaps filled in {whole.num_rows:,} rows, {after:,} left"
+    facts = f"{number_of(before - after, 'gaps')} filled in {number_of(whole.num_rows, 'rows')}, {after:,} left"
     return conclude(summary, facts, results, json_=json_)

@@ -10,7 +10,7 @@ import click
 from tacit.cli.columns import VOTES, chosen_columns, column_options
 from tacit.cli.options import are_streamed, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,8 +149,8 @@ def write_crowd(
     summary = summarise(fitted, report, n_rows, n_classes, seed=seen.settings.seed, inputs=inputs)
     summary |= {"method": seen.settings.method, **more}
     facts = (
-        f"{summary['n_rows']:,} tasks, {summary['n_workers']:,} workers, {summary['n_components']} classes, "
-        f"{summary['n_labels']:,} labels"
+        f"{number_of(summary['n_rows'], 'tasks')}, {number_of(summary['n_workers'], 'workers')}, "
+        f"{number_of(summary['n_components'], 'classes')}, {number_of(summary['n_labels'], 'labels')}"
     )
     page = partial(results.report, fitted, summary)
     seen_by_all = partial(show, summary, workers, talk)
@@ -252,4 +252,4 @@ def predict_tasks(model: DawidSkene, asked: Asked) -> int:
     values = model.classes_[posterior.argmax(axis=1)]
     columns = {"task": data.task_names, "value": values, "probability": posterior.max(axis=1)}
     asked.results.table("predictions", columns, main=True)
-    return asked.conclude(data.n_rows, f"{data.n_rows:,} tasks labelled")
+    return asked.conclude(data.n_rows, f"{number_of(data.n_rows, 'tasks')} labelled")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.cli.talk import number_of
+
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
     from tacit.models.pair_matrix import PairMatrix
@@ -30,5 +32,5 @@ def predict_pairs(model: PairMatrix, asked: Asked) -> int:
     found = {"row": left, "column": right, "probability": probability, "lift": lift}
     asked.results.table("predictions", found, main=True)
     unknown = int((~known).sum())
-    facts = f"{len(rows):,} pairs, {unknown:,} with a name that the model has not seen"
+    facts = f"{number_of(len(rows), 'pairs')}, {unknown:,} with a name that the model has not seen"
     return asked.conclude(len(rows), facts, n_unknown=unknown)

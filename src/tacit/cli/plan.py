@@ -12,7 +12,7 @@ import click
 from tacit.cli.columns import VOTES, chosen_columns, column_options
 from tacit.cli.options import output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, number_of
 
 if TYPE_CHECKING:
     from tacit.data.labels import Labels
@@ -89,7 +89,10 @@ def plan(
         fitted, fitted.report, data.n_rows, data.n_classes, seed=seed, inputs=[labels_file, workers_file, truth]
     )
     summary |= more | {"notes": summary["notes"] + planned.notes}
-    facts = f"{data.n_rows:,} tasks, {data.n_labels:,} labels; {planned.n_labels:,} more to ask for"
+    facts = (
+        f"{number_of(data.n_rows, 'tasks')}, {number_of(data.n_labels, 'labels')}; "
+        f"{planned.n_labels:,} more to ask for"
+    )
     show = partial(_show, columns, planned, talk)
     page = partial(results.report, fitted, summary, plan=columns)
     return conclude(summary, facts, results, json_=json_, strict=strict, show=show, page=page)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from tacit.cli.talk import number_of
 from tacit.data.coding import read_weights
 from tacit.data.frames import find_column
 from tacit.data.names import decoded
@@ -112,4 +113,4 @@ def predict_rows(model: TableRows, asked: Asked) -> int:
             values = best if names is None else names[best]
     asked.results.table("predictions", {rows.id_name: rows.ids, "value": values, "probability": chance}, main=True)
     what = target or ("their class" if names is None else "their label")
-    return asked.conclude(data.num_rows, f"{data.num_rows:,} rows: {what} predicted", target=target)
+    return asked.conclude(data.num_rows, f"{number_of(data.num_rows, 'rows')}: {what} predicted", target=target)

@@ -9,7 +9,7 @@ import click
 
 from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk
+from tacit.cli.talk import Talk, number_of
 
 if TYPE_CHECKING:
     from tacit.models.latent_class import LatentClass
@@ -84,7 +84,10 @@ def table(
     results.model("LatentClass", *model_state(model))
     more = {"n_columns": len(model.categories_), "weights": model.weights_.tolist()}
     summary = summarise(model, report, n_rows, model.n_components_, seed=seed, inputs=files) | more
-    facts = f"{n_rows:,} rows, {summary['n_columns']:,} columns, {model.n_components_} classes"
+    facts = (
+        f"{number_of(n_rows, 'rows')}, {number_of(summary['n_columns'], 'columns')}, "
+        f"{number_of(model.n_components_, 'classes')}"
+    )
     data = None if rows is None else rows.data
     page = partial(results.report, model, summary, input=data, comparison=comparison)
     seen = partial(show, model, talk)

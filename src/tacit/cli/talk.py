@@ -24,6 +24,12 @@ def called(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
+def number_of(number: float, things: str) -> str:
+    """A number of things: 1,728 rows, 1 class."""
+    one = "person" if things == "people" else things[: -2 if things.endswith(("sses", "ches")) else -1]
+    return f"{number:,.0f} {one if number == 1 else things}"
+
+
 class Talk:
     """Everything said to a person: on stderr, nothing when quiet."""
 

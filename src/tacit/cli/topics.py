@@ -10,7 +10,7 @@ import click
 from tacit.cli.columns import WORDS, chosen_columns, column_options
 from tacit.cli.options import output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk, called
+from tacit.cli.talk import Talk, called, number_of
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
@@ -85,8 +85,8 @@ def topics(
     inputs = [*files, words_file, init_file]
     summary = summarise(model, report, documents.n_documents, model.n_topics_, seed=seed, inputs=inputs) | more
     facts = (
-        f"{summary['n_rows']:,} documents, {summary['n_words']:,} words, {summary['n_tokens']:,.0f} tokens, "
-        f"{model.n_topics_} topics"
+        f"{number_of(summary['n_rows'], 'documents')}, {number_of(summary['n_words'], 'words')}, "
+        f"{number_of(summary['n_tokens'], 'tokens')}, {number_of(model.n_topics_, 'topics')}"
     )
     page = partial(results.report, model, summary, input=documents)
     seen = partial(show, summary, talk)
@@ -169,4 +169,4 @@ def predict_topics(model: TopicModel, asked: Asked) -> int:
         else:  # a matrix without names: its columns are the model's words, in their order
             shares = model.transform(documents.matrix)
     asked.results.table("documents", document_columns(documents.names, shares), main=True)
-    return asked.conclude(len(shares), f"{len(shares):,} documents")
+    return asked.conclude(len(shares), number_of(len(shares), "documents"))
