@@ -201,8 +201,8 @@ def timing() -> None:
         model = BlockModel(K, n_jobs=1).fit(made.matrix)
         whole = time.perf_counter() - begin
         part = model._clock.seconds
-        stages = " | ".join(f"{part[name]:.2f}" for name in ("read", "start", "fit"))
-        ratio = (whole - part["read"]) / base
+        stages = " | ".join(f"{part[name]:.2f}" for name in ("data", "factor", "refine"))
+        ratio = (whole - part["data"]) / base
         found, edges = overlap(made.blocks, model.labels_), made.matrix.nnz // 2
         print(f"| {n} | {edges} | {K} | {base:.2f} | {whole:.2f} | {stages} | {ratio:.1f} | {found:.3f} |", flush=True)
 

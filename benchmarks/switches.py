@@ -80,7 +80,7 @@ def timing(rows: int, sizes: list[int], noises: list[float]) -> None:
             whole = time.process_time() - begin
             wall = model._clock.seconds
             scale = whole / sum(wall.values())  # stages are wall-clock: shares of the CPU time
-            parts = [wall["data"] + wall["moments"], wall["search"], wall["refine"]]
+            parts = [wall["data"] + wall["moments"], wall["factor"], wall["refine"]]
             ratio = error(data.W, model.components_) / error(data.W, oracle(data.X, data.h))
             shown = " | ".join(f"{part * scale:.2f}" for part in parts)
             print(f"| {switches} | {noise} | {shown} | {whole:.2f} | {model.n_iter_} | {ratio:.2f} |", flush=True)
