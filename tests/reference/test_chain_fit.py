@@ -376,6 +376,21 @@ def test_the_start_alone_without_passes_and_one_state_without_a_race():
     assert (found.start_name, found.prior.emissions) == ("one state", chain_fit.FIRST_SMOOTHING)
 
 
+def test_the_last_climb_leaps(monkeypatch):
+    """All climbs do; the last one is told the caller's tolerance and passes too."""
+    told = []
+
+    def climb(steps, start, **how):
+        told.append(how)
+        return em(steps, start, **how)
+
+    monkeypatch.setattr(chain_fit, "em", climb)
+    data = drawn(400)
+    fit_chain(data, 2, max_iter=7, tol=1e-3)
+    assert all(how["accelerate"] for how in told)
+    assert (told[-1]["max_iter"], told[-1]["tol"]) == (7, 1e-3)
+
+
 def raced(monkeypatch, winners, n_states, data, **options):
     """Races that `fit_chain` runs when `winners` win them, as (names, rounds)."""
     heard, wins = [], list(winners)

@@ -59,6 +59,15 @@ def test_theorem_2_asks_for_the_more_demanding_number_of_columns():
     assert sum(second) == 1
 
 
+@pytest.mark.parametrize(
+    ("lightest", "asked"), [(0.4, (8 - 4 * 0.3**2) / 0.3**2), (0.02, (8 - 4 * 0.02**2) / (4 * 0.02**2))]
+)
+def test_theorem_2_asks_for_clearer_classes_where_a_frequency_or_a_class_is_rare(lightest, asked):
+    A = np.array([[0.3, 0.7], [0.7, 0.3]] * 4)
+    mixture = Mixture(np.array([1 - lightest, lightest]), A, first_of(*[2] * 4))
+    assert theorems.theorem_2(mixture, 500.0, 0.8)["asked_D"] == pytest.approx(asked)
+
+
 @pytest.mark.parametrize(("sizes", "F", "left"), [
     ([2, 3, 4], 2, [2]), ([2, 3, 4], 4, [2]), ([2, 3, 4], 5, [1, 2]), ([2, 3, 4], 6, [1, 2]), ([2, 3, 4], 7, [1, 2]),
     ([3, 3, 3], 4, [0, 1]), ([3, 3, 3], 5, [0, 1]), ([5], 3, [0]),
