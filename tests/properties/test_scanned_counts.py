@@ -85,6 +85,13 @@ def test_a_pair_matrix_of_files_is_that_of_memory(tmp_path):
         assert model_state(mine)[0][name].tobytes() == value.tobytes(), name
 
 
+def test_a_file_that_is_named_in_several_ways_is_read_once(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("row,column\na,b\n")
+    (tmp_path / "b.csv").symlink_to(tmp_path / "a.csv")
+    monkeypatch.chdir(tmp_path)
+    assert tacit.scan(["a.csv", "./a.csv", str(tmp_path / "a.csv"), "*.csv"]).paths == ("a.csv",)
+
+
 def test_missing_and_unnamed_pairs_are_told_once(tmp_path, batched):
     frame = pd.DataFrame({"row": ["a", None, "b", "c"] * 20, "column": ["b", "c", "c", "a"] * 20})
     frame["count"] = [1.0, 2.0, np.nan, 3.0] * 20

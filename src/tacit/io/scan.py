@@ -136,8 +136,11 @@ def scan(
     if any(text) and not all(text):
         table = found[text.index(False)]
         raise DataError(f"{found[text.index(True)]} is plain text and {table} is a table; scan files of one kind")
+    once: dict[str, str] = {}  # a.csv and ./a.csv are one file
+    for name in found:
+        once.setdefault(name if is_remote(name) else os.path.realpath(name), name)
     return Scan(
-        tuple(dict.fromkeys(found)),
+        tuple(once.values()),
         None if columns is None else tuple(columns),
         None if cache is None else os.fspath(cache),
         told,
