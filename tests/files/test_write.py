@@ -113,6 +113,14 @@ def test_numbers_come_back_to_the_last_bit() -> None:
     assert [float(text) for text in read_columns("a.csv").to_pydict()["x"]] == values
 
 
+def test_not_a_number_is_an_empty_field() -> None:
+    table = pa.table({"n": [1, 2, 3], "x": [float("nan"), None, 0.5], "t": ["nan", "b", "c"]})
+    write_columns(table, "a.csv", format="csv")
+    assert Path("a.csv").read_text() == "n,x,t\n1,,nan\n2,,b\n3,0.5,c\n"
+    write_columns(table.select(["x"]), "a.csv", format="csv")
+    assert read_columns("a.csv").to_pydict() == {"x": [None, None, "0.5"]}
+
+
 def test_json_lines_are_json() -> None:
     table = pa.table({"x": [float("nan"), float("inf"), 0.5], "t": ["é", None, "\n"], "b": [True, False, None]})
     write_columns(table, "a.jsonl", format="jsonl")

@@ -42,9 +42,9 @@ def write_columns(table: pa.Table, path: str | os.PathLike[str], *, format: File
     """Write a table; `-` is standard output; a name that ends in `.gz` is compressed (not Parquet).
 
     CSV cells are written as they are, also those a spreadsheet would take for a formula: changing them would
-    change the user's words. Quotes are used only where some cell needs them. Null is an empty field, and an
-    empty string reads back as null; Parquet and JSON lines keep the two apart. In JSON lines a number that is
-    not finite is null, and dates are text.
+    change the user's words. Quotes are used only where some cell needs them. Null and not a number are an empty
+    field, and an empty string reads back as null; Parquet and JSON lines keep the two apart. In JSON lines a number
+    that is not finite is null, and dates are text.
     """
     write_batches(iter([table]), path, format=format)
 
@@ -157,6 +157,7 @@ def _plain(column: Any, name: str) -> Any:
 
 
 def _write_csv(table: Any, sink: Any, header: bool) -> None:
+    table = pa.table([_empty_where_nan(column) for column in table.columns], names=table.column_names)
     if header:
         names = io.StringIO()
         csv.writer(names, lineterminator="\n").writerow(table.column_names)
@@ -171,6 +172,11 @@ def _write_csv(table: Any, sink: Any, header: bool) -> None:
     options = pa_csv.WriteOptions(include_header=False, quoting_style=style)
     for part in _parts(table):
         pa_csv.write_csv(part, sink, options)
+
+
+def _empty_where_nan(column: Any) -> Any:
+    """Programs differ in how they spell what is not a number; an empty field all of them take for missing."""
+    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
 
 
 def _needs_quotes(column: Any) -> bool:
