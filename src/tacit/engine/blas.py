@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from threading import current_thread, main_thread
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -11,7 +14,24 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def _controller() -> Any:
-    return ThreadpoolController()  # looking the libraries up takes milliseconds: once is enough
+    with _interrupted_later():
+        return ThreadpoolController()  # looking the libraries up takes milliseconds: once is enough
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Libraries are looked up in callbacks from C, where Python would drop an interrupt: it is heard afterwards."""
+    if current_thread() is not main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    heard: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if heard:
+        raise KeyboardInterrupt
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

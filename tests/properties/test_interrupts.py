@@ -1,0 +1,50 @@
+"""An interrupt that comes while libraries are looked up is heard when that is over."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from tacit.engine import blas
+
+
+@pytest.fixture
+def looked_up(monkeypatch):
+    """Looking up raises an interrupt inside, as a signal does in the callbacks of it, and goes on."""
+    heard = []
+
+    def look_up():
+        signal.raise_signal(signal.SIGINT)
+        heard.append("went on")
+        return None
+
+    monkeypatch.setattr(blas, "ThreadpoolController", look_up)
+    return heard
+
+
+def test_it_is_raised_afterwards(looked_up):
+    with pytest.raises(KeyboardInterrupt):
+        blas._controller.__wrapped__()
+    assert looked_up == ["went on"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_program_that_hears_interrupts_itself_goes_on_doing_so(looked_up):
+    own = []
+    before = signal.signal(signal.SIGINT, lambda number, _: own.append(number))
+    try:
+        blas._controller.__wrapped__()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert own == [signal.SIGINT]
+
+
+def test_other_threads_touch_no_handler(monkeypatch):
+    seen = []
+    monkeypatch.setattr(blas, "ThreadpoolController", lambda: seen.append(signal.getsignal(signal.SIGINT)))
+    worker = threading.Thread(target=blas._controller.__wrapped__)
+    worker.start()
+    worker.join()
+    assert seen == [signal.default_int_handler]
