@@ -102,6 +102,23 @@ def test_rows_that_are_all_alike_have_intervals():
     assert (found.table_low <= found.table_high).all()
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 1.0])
+def test_what_a_class_always_shows_may_be_certain_and_what_it_never_shows_impossible(smoothing):
+    """The pseudo-counts of a fit hold an estimate off the ends; the interval reaches them all the same."""
+    codes = np.repeat(np.array([[0, 0, 0, 0], [1, 1, 1, 1]], np.uint8), 200, axis=0)
+    codes[:200:4, 0] = 1  # one column of the first class varies
+    table = Table(codes, tuple(Column(f"c{n}", np.arange(2)) for n in range(4)))
+    start = Mixture(np.full(2, 0.5), np.tile([[0.8, 0.2], [0.2, 0.8]], (4, 1)), table.first)
+    fitted = em(table_steps(table, 2, smoothing, 1), start, max_iter=500, tol=1e-12, accelerate=True).params
+    found = bootstrap_mixture(table, fitted, n_draws=5, smoothing=smoothing)
+    sure = np.ones((8, 2), bool)
+    sure[:2, 0] = False
+    assert (found.table_high[sure & (fitted.table > 0.5)] == 1).all()
+    assert (found.table_low[sure & (fitted.table < 0.5)] == 0).all()
+    assert (found.table_high[~sure] < 1).all()
+    assert (found.table_low[~sure] > 0).all()
+
+
 def test_draws_without_spread_and_levels_that_are_none_are_refused():
     made = world(np.random.default_rng(1), 1, 50, [2, 2, 2])
     with pytest.raises(DataError, match="n_draws=1 shows no spread"):
