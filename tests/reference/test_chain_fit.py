@@ -542,6 +542,14 @@ def chosen_states(monkeypatch, told, data=None):
     return found, asked, held.n_observed
 
 
+def test_states_are_counted_on_four_times_as_much_as_a_race_sees(monkeypatch):
+    asked = []
+    monkeypatch.setattr(choose_states, "most_raced", lambda data: 50)
+    monkeypatch.setattr(choose_states, "thinned", lambda part, most, seed: asked.append(most) or part)
+    chosen_states(monkeypatch, [[-5.0, -5.0]] * 9)
+    assert asked == [200, 200]
+
+
 def test_a_state_must_gain_one_and_a_half_standard_errors(monkeypatch):
     flat = [-10.0, -10.0, -10.0, -10.0]
     two = [-8.0, -8.0, -8.0, -8.0]

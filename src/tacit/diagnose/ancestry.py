@@ -134,9 +134,7 @@ def noise_gap(spectrum: Floats, n_populations: int) -> float:
 
 def standard_errors(shares: Floats, information: Floats) -> Floats:
     """Largest standard error (person,) of each person's proportions along the simplex, frequencies taken as known."""
-    n, K = shares.shape
-    if K == 1:
-        return np.zeros(n)
+    K = shares.shape[1]
     basis = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, : K - 1]]))[0][:, 1:]
     inner = np.einsum("ka,nkl,lb->nab", basis, information, basis)
     inner = inner + 1e-9 * np.trace(inner, axis1=1, axis2=2)[:, None, None] * np.eye(K - 1) + 1e-12 * np.eye(K - 1)
