@@ -64,3 +64,11 @@ def test_poor_data_does_not_crash() -> None:
     np.testing.assert_array_equal(factor_ghosh(empty), np.full((2, 2), 0.5))
     lonely = from_wide(np.array([[1, np.nan], [np.nan, 0]]))
     np.testing.assert_allclose(factor_ghosh(lonely).sum(axis=1), 1)
+
+
+def test_what_outweighs_nothing_decides_nothing():
+    """A score that is rounding beside the weights behind it is half and half, as no weight at all is."""
+    found = ghosh.soft_binary(np.array([3.0, -1.0, 1e-14, 0.0, -2.0]), np.array([4.0, 4.0, 100.0, 0.0, 2.0]))
+    np.testing.assert_allclose(found[:, 1], [7 / 8, 3 / 8, 0.5, 0.5, 0.0])
+    assert found[2, 1] == 0.5
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)

@@ -69,6 +69,30 @@ def test_clusters_have_the_largest_correlation_of_their_rows():
         assert values[k] == pytest.approx(want)
 
 
+@pytest.mark.parametrize("few", [True, False])
+def test_all_subsets_are_watched_where_they_are_few_and_else_those_that_stand_out(monkeypatch, few):
+    """Of many, what fails after a search is watched in the next one."""
+    rows, seen = table(1, weighted=False), []
+    labels = np.arange(14) % 2
+    monkeypatch.setattr(module, "WATCH_ALL", 6 if few else 5)  # four columns have six pairs
+    standing_out = {True: np.array([[0, 1]]), False: np.array([[2, 3]])}
+    monkeypatch.setattr(module, "_outstanding", lambda rows, labels, d, tau: standing_out[tau is None])
+
+    def search(board, max_moves, rng):
+        seen.append(board)
+        return 0.0, labels
+
+    monkeypatch.setattr(module, "_Board", lambda rows, labels, kappa, subsets, tau, least: subsets.tolist())
+    monkeypatch.setattr(module, "_tabu", search)
+    assert module._search(rows, labels, 2, 2, 0.1, 0.1, 5, np.random.default_rng(0)) == (0.0, labels)
+    if few:
+        assert seen == [[list(pair) for pair in combinations(range(4), 2)]]
+    else:
+        assert seen[0] == [[0, 1]]
+        assert all(subsets == [[0, 1], [2, 3]] for subsets in seen[1:])
+        assert len(seen) == 1 + module.MOST_ROUNDS
+
+
 def test_both_questions_of_the_algorithm():
     rows = table(2, n=8, weighted=False)
     labels = np.array([0, 0, 0, 0, 0, 0, 1, 1])

@@ -77,6 +77,16 @@ def test_the_widest_columns_carry_rank(sizes, F, left):
     assert np.flatnonzero(theorems.widest_split(np.array(sizes, np.int32), F)).tolist() == left
 
 
+@pytest.mark.parametrize("weight", [None, np.array([1.0, 2.5, 0.5, 4.0])])
+def test_rows_are_counted_where_two_models_put_them(weight):
+    table = table_of([[0, 0], [0, 0], [1, 1], [0, 1]], row_weight=weight)
+    by_first = Mixture(np.full(2, 0.5), np.array([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5], [0.5, 0.5]]), first_of(2, 2))
+    by_second = Mixture(np.full(2, 0.5), np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.9], [0.9, 0.1]]), first_of(2, 2))
+    w = np.ones(4) if weight is None else weight
+    found = table_classes.crossed_classes(table, by_first, by_second)
+    np.testing.assert_array_equal(found, [[w[3], w[0] + w[1]], [w[2], 0.0]])
+
+
 def test_odd_ends_of_the_theorems():
     assert theorems.noise_bound(0.0, 0.5)["phi"] == pytest.approx(sqrt(2) * (1 + sqrt(log(40))) / 0.5)
     assert theorems.smallest_frequency(np.full((3, 3), 0.2), first_of(3)) == 0
