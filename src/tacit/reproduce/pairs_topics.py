@@ -52,10 +52,10 @@ def raw_lifts(counts: Counts) -> Lifts:
 
 
 def shrunk_lifts(counts: Counts) -> Lifts:
-    """ρ and Δ/ρ by empirical Bayes."""
-    found = shrink_pairs(counts, scaled_svd(counts.matrix, 1, symmetric=True, centred=True))
-    centred = found.lift - found.marginal @ found.lift
-    return found.marginal, centred
+    """ρ of the counts and Δ/ρ by empirical Bayes, which finds lifts beside ρ: centred, as Δ adds up to nothing."""
+    decomposed = scaled_svd(counts.matrix, 1, symmetric=True, centred=True)
+    rho, lift = decomposed.row_marginal, shrink_pairs(counts, decomposed).lift
+    return rho, lift - rho @ lift
 
 
 def ends(rho: Floats, lift: Floats) -> tuple[float, float]:
