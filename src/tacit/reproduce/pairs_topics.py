@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tacit.data.count_input import read_counts
 from tacit.data.counts import Counts
 from tacit.engine.blas import one_blas_thread
+from tacit.factor.pair_matrix import rank_two
 from tacit.factor.scaled_svd import scaled_svd
 from tacit.factor.two_topics import TwoTopics, two_topics, weight_from_anchors, weight_from_triples
 from tacit.refine.pair_shrinkage import shrink_pairs
@@ -52,10 +53,10 @@ def raw_lifts(counts: Counts) -> Lifts:
 
 
 def shrunk_lifts(counts: Counts) -> Lifts:
-    """ρ of the counts and Δ/ρ by empirical Bayes, which finds lifts beside ρ: centred, as Δ adds up to nothing."""
-    decomposed = scaled_svd(counts.matrix, 1, symmetric=True, centred=True)
-    rho, lift = decomposed.row_marginal, shrink_pairs(counts, decomposed).lift
-    return rho, lift - rho @ lift
+    """ρ of B and Δ/ρ by empirical Bayes, which finds lifts beside ρ: centred, as Δ adds up to nothing."""
+    found = shrink_pairs(counts, scaled_svd(counts.matrix, 1, symmetric=True, centred=True))
+    rho = rank_two((found.marginal, found.marginal), (found.lift, found.lift), found.sign).marginal
+    return rho, found.lift - rho @ found.lift
 
 
 def ends(rho: Floats, lift: Floats) -> tuple[float, float]:
