@@ -176,7 +176,10 @@ def _write_csv(table: Any, sink: Any, header: bool) -> None:
 
 def _empty_where_nan(column: Any) -> Any:
     """Programs differ in how they spell what is not a number; an empty field all of them take for missing."""
-    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
+    if not pa.types.is_floating(column.type):
+        return column
+    nothing = pa.nulls(1, column.type)[0]  # a None of Python's own would have pandas imported
+    return pc.if_else(pc.is_nan(column), nothing, column)
 
 
 def _needs_quotes(column: Any) -> bool:
