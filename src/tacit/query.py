@@ -35,8 +35,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tacit.data.table import Column
-from tacit.engine.mixture import Floats
 from tacit.errors import DataError, nearest
+from tacit.kernels import Floats
 from tacit.models.joint import JointPMF
 
 SIGNS = "(),;|="

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from tacit.data.sampling import Words, numbered_apart, row_contents, row_hashes, scramble
 from tacit.data.stored_table import AnyTable, StoredTable
-from tacit.data.table import Floats, Table
+from tacit.data.table import Table
+from tacit.kernels import Floats
 
 EXPANDED = 5_000_000
 """Single rows held at once: three numbers each."""

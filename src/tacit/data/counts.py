@@ -7,12 +7,10 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from tacit.data.names import Names
+from tacit.kernels import Floats
 from tacit.kernels.pair_rows import PairRows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

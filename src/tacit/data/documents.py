@@ -13,9 +13,8 @@ from scipy.stats import binom
 
 from tacit.data.names import Names
 from tacit.data.sampling import Words, numbered_apart, scramble
+from tacit.kernels import Floats
 from tacit.kernels.topics import WordLists
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

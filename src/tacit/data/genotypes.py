@@ -24,9 +24,8 @@ from tacit.data.names import Names
 from tacit.data.numbers import as_numbers
 from tacit.errors import DataError
 from tacit.io.plink import stream_plink
+from tacit.kernels import Floats
 from tacit.kernels.admixture import MISSING, Calls
-
-Floats = NDArray[np.float64]
 
 BLOCK = 4096
 """SNPs looked at together."""

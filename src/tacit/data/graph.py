@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tacit.data.names import Names
 from tacit.data.sampling import scramble
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 REFINEMENTS = 6
 """Rounds of telling nodes apart by their neighbours: enough to reach most of a sparse graph."""

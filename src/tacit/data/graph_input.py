@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tacit.data.count_input import read_counts
 from tacit.data.frames import Columns, Roles, as_frame, columns_by_role, find_roles
-from tacit.data.graph import Floats, Graph
+from tacit.data.graph import Graph
 from tacit.data.growing_names import GrowingNames
 from tacit.data.names import Names, decoded, encode, objects, single_cells, to_arrow
 from tacit.data.numbers import as_numbers
@@ -33,6 +33,7 @@ from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
 from tacit.io.edge_lines import edge_batches
 from tacit.io.scan import Scan
+from tacit.kernels import Floats
 
 ALIASES = {
     "source": ("source", "from", "src", "u", "node_1", "node1", "i", "left"),

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tacit.data.sampling import row_hashes
 from tacit.data.table import Column, Table, group_rows
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
-Floats = NDArray[np.float64]
 Owners = NDArray[np.intp]
 
 

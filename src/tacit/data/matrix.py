@@ -20,9 +20,7 @@ from tacit.data.frames import as_frame, column
 from tacit.data.numbers import as_numbers
 from tacit.data.sampling import numbered_apart, scramble
 from tacit.errors import DataError, DataWarning
-from tacit.kernels import BLOCK_ROWS
-
-Floats = NDArray[np.float64]
+from tacit.kernels import BLOCK_ROWS, Floats
 
 SMALLEST, LARGEST = 1e-90, 1e90
 """Third moments of larger values overflow, those of smaller ones vanish."""

@@ -19,8 +19,7 @@ from tacit.data.names import are_words, decoded
 from tacit.data.numbers import as_numbers, worth_of
 from tacit.data.sampling import scramble
 from tacit.errors import DataError, nearest
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 
 @dataclass(frozen=True)

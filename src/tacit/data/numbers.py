@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from tacit.data.names import are_words, decoded
 from tacit.errors import DataError
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 GAP_WORDS = ("na", "n/a", "#n/a", "nan", "null")
 """Words by which other programs mean that nothing is known, in lower case; here only an empty cell does."""

@@ -16,10 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
-from tacit.data.matrix import Floats, Matrix, check_largest, check_values, frame_values
+from tacit.data.matrix import Matrix, check_largest, check_values, frame_values
 from tacit.errors import DataError
 from tacit.io.scan import Scan
-from tacit.kernels import BLOCK_ROWS
+from tacit.kernels import BLOCK_ROWS, Floats
 
 FORMAT, ENDING = 1, "rows"
 DIGITS = 15

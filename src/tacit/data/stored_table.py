@@ -23,11 +23,11 @@ from tacit.data.coding import GAP, GrowingColumn, read_raw, read_weights, write_
 from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
 from tacit.data.names import to_arrow, typed_names
 from tacit.data.packing import Packing, plan_packing
-from tacit.data.table import Codes, Column, Floats, PatternCount, Table, add_in_parts, gather_patterns
+from tacit.data.table import Codes, Column, PatternCount, Table, add_in_parts, gather_patterns
 from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty, tell_odd
 from tacit.errors import DataError
 from tacit.io.scan import Scan
-from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
+from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes, Floats
 
 FORMAT, ENDING = 2, "codes"
 PART_ROWS = PART_BLOCKS * BLOCK_ROWS

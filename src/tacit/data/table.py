@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from tacit.data.names import Names, match
 from tacit.data.packing import Packing, has_gaps, plan_packing
-from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes
+from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes, Floats
 
-Floats = NDArray[np.float64]
 Codes = NDArray[Any]  # uint8, or uint16 when a column has more than 254 categories
 
 GROUP_AT = 0.5

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from tacit.data.frames import as_frame, column
 from tacit.data.names import Names, are_words, encode, match, tell_alike, to_arrow
 from tacit.data.numbers import GAP_WORDS, worth_of
-from tacit.data.table import Codes, Column, Floats, Table, group_rows
+from tacit.data.table import Codes, Column, Table, group_rows
 from tacit.errors import DataError, DataWarning
+from tacit.kernels import Floats
 
 
 @dataclass(frozen=True)

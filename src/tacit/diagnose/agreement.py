@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tacit.data.labels import CodedLabels, Labels
 from tacit.data.sampling import share_of_tasks
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 from tacit.moments.pairs import PairCounts
 
 LEAST_SUPPORT = 4.0

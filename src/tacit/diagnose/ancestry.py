@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tacit.diagnose.report import Examination, Examiner
-from tacit.engine.mixture import Floats
 from tacit.factor.assign import mean_distance
+from tacit.kernels import Floats
 
 LEAST_PEOPLE = 10.0
 """People's worth of genomes a population should have: with fewer, a frequency of one half is known to ± 22 points."""

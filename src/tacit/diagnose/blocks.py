@@ -23,16 +23,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from tacit.data.graph import Graph
 from tacit.diagnose.report import Examination, Examiner
+from tacit.kernels import Floats
 from tacit.refine.block_degrees import DegreeTest
 from tacit.refine.blocks import SETTLED, Blocks, Propagated
 from tacit.refine.choose_blocks import NumberOfBlocks
-
-Floats = NDArray[np.float64]
 
 FEWEST = 5.0
 """Nodes that a block should hold."""

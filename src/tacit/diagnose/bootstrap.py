@@ -35,10 +35,11 @@ from tacit.data.copies import is_whole
 from tacit.data.table import Table, group_rows
 from tacit.diagnose.intervals import reach_bounds, reach_ends, standard_errors_of, wilson
 from tacit.engine.memory import Sums
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
 from tacit.factor.assign import align_classes
 from tacit.factor.row_starts import RowView, marginal_table, rows_as_seeds, soften
+from tacit.kernels import Floats
 from tacit.progress import counted
 from tacit.refine.em import Refined, em
 from tacit.refine.starts import Entrant, halve

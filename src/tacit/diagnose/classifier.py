@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tacit.data.labelled_table import fold_weights, label_counts, labels_of, weights_of, without_label
 from tacit.data.table import Table
 from tacit.diagnose.report import Examination, Examiner
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 
 FOLDS = 3
 """Parts of the rows, each foretold by a fit without it."""

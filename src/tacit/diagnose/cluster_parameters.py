@@ -22,8 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.table import Floats, Table
+from tacit.data.table import Table
 from tacit.diagnose.intervals import standard_errors_of, wilson
+from tacit.kernels import Floats
 from tacit.moments.total_correlation import weights_of_rows
 
 

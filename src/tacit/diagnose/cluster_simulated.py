@@ -24,9 +24,10 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.table import Column, Floats, Table
+from tacit.data.table import Column, Table
 from tacit.diagnose.cluster_theorems import is_correct, separable_columns
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
 Ints = NDArray[np.intp]
 Clustering = Callable[[Table], NDArray[np.integer]]

@@ -44,8 +44,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, xlogy
 
 from tacit.diagnose.theorems import LARGEST_LOG
-from tacit.engine.mixture import Floats
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
 Quantities = dict[str, float]
 Ints = NDArray[np.intp]

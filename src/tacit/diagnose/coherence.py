@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 
 def npmi_coherence(documents: Documents, topics: Floats, n_words: int = 10) -> Floats:

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, ndtri
 
 from tacit.data.labels import CodedLabels
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
+from tacit.kernels import Floats
 from tacit.moments.pairs import PairCounts, count_label_pairs, pair_memory
 
 PAIR_EVENTS = 5_000_000

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from tacit.data.copies import Copies
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
+from tacit.kernels import Floats
 from tacit.refine.em import em
 from tacit.refine.table_prior import table_steps
 

@@ -28,7 +28,8 @@ import numpy as np
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
+from tacit.kernels import Floats
 from tacit.progress import tried
 from tacit.refine.choose_clusters import information_criteria
 from tacit.refine.tables import count_parameters

@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.diagnose.report import Examination, Examiner
 from tacit.factor.assign import mean_distance
 from tacit.factor.fractions import Shares, random_profiles
+from tacit.kernels import Floats
 from tacit.refine.choose_parts import PartsPath
 from tacit.refine.fractions import FractionSteps, fit_parts, residual_squares
-
-Floats = NDArray[np.float64]
 
 UNSURE, UNKNOWN = 0.05, 0.3
 """Standard error of a fraction that is worth a word, and one that leaves no answer."""

@@ -39,8 +39,9 @@ from tacit.data.table import Table
 from tacit.diagnose.intervals import reach_ends, standard_errors_of, wilson
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
 CORE = 1_200
 """Parameters inverted together: half a second."""

@@ -23,18 +23,16 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from tacit.data.sequences import Sequences
 from tacit.diagnose.report import Examination, Examiner
 from tacit.engine.chain import Chain
 from tacit.factor.scaled_svd import scaled_svd
+from tacit.kernels import Floats
 from tacit.refine.chain_fit import pieces_of
 from tacit.refine.chains import ChainPrior
 from tacit.refine.choose_states import StatesPath, last_state_gain
-
-Floats = NDArray[np.float64]
 
 TOO_FEW, FEW = 1.0, 5.0
 """Observations a symbol below which nothing can be known (order one in Theorem 1.6), and below which it is little."""

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 from scipy.stats import gamma, norm, t
 
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 
 Bits = NDArray[np.float32]
 Statistic = Callable[[Floats], float]

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from tacit.engine.mixture import Floats
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
 NO_ROW = 0.5
 """Fewer rows than this round to none: nothing was seen, and the interval reaches the end."""

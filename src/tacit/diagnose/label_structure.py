@@ -19,8 +19,8 @@ from tacit.diagnose.agreement import (
     tables_related,
 )
 from tacit.diagnose.report import Examination, Examiner
-from tacit.engine.mixture import Floats
 from tacit.factor.designated import reachable
+from tacit.kernels import Floats
 from tacit.moments.graph import CoLabelGraph
 from tacit.moments.pairs import PairCounts
 

@@ -28,8 +28,9 @@ from tacit.diagnose.label_structure import examine_classes, examine_graph, liste
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.scatter import check_scatter, nearest_to_axes, rows_for_scatter
 from tacit.diagnose.workers import Judged, WorkerQuality, own_posterior, worker_quality
-from tacit.engine.mixture import Floats, Mixture, unstack_confusions
+from tacit.engine.mixture import Mixture, unstack_confusions
 from tacit.factor.votes import sums_of
+from tacit.kernels import Floats
 from tacit.moments.graph import CoLabelGraph
 from tacit.moments.pairs import PairCounts
 

@@ -29,15 +29,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from tacit.data.count_split import split_counts
 from tacit.data.counts import Counts
 from tacit.factor.pair_matrix import Factored
 from tacit.factor.scaled_svd import ScaledSVD, scaled_svd
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 MOST_COMPONENTS = 12
 """Largest number of components looked for."""

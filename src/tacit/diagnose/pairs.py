@@ -25,7 +25,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.counts import Counts
 from tacit.diagnose.pair_structure import (
@@ -40,9 +39,8 @@ from tacit.diagnose.pair_structure import (
 from tacit.diagnose.report import Examination, Examiner
 from tacit.factor.pair_matrix import Factored
 from tacit.factor.pair_phases import Bins, marginal_bins
+from tacit.kernels import Floats
 from tacit.moments.pair_symmetry import LOPSIDED, Symmetry
-
-Floats = NDArray[np.float64]
 
 SEEN = 0.01
 """A test of rank r whose p-value lies above it does not support one component more."""

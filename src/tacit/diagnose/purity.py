@@ -51,9 +51,10 @@ from tacit.diagnose.independence import (
 )
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
 from tacit.factor.table_pool import name_order
+from tacit.kernels import Floats
 from tacit.progress import counted
 
 FLAG_AT = 3.0

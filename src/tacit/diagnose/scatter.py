@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 
 DIRECTIONS = 64
 """Sampled directions of the boundary of C, beside the K points where it touches the orthant."""

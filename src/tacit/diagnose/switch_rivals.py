@@ -32,8 +32,6 @@ from tacit.refine.em import em
 from tacit.refine.switch_states import states
 from tacit.refine.switches import SwitchParams, SwitchSteps, SwitchSums
 
-Floats = NDArray[np.float64]
-
 SUSPECT = 0.05
 """Combinations with more rows than this outside 0 and 1 are not binary; no test needed."""
 MOST_TESTED = 12

@@ -30,13 +30,12 @@ from tacit.engine.passes import RowPasses
 from tacit.factor.assign import match_classes
 from tacit.factor.n_switches import ALPHA, threshold
 from tacit.factor.switches import KS_NULL, SCORE_ROWS, sampled, score
+from tacit.kernels import Floats
 from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
 from tacit.refine.switch_start import SpectralStart, spectral_start
 from tacit.refine.switch_states import pair_totals, states
 from tacit.refine.switches import SwitchParams, choose_states, first_params, plane_steps
-
-Floats = NDArray[np.float64]
 
 RESOLVED = 1e-10
 """Share of the squares that must change from row to row: below it float64 sums of squares hold mostly rounding."""

@@ -16,9 +16,10 @@ from tacit.data.table import Table
 from tacit.diagnose.table_pairs import some_rows, two_halves
 from tacit.diagnose.table_theorems import divergences
 from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.factor.assign import match_classes
 from tacit.factor.table_pool import draw_sample
+from tacit.kernels import Floats
 from tacit.refine.em import em
 from tacit.refine.table_prior import SMOOTHING, table_steps
 from tacit.refine.table_starts import race_starts, table_starts

@@ -27,10 +27,10 @@ from scipy.stats import gamma
 
 from tacit.data.sampling import row_hashes, scramble
 from tacit.data.table import Table
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.factor.row_starts import dense_pairs
 from tacit.factor.table_pool import block_sums
-from tacit.kernels import BLOCK_ROWS
+from tacit.kernels import BLOCK_ROWS, Floats
 from tacit.moments.pairs import count_table_pairs
 
 MOST_CELLS = 1_000

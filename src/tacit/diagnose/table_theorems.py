@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from tacit.diagnose.scatter import nearest_to_axes
 from tacit.diagnose.theorems import LARGEST_LOG, WORST_CONDITION
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.factor.assign import align_classes
+from tacit.kernels import Floats
 
 DELTA = 0.05
 """δ of Theorem 1 and Proposition 1, μ of Theorem 2: a promise may fail once in twenty times."""

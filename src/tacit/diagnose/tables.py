@@ -27,10 +27,11 @@ from tacit.diagnose.table_pairs import (
     residual_dependence,
 )
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.factor.spa import factor_spa
 from tacit.factor.table_pool import MOST_CELLS as SPA_CELLS
 from tacit.factor.table_pool import pair_frequencies
+from tacit.kernels import Floats
 from tacit.refine.tables import count_parameters
 
 LEAST_ROWS = 50.0

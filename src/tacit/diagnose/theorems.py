@@ -26,7 +26,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine.mixture import Floats, Mixture, unstack_confusions
+from tacit.engine.mixture import Mixture, unstack_confusions
+from tacit.kernels import Floats
 from tacit.moments.pairs import PairCounts
 
 DELTA = 0.05

@@ -21,18 +21,16 @@ Symbols   paper   here              meaning
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
 from tacit.diagnose.report import Examination, Examiner
 from tacit.factor.assign import match_classes
 from tacit.factor.topic_start import first_topics, word_spectrum
+from tacit.kernels import Floats
 from tacit.moments.word_pairs import WordPairs
 from tacit.refine.choose_topics import STANDS_OUT, TopicNumber, direction_scores, leading
 from tacit.refine.topic_starts import climb
 from tacit.refine.topics import TopicPrior, TopicSteps
-
-Floats = NDArray[np.float64]
 
 ALIKE = 0.1
 """Two topics that share more than nine tenths of their words' probability are one."""

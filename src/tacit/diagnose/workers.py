@@ -24,7 +24,8 @@ from tacit.data.labels import CodedLabels, Labels
 from tacit.diagnose.copies import Alike, find_copies, pairs_within_reach
 from tacit.diagnose.intervals import jeffreys
 from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, unstack_confusions
+from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture, unstack_confusions
+from tacit.kernels import Floats
 from tacit.moments.pairs import PairCounts
 
 NUMBERS_AT_ONCE = 1 << 22

@@ -9,14 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.kernels import Floats
 from tacit.kernels.hmm import Chains, chain_log_likelihood
 
 FORGOTTEN = 100
 """Steps after which it hardly matters any more where a sequence began."""
 COUNTED = 250
 """Steps of a drawn sequence whose surprise is averaged."""
-
-Floats = NDArray[np.float64]
 
 
 class Entropy(NamedTuple):

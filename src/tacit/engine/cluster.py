@@ -7,8 +7,9 @@ from typing import Any
 
 from tacit import kernels
 from tacit.engine.memory import PART_ROWS, MemoryEngine, Sums, add_parts
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.engine.workers import Spans
+from tacit.kernels import Floats
 
 Part = tuple[float, Floats, Floats]
 

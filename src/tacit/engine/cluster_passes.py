@@ -11,11 +11,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tacit.data.matrix import Floats
 from tacit.data.stored_matrix import StoredMatrix
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.passes import Found, LeastRows, RowPasses, View, Words, Work, add_found, worked
 from tacit.engine.workers import Spans
+from tacit.kernels import Floats
 
 Span = list[list[Floats]]
 """Parts, each a list of blocks."""

@@ -11,10 +11,10 @@ from typing import Any
 
 from tacit.data.stored_genotypes import StoredGenotypes
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.mixture import Floats
 from tacit.engine.passes import Found, add_found
 from tacit.engine.snp_passes import SnpPasses, SnpWork
 from tacit.engine.workers import Spans
+from tacit.kernels import Floats
 from tacit.kernels.admixture import Calls
 
 

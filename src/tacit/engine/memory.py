@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from tacit import kernels
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
-from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, Cells
+from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, Cells, Floats
 
 PART_ROWS = BLOCK_ROWS * PART_BLOCKS
 

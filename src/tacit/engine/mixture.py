@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 PROBABILITY_FLOOR = 1e-12
 """Smallest probability a table may hold: a hundred such surprises in one row still have a finite logarithm

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.matrix import Floats, Matrix, hash_rows
+from tacit.data.matrix import Matrix, hash_rows
 from tacit.data.stored_matrix import AnyMatrix, StoredMatrix, store_blocks
-from tacit.kernels import BLOCK_ROWS, PART_BLOCKS
+from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, Floats
 
 Words = NDArray[np.uint64]
 

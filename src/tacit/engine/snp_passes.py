@@ -16,8 +16,8 @@ import numpy as np
 from tacit.data.genotypes import BLOCK, Genotypes
 from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes
 from tacit.engine.memory import resolve_jobs
-from tacit.engine.mixture import Floats
 from tacit.engine.passes import Found, add_found
+from tacit.kernels import Floats
 from tacit.kernels.admixture import Calls, admixture_step, curvature_sums, unfold_curvature
 
 PART_SNPS = 65_536

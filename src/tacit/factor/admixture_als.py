@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.genotypes import BLOCK
-from tacit.engine.mixture import Floats
 from tacit.engine.passes import Found
 from tacit.engine.snp_passes import Pieces, SnpPasses, over_calls
 from tacit.factor.simplex_ls import simplex_least_squares
+from tacit.kernels import Floats
 from tacit.kernels.admixture import MISSING, Calls
 
 EXTRA = 16

@@ -26,11 +26,11 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engine.mixture import Floats
 from tacit.engine.snp_passes import SnpPasses, over_calls
 from tacit.factor.admixture_als import Subspace, best_frequencies, centred_blocks
 from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.factor.switches import choose_all, find_candidates
+from tacit.kernels import Floats
 from tacit.kernels.admixture import Calls, admixture_curvature
 from tacit.moments.distinct import distinct_moments
 

@@ -24,7 +24,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engine.mixture import Floats, Mixture, stack_confusions, unstack_confusions
+from tacit.engine.mixture import Mixture, stack_confusions, unstack_confusions
+from tacit.kernels import Floats
 
 
 def match_classes(similarity: Floats) -> NDArray[np.intp]:

@@ -26,12 +26,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
 from tacit.factor.scaled_svd import DENSE_BELOW, start_vector
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 PASSES = 200
 """Steps of the power method at most; the leading eigenvalue stands apart, a few dozen are enough."""

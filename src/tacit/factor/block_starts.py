@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from tacit.factor.bethe_hessian import hessian_vectors
 from tacit.factor.scaled_svd import scaled_svd
+from tacit.kernels import Floats
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 CENTRE_NODES = 20_000

@@ -25,15 +25,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from tacit.data.sequences import Sequences
 from tacit.engine.chain import Chain, normalised
 from tacit.factor.scaled_svd import ScaledSVD, scaled_svd
 from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.factor.vertices import find_vertices
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 MIXTURES = 32
 """Random mixtures of slices that are diagonalised."""

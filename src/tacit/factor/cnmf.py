@@ -29,8 +29,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine.mixture import Floats, Mixture, unstack_confusions
+from tacit.engine.mixture import Mixture, unstack_confusions
 from tacit.factor.multispa import Indices, factor_multispa, start_mixture
+from tacit.kernels import Floats
 from tacit.moments.pairs import PairCounts
 
 MODEL_FLOOR = 1e-300

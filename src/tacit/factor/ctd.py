@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.table import Table
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
+from tacit.kernels import Floats
 from tacit.moments.triples import Triples, choose_triples, count_table_triples
 
 MOST_TRIPLES = 500

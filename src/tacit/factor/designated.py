@@ -33,9 +33,9 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.moments.pairs import PairCounts
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.signedinteger]
 

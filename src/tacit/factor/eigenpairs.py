@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 CONVERGED = 1e-11
 """Residual, relative to the tensor's norm, at which a pair counts as found."""

@@ -26,7 +26,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import aslinearoperator
 
 from tacit.data.labels import Labels
-from tacit.factor.ghosh import Floats, binary_ratings, leading_eigenvector, soft_binary
+from tacit.factor.ghosh import binary_ratings, leading_eigenvector, soft_binary
+from tacit.kernels import Floats
 
 SMALLEST_PART = 3
 """Fewer raters than this share no triangle: any split of their agreement into reliabilities fits."""

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.factor.simplex_ls import box_least_squares, gram_of, products_of, simplex_least_squares
+from tacit.kernels import Floats
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 

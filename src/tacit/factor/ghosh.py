@@ -21,13 +21,11 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
 from tacit.data.labels import Labels
 from tacit.errors import DataError
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 DENSE_SPECTRUM = 1_000
 """Up to this size all eigenvectors are computed, which takes well under a second and cannot fail to converge;

@@ -14,13 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.engine.passes import RowPasses
 from tacit.factor.eigenpairs import contract, sphere
+from tacit.kernels import Floats
 from tacit.moments.whitened import centred_tensor, spectrum, whiten
-
-Floats = NDArray[np.float64]
 
 STARTS = 20
 """Power starts per deflation step and switch."""

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from tacit.data.labels import Labels
-from tacit.factor.ghosh import Floats, leading_eigenvector, soft_binary, threshold_ratings
+from tacit.factor.ghosh import leading_eigenvector, soft_binary, threshold_ratings
+from tacit.kernels import Floats
 
 Inference = Literal["singular", "messages"]
 

@@ -31,8 +31,7 @@ from scipy.special import xlogy
 
 from tacit.data.labels import Labels
 from tacit.factor.votes import vote_shares
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 GAMMA = 0.25
 """Ridge of the workers over K²; the smallest of the paper's candidates, and its demonstration's choice."""

@@ -31,10 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from tacit.engine.mixture import Floats, Mixture, stack_confusions
+from tacit.engine.mixture import Mixture, stack_confusions
 from tacit.errors import DataError
 from tacit.factor.assign import match_classes
 from tacit.factor.symnmf import START_FLOOR
+from tacit.kernels import Floats
 from tacit.moments.pairs import PairCounts
 
 Indices = NDArray[np.intp]

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from tacit.factor.scaled_svd import peak_signs
 from tacit.factor.vertices import PairModel
+from tacit.kernels import Floats
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 

@@ -38,8 +38,8 @@ from tacit.data.count_split import split_counts
 from tacit.data.counts import Counts
 from tacit.errors import DataError
 from tacit.factor.scaled_svd import peak_signs, start_vector
+from tacit.kernels import Floats
 
-Floats = NDArray[np.float64]
 Levels = NDArray[np.intp]
 
 EPSILON = 0.05

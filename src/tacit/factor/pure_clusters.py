@@ -39,8 +39,9 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from tacit.data.copies import is_whole
-from tacit.data.table import Floats, Table
+from tacit.data.table import Table
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.moments.total_correlation import maximal_total_correlation, pattern_ids, strong_subsets, weights_of_rows
 
 Ints = NDArray[np.intp]

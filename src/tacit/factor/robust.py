@@ -25,8 +25,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engine.mixture import Floats
 from tacit.factor.task_sums import LARGEST
+from tacit.kernels import Floats
 from tacit.moments.pairs import PairCounts
 
 PairWeight = Literal["robust-size", "robust", "uniform"]

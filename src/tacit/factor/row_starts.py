@@ -27,7 +27,8 @@ from scipy.linalg import eigh
 
 from tacit.data.stored_table import AnyTable
 from tacit.data.table import Table
-from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.engine.mixture import Mixture, normalise_tables
+from tacit.kernels import Floats
 
 MARGINAL_SHARE = 0.1
 """Share of the marginals mixed into a start's tables: a raw zero would never become anything else."""

@@ -21,14 +21,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import NotIdentifiableError
+from tacit.kernels import Floats
 from tacit.kernels.pair_rows import PairRows, pair_product
-
-Floats = NDArray[np.float64]
 
 PRECISE = 1e-10
 """Relative residual at which a vector is found: parameters are then right to 1e-9, in two thirds of the products."""

@@ -26,9 +26,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.kernels import Floats
 from tacit.moments.total_correlation import pattern_ids
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 RIDGE = 1e-12

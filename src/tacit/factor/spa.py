@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, normalise_tables
+from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture, normalise_tables
+from tacit.kernels import Floats
 
 Ints = NDArray[np.intp]
 

@@ -36,11 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.labels import Labels
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import NotIdentifiableError
 from tacit.factor.assign import match_classes
 from tacit.factor.multispa import check_labels_are_classes, start_mixture
 from tacit.factor.votes import label_matrix
+from tacit.kernels import Floats
 from tacit.moments.whitened import symmetrised
 
 POWER_STARTS, POWER_STEPS = 50, 100

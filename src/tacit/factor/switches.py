@@ -39,9 +39,9 @@ from tacit.factor.eigenpairs import (
     shifted_power,
     sphere,
 )
+from tacit.kernels import Floats
 from tacit.moments.whitened import Whitening
 
-Floats = NDArray[np.float64]
 Search = Literal["auto", "newton", "power"]
 Filter = Literal["ks", "rounding", "exact"]
 

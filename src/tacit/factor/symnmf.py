@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.engine.mixture import Mixture, normalise_tables
+from tacit.kernels import Floats
 
 ALPHA_FLOOR = 1e-6
 """α₍₀₎ of the paper's real-data runs; also where the diminishing schedule ends."""

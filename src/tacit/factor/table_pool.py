@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tacit.data.copies import sample_rows
 from tacit.data.stored_table import AnyTable
 from tacit.data.table import Column, Table
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.factor.row_starts import (
     FEWEST_ROWS,
     RowView,
@@ -38,6 +38,7 @@ from tacit.factor.row_starts import (
     spectral_clusters,
 )
 from tacit.factor.spa import balanced_split, factor_spa, naive_split, pair_log_likelihood
+from tacit.kernels import Floats
 from tacit.moments.pairs import PairCounts
 
 MOST_CELLS = 600

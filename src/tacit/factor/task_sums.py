@@ -23,8 +23,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from tacit.data.labels import Labels
-from tacit.engine.mixture import Floats
 from tacit.factor.votes import label_matrix
+from tacit.kernels import Floats
 
 RIDGE = 20.0
 """Pull towards the mean worker, in co-labels: U of a rare class is noise without it."""

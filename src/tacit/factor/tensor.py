@@ -36,10 +36,11 @@ from itertools import combinations
 import numpy as np
 
 from tacit.data.labels import Labels
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import NotIdentifiableError
 from tacit.factor.assign import match_classes
 from tacit.factor.multispa import Indices, check_labels_are_classes, start_mixture
+from tacit.kernels import Floats
 from tacit.moments.pairs import count_label_pairs
 
 MAX_TRIPLE_CELLS = 2**21

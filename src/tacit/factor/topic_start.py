@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from tacit.errors import NotIdentifiableError
@@ -27,9 +26,8 @@ from tacit.factor.scaled_svd import DENSE_BELOW, ScaledSVD, peak_signs, start_ve
 from tacit.factor.spa import successive_projection
 from tacit.factor.two_topics import two_topics, weight_from_triples
 from tacit.factor.vertices import CENTRES, weighted_centres
+from tacit.kernels import Floats
 from tacit.moments.word_pairs import WordPairs
-
-Floats = NDArray[np.float64]
 
 BLEND = 0.1
 """Share of the words' marginal in every first topic."""

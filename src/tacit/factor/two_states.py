@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from tacit.data.sequences import Sequences
 from tacit.engine.chain import Chain
 from tacit.factor.scaled_svd import scaled_svd
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 EDGE = 1e-3
 """How near to 0 and 1 a probability of this method may come."""

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 LEAST_WEIGHT = 0.01
 """Weights stay so far from 0 and 1: beyond, a topic would have next to no counts and its words no meaning."""

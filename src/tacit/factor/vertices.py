@@ -20,13 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.factor.scaled_svd import ScaledSVD
 from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.factor.spa import successive_projection
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 CENTRES = 8
 """Centres per cause: enough to have one near every corner, few enough that each averages its items' noise away."""

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from tacit.data.labels import CodedLabels, Labels
 from tacit.engine.memory import Sums
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 
 
 def label_matrix(labels: Labels) -> sp.csr_array:

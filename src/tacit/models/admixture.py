@@ -17,12 +17,12 @@ from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_gen
 from tacit.diagnose.ancestry import examine_ancestry
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.mixture import Floats
 from tacit.engine.snp_passes import SnpPasses, snp_passes_for
 from tacit.errors import DataError, DataWarning
 from tacit.factor.admixture_als import Subspace
 from tacit.factor.admixture_tensor import factor_admixture_tensor
 from tacit.io.scan import Scan
+from tacit.kernels import Floats
 from tacit.kernels.admixture import MOST_POPULATIONS
 from tacit.models.ancestry_checkpoint import AncestryCheckpoint, genotypes_key
 from tacit.models.ancestry_file import ancestry_state, restore_ancestry

@@ -30,9 +30,9 @@ from tacit.data.numbers import is_amount
 from tacit.diagnose.report import Examination, FitReport
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
-from tacit.engine.mixture import Floats
 from tacit.errors import DataError, ModelFileError
 from tacit.io.model_file import ModelFile, write_model
+from tacit.kernels import Floats
 from tacit.models.clock import StageClock, make_report
 from tacit.refine.em import Step
 

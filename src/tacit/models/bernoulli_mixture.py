@@ -28,9 +28,10 @@ from tacit.diagnose.purity import PurityTable, any_flagged, purity_certificates
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
 from tacit.io.scan import Scan
+from tacit.kernels import Floats
 from tacit.models.clock import StageClock
 from tacit.models.cluster_file import Decided, cluster_state, restore_clusters
 from tacit.models.table_checkpoint import TableCheckpoint, table_key

@@ -18,12 +18,12 @@ from tacit.data.stored_matrix import AnyMatrix, store_matrix, store_scan
 from tacit.diagnose.report import Examination
 from tacit.diagnose.switches import examine_switches, switch_shares
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.mixture import Floats
 from tacit.engine.passes import RowPasses, passes_for
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.n_switches import SwitchCount
 from tacit.io.scan import Scan, whole
+from tacit.kernels import Floats
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock
 from tacit.models.switch_checkpoint import Climbed, SwitchCheckpoint, matrix_key

@@ -20,7 +20,8 @@ from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor.block_starts import Codes, Floats, spectral_labels
+from tacit.factor.block_starts import Codes, spectral_labels
+from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.block_file import block_state, restore_blocks
 from tacit.models.clock import StageClock

@@ -19,10 +19,10 @@ from tacit.data.sequences import Sequences, read_sequences
 from tacit.diagnose.hmm import examine_chain
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.chain import Chain, Entropy, Floats, draw_path, draw_symbols, entropy_rate
+from tacit.engine.chain import Chain, Entropy, draw_path, draw_symbols, entropy_rate
 from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, IdentifiabilityWarning, NotIdentifiableError
-from tacit.kernels import BLOCK_ROWS
+from tacit.kernels import BLOCK_ROWS, Floats
 from tacit.kernels.hmm import MOST_STATES, best_paths, chain_log_likelihood, chain_posteriors
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock

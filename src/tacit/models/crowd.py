@@ -25,10 +25,11 @@ from tacit.diagnose.workers import WorkerQuality, worker_quality
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.choose import engine_for
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture, unstack_confusions
+from tacit.engine.mixture import Mixture, unstack_confusions
 from tacit.errors import DataError, DataWarning, NotIdentifiableError, nearest
 from tacit.factor.assign import label_order
 from tacit.factor.votes import overall_shares, vote_shares
+from tacit.kernels import Floats
 from tacit.models.clock import StageClock, make_report
 from tacit.models.file_parts import Arrays, check_numbers, name_array, plain_names, read_names
 from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes

@@ -18,9 +18,10 @@ from tacit.data.labels import CodedLabels, Labels
 from tacit.data.names import Names
 from tacit.diagnose.label_structure import examine_structure
 from tacit.diagnose.report import FitReport
-from tacit.engine.mixture import Floats, unstack_confusions
+from tacit.engine.mixture import unstack_confusions
 from tacit.errors import DataError, IdentifiabilityWarning
 from tacit.io.scan import Scan
+from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.crowd import CrowdSettings, Evidence, FittedCrowd, check_crowd, fit_crowd, restore_crowd

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
 from tacit.data.frames import as_frame, column, find_column
 from tacit.data.names import Names, encode, match, to_arrow
 from tacit.data.numbers import as_numbers
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.refine.topics import word_shares
-
-Floats = NDArray[np.float64]
 
 BLEND = 0.05
 """Share of the words' marginal in given topics: EM cannot lift a probability from zero."""

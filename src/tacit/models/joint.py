@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from tacit.data.table import Column
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError, nearest
+from tacit.kernels import Floats
 
 MOST_CELLS = 10_000_000
 """Cells of the largest marginal that is formed: 80 MB."""

@@ -9,8 +9,9 @@ import numpy as np
 from tacit.data.labelled_table import Owners, label_counts, labels_of, weights_of, without_label
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.engine.mixture import Mixture, normalise_tables
 from tacit.factor.row_starts import marginal_table
+from tacit.kernels import Floats
 from tacit.refine.em import Refined
 
 LABEL_SMOOTHING = 0.5

@@ -17,12 +17,13 @@ import numpy as np
 from tacit.data.labels import CodedLabels, Labels
 from tacit.data.sampling import sample_tasks
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.factor.assign import align_each_worker, align_to_labels
 from tacit.factor.robust import PairWeight, fit_robust_root
 from tacit.factor.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative
 from tacit.factor.task_sums import fit_root
 from tacit.factor.votes import sums_of, vote_shares, vote_sums
+from tacit.kernels import Floats
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.moments.pairs import PairCounts, count_label_pairs
 from tacit.refine.crowd import SMOOTHING, crowd_prior, pooled_confusion

@@ -20,7 +20,7 @@ from tacit.diagnose.report import Examination
 from tacit.diagnose.tables import examine_table
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
-from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture, normalise_tables
+from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture, normalise_tables
 from tacit.errors import DataError
 from tacit.factor.ctd import factor_ctd
 from tacit.factor.row_starts import marginal_table, soften
@@ -33,6 +33,7 @@ from tacit.factor.table_pool import (
     searched_spa,
 )
 from tacit.io.scan import whole
+from tacit.kernels import Floats
 from tacit.models.clock import StageClock
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_checkpoint import TableCheckpoint, table_key

@@ -19,9 +19,10 @@ from tacit.data.table_input import read_table
 from tacit.diagnose.classifier import Believes, LeftOut, examine_classifier, leave_out
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
 from tacit.io.scan import whole
+from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.classifier_file import classifier_state, restore_classifier
 from tacit.models.clock import StageClock

@@ -18,8 +18,9 @@ from tacit.diagnose.fractions import examine_fractions
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
-from tacit.factor.fractions import Floats, Shares, fractions_of
+from tacit.factor.fractions import Shares, fractions_of
 from tacit.io.scan import whole
+from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.fraction_file import fraction_state, restore_fractions

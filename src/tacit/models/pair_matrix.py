@@ -19,10 +19,11 @@ from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor.pair_matrix import Factored, Floats, decompose, independent, rank_two
+from tacit.factor.pair_matrix import Factored, decompose, independent, rank_two
 from tacit.factor.pair_phases import BIN_WIDTH, EPSILON, TAU, pair_phases
 from tacit.factor.scaled_svd import ScaledSVD, scaled_svd
 from tacit.factor.vertices import PairModel, pair_model
+from tacit.kernels import Floats
 from tacit.kernels.pair_rows import pair_ratios
 from tacit.models.base import Climb, LatentModel
 from tacit.models.clock import StageClock

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from tacit.data.names import Names, match
 from tacit.errors import DataError
-from tacit.factor.pair_matrix import Factored, Floats
+from tacit.factor.pair_matrix import Factored
+from tacit.kernels import Floats
 
 
 class ProbabilityMatrix:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from tacit.data.frames import ArrowFrame, as_frame, column
 from tacit.data.table import Column
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
+from tacit.kernels import Floats
 
 
 def column_beliefs(mixture: Mixture, posterior: Floats, n: int) -> Floats:

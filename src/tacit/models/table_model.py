@@ -14,10 +14,11 @@ from tacit.data.stored_table import AnyTable, StoredTable, batches_with_weights,
 from tacit.data.table import Column, Table, packed_alike
 from tacit.data.table_input import NO_WEIGHT, LearnColumn
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
 from tacit.factor.row_starts import marginal_table
 from tacit.io.scan import Scan
+from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.joint import JointPMF
 from tacit.models.table_file import restore_table, table_state

@@ -20,9 +20,9 @@ from tacit.diagnose.report import Examination
 from tacit.diagnose.topics import examine_topics
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
-from tacit.engine.mixture import Floats
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.topic_start import first_topics, topics_by_triples, word_spectrum
+from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.given_topics import given_topics

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from tacit.data.documents import Documents
 from tacit.data.names import Names
 from tacit.diagnose.coherence import top_words
+from tacit.kernels import Floats
 from tacit.refine.choose_topics import TopicNumber
 from tacit.refine.topic_prior import PriorChoice
-
-Floats = NDArray[np.float64]
 
 
 def topic_columns(words: Names, topics: Floats) -> dict[str, NDArray[Any]]:

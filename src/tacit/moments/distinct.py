@@ -22,11 +22,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.kernels import Floats
 from tacit.moments.whitened import symmetrised
 
-Floats = NDArray[np.float64]
 Blocks = Callable[[], Iterator[Floats]]
 """The rows, block by block, as often as asked for."""
 

@@ -28,10 +28,9 @@ from tacit.data.labels import CodedLabels
 from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
 from tacit.errors import DataError
-from tacit.kernels import DenseCodes, pair_counts
+from tacit.kernels import DenseCodes, Floats, pair_counts
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 BYTES_PER_PAIR_CELL = 24
 """What a stored pair cell costs while counting: value and index of the product, and of its transpose."""

@@ -34,9 +34,9 @@ from scipy.special import xlogy
 
 from tacit.data.table import Table
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.moments.pairs import count_table_pairs
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Membership = NDArray[np.bool_] | Floats
 

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from tacit.data.copies import is_whole
 from tacit.data.table import Table
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
 Counts = NDArray[Any]  # int64, or float64 when rows have fractional weights
-Floats = NDArray[np.float64]
 Triples = NDArray[np.intp]
 
 MOST_CELLS = 50_000_000

@@ -22,11 +22,9 @@ from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.engine.passes import Found, RowPasses, over
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 ROWS = 8_192
 """Rows whose products are made at once and added in order into their block. Divides a block."""

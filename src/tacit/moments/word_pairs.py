@@ -26,12 +26,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from tacit.data.counts import Counts
 from tacit.data.documents import Documents
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 
 @dataclass(frozen=True)

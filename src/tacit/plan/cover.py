@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.labels import Labels
-from tacit.engine.mixture import Floats
 from tacit.factor.designated import reachable
+from tacit.kernels import Floats
 from tacit.moments.graph import co_label_graph
 from tacit.plan.information import Ints, entries_of, entropies, gains_of_pairs
 

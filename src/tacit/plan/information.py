@@ -24,8 +24,9 @@ from scipy.special import entr
 from tacit.data.labels import Labels
 from tacit.data.sampling import scramble, task_hashes
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.factor.votes import sums_of, vote_shares
+from tacit.kernels import Floats
 from tacit.refine.crowd import SMOOTHING, crowd_steps, pooled_confusion
 from tacit.refine.em import em
 

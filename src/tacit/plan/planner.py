@@ -13,8 +13,9 @@ from tacit.data.labels import Labels, with_gold
 from tacit.data.names import Names, encode, match
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.models.crowd import FittedCrowd
 from tacit.plan.cover import Cover, cover_blocks
 from tacit.plan.information import (

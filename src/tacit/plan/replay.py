@@ -21,10 +21,11 @@ from tacit.data.labels import Labels
 from tacit.data.names import match
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
 from tacit.factor.assign import align_to_labels
 from tacit.factor.votes import sums_of, vote_shares
+from tacit.kernels import Floats
 from tacit.plan.information import (
     Ints,
     choose_pairs,

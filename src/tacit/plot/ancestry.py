@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from tacit.engine.mixture import Floats
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.models.admixture import Admixture
 from tacit.plot.canvas import check_drawable, new_figure, stack_bars
 

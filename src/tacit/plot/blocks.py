@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.graph_input import read_graph
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 from tacit.models.block_model import BlockModel
 from tacit.plot.canvas import DOUBT, check_drawable, new_axes, write_cells
 

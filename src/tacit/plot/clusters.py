@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 from tacit.data.frames import as_frame, rows_of
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 from tacit.models.bernoulli_mixture import BernoulliMixture
 from tacit.plot.canvas import DOUBT, PALE, STRONG, check_drawable, new_axes, some_of
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engine.mixture import Floats
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.models.mixture_fractions import MixtureFractions
 from tacit.plot.ancestry import MOST_NAMES, people_order
 from tacit.plot.canvas import check_drawable, new_axes, some_of, stack_bars

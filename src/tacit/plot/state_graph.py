@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 from tacit.models.categorical_hmm import CategoricalHMM
 from tacit.plot.canvas import COLOURS, GREY, check_drawable, new_axes
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engine.mixture import Floats
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.models.binary_factors import BinaryFactors
 from tacit.plot.canvas import GREY, PALE, STRONG, check_drawable, new_axes, some_of, write_cells
 

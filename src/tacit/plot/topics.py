@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 from tacit.models.topic_model import TopicModel
 from tacit.plot.canvas import PALE, STRONG, check_drawable, new_axes, new_figure
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.engine.mixture import Floats
 from tacit.engine.snp_passes import SnpPasses, over_calls
 from tacit.factor.simplex_ls import simplex_least_squares
+from tacit.kernels import Floats
 from tacit.kernels.admixture import Calls
 
 FREQUENCY_FLOOR = 1e-7

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.engine.mixture import Floats
 from tacit.engine.snp_passes import SnpPasses, over_calls
 from tacit.factor.admixture_als import (
     Subspace,
@@ -22,6 +21,7 @@ from tacit.factor.admixture_als import (
     shares_under,
     squares_of,
 )
+from tacit.kernels import Floats
 from tacit.kernels.admixture import Calls
 from tacit.refine.admixture import Ancestry, AncestrySteps, inside, proportions
 from tacit.refine.em import Begun, Step, em

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 SPREAD = 3.0
 """Standard errors by which degrees inside blocks may vary more than chance makes them."""

@@ -30,11 +30,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.graph import Graph
+from tacit.kernels import Floats
 from tacit.kernels.belief import Edges, belief_sums, belief_sweeps
 from tacit.refine.em import Step, em
 from tacit.refine.starts import Entrant, Raced, halve
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 PSEUDO = 1.0

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from tacit.data.sampling import numbered_apart, scramble
 from tacit.data.sequences import Sequences
-from tacit.engine.chain import Chain, Floats, normalised
+from tacit.engine.chain import Chain, normalised
 from tacit.errors import NotIdentifiableError
 from tacit.factor.chain_slices import chain_by_slices, chain_by_vertices, neighbours_of
 from tacit.factor.two_states import two_state_chain
+from tacit.kernels import Floats
 from tacit.kernels.hmm import ChainSums, chain_log_likelihood
 from tacit.refine.chains import MOVES, TINY, ChainPrior, ChainSteps, chain_prior
 from tacit.refine.em import Refined, Step, em

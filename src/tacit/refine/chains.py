@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.sequences import Sequences
-from tacit.engine.chain import Chain, Floats, normalised
+from tacit.engine.chain import Chain, normalised
+from tacit.kernels import Floats
 from tacit.kernels.hmm import ChainSums, chain_sums
 from tacit.refine.em import Refined
 

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from tacit.factor.bethe_hessian import signals
-
-Floats = NDArray[np.float64]
 
 FIRST_LOOK, MOST_BLOCKS = 12, 48
 """Signals asked for at first, and at most: doubled while all of them are informative."""

@@ -14,7 +14,8 @@ from tacit.data.sampling import scramble
 from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
+from tacit.kernels import Floats
 from tacit.progress import tried
 from tacit.refine.em import Refined
 from tacit.refine.tables import count_parameters

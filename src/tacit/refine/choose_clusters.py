@@ -38,7 +38,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 
 TW_SHARE = 3.0
 """How many d^⅓ a cluster pays above d: the chance gain of a pure cluster has mean below d and spread 1–1.6 d^⅓."""

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.factor.fractions import Shares
+from tacit.kernels import Floats
 from tacit.progress import tried
 from tacit.refine.fractions import LEAST_VARIANCE, FractionSteps, fit_parts, starting_profiles
-
-Floats = NDArray[np.float64]
 
 FOLDS = 5
 MOST_FEATURES = 4_000

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from tacit.data.genotypes import Genotypes
 from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_blocks
-from tacit.engine.mixture import Floats
 from tacit.engine.snp_passes import SnpPasses
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.kernels.admixture import MISSING, Calls
 from tacit.progress import tried
 from tacit.refine.admixture import Ancestry

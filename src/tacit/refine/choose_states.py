@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tacit.data.sequences import Sequences
-from tacit.engine.chain import Chain, Floats, normalised
+from tacit.engine.chain import Chain, normalised
+from tacit.kernels import Floats
 from tacit.kernels.hmm import chain_log_likelihood
 from tacit.progress import tried
 from tacit.refine.chain_fit import NO_STATES, RACE_TOL, choose_smoothing, cut, most_raced, starts_of, thinned, unigram

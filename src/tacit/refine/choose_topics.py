@@ -17,18 +17,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
 from tacit.factor.topic_start import first_topics, word_spectrum
+from tacit.kernels import Floats
 from tacit.moments.word_pairs import WordPairs
 from tacit.progress import tried
 from tacit.refine.em import em
 from tacit.refine.topic_prior import DEFAULT, PASSES, completion, left_out
 from tacit.refine.topic_starts import begin
 from tacit.refine.topics import TopicPrior, TopicSteps
-
-Floats = NDArray[np.float64]
 
 STANDS_OUT = 2.5
 """Standard errors above zero by which a direction must hold on the other half."""

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.table import Table
-from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture
+from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture
+from tacit.kernels import Floats
 
 SPLIT_PASSES = 6
 """EM passes of two classes on the rows of one: enough to rank splits."""

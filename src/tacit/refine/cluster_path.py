@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.engine.mixture import Mixture, normalise_tables
 from tacit.errors import DataError
 from tacit.factor.row_starts import spectral_clusters, spread_rows
 from tacit.factor.table_pool import MOST_CELLS, Sample, draw_sample
+from tacit.kernels import Floats
 from tacit.progress import tried
 from tacit.refine.choose_clusters import PathNumbers, number_clusters, statistical_charge
 from tacit.refine.class_splits import split_classes, with_split, with_twin

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from tacit.data.labels import CodedLabels
 from tacit.data.sampling import sample_tasks
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import PROBABILITY_FLOOR, Floats, Mixture
+from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture
+from tacit.kernels import Floats
 from tacit.refine.em import Refined
 from tacit.refine.tables import Prior, TableSteps
 

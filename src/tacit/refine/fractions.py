@@ -24,15 +24,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.factor.fractions import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
 from tacit.factor.simplex_ls import gram_of, simplex_least_squares
+from tacit.kernels import Floats
 from tacit.refine.em import Step
 from tacit.refine.starts import Entrant, Raced, halve
 from tacit.refine.switch_start import spectral_start
 
-Floats = NDArray[np.float64]
 Init = Literal["auto", "random", "tensor"]
 
 LEAST_VARIANCE = 1e-12

@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.table import Table
-from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.engine.mixture import Mixture, normalise_tables
 from tacit.factor.row_starts import RowView, shared_rows, spread_rows
 from tacit.factor.table_pool import Sample
+from tacit.kernels import Floats
 from tacit.refine.em import em
 from tacit.refine.table_prior import SMOOTHING, table_steps
 

@@ -16,11 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.kernels import Floats
 from tacit.refine.em import Refined, em
-
-Floats = NDArray[np.float64]
 
 LEAST_SHARE = 1e-300
 """A grid point's share never reaches zero, so that its logarithm stays a number."""

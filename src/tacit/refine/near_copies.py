@@ -35,8 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.table import Table
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.factor.table_pool import Sample, draw_sample
+from tacit.kernels import Floats
 from tacit.refine.choose_clusters import chance_margin
 from tacit.refine.cluster_path import ClusterPath
 

@@ -21,13 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.counts import Counts
 from tacit.factor.vertices import PairModel
+from tacit.kernels import Floats
 from tacit.kernels.pair_rows import PairRows, pair_ratios
-
-Floats = NDArray[np.float64]
 
 LEAST_PROBABILITY = 1e-300
 """Least chance of a pair that was seen: its logarithm stays a number."""

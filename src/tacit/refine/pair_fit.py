@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.count_split import split_counts
 from tacit.data.counts import Counts
@@ -19,8 +18,6 @@ from tacit.factor.vertices import PairModel
 from tacit.refine.em import Refined, Step, em
 from tacit.refine.mixing import poisson_rates
 from tacit.refine.pair_em import PairSteps, PairSums
-
-Floats = NDArray[np.float64]
 
 CANDIDATES = (0.5, 2.0, 5.0, 10.0, 20.0)
 """Pseudo-counts an item that are tried: .5 to 2 where every cause has items of its own, 5 to 20 for words in text."""

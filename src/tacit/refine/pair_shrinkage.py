@@ -29,11 +29,10 @@ from tacit.data.counts import Counts
 from tacit.factor.pair_matrix import Factored, rank_two
 from tacit.factor.pair_phases import Phases
 from tacit.factor.scaled_svd import ScaledSVD
+from tacit.kernels import Floats
 from tacit.kernels.pair_rows import PairRows, Side, pair_levels
 from tacit.refine.em import Refined
 from tacit.refine.mixing import MixingSteps, MixingSums, climb, even_law, poisson_rates
-
-Floats = NDArray[np.float64]
 
 ROUNDS, PAIRS_FOR_FEWER = 3, 50.0
 """Times every item is weighed anew by its partners' means: a fourth moves B by less than .01 on simulated models, and

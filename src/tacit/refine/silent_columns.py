@@ -36,8 +36,9 @@ from scipy.special import gammaln, xlogy
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
-from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.engine.mixture import Mixture, normalise_tables
 from tacit.factor.row_starts import shares_of
+from tacit.kernels import Floats
 from tacit.refine.choose_clusters import statistical_charge
 from tacit.refine.class_splits import split_classes, with_split
 from tacit.refine.em import Refined, em

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engine.passes import RowPasses, over
+from tacit.kernels import Floats
 from tacit.refine.em import Refined, Step
 from tacit.refine.switch_states import bits, codes_of, pair_totals, states
 from tacit.refine.switches import PSEUDO_ROWS, SwitchParams, SwitchPlace, SwitchSums, refine_switches
-
-Floats = NDArray[np.float64]
 
 GAP = 0.02
 """Share of the constant 1 that switches may leave unexplained and still hold a baseline: noise blurs P(h)."""

@@ -18,10 +18,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.kernels import Floats
 from tacit.moments.whitened import row_blocks
 from tacit.refine.switch_states import bits, rows_at_once, states
-
-Floats = NDArray[np.float64]
 
 KEPT_STATES = 6
 """Appendix K's K: states kept per row."""

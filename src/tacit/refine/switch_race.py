@@ -8,10 +8,10 @@ start.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.engine.passes import RowPasses
 from tacit.factor.switches import KS_NULL, choose, choose_all, weights_of
+from tacit.kernels import Floats
 from tacit.refine.starts import Entrant, halve
 from tacit.refine.switch_start import SpectralStart
 from tacit.refine.switches import (
@@ -22,8 +22,6 @@ from tacit.refine.switches import (
     first_params,
     plane_steps,
 )
-
-Floats = NDArray[np.float64]
 
 PICKS = 24
 """Sets of candidates that race, the greedy one among them."""

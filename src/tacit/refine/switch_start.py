@@ -39,9 +39,8 @@ from tacit.factor.switches import (
     score_candidates,
     weights_of,
 )
+from tacit.kernels import Floats
 from tacit.moments.whitened import Spectrum, Whitening, project, spectrum, third_moment, whiten, without_noise
-
-Floats = NDArray[np.float64]
 
 ROUNDS = 6
 """Searches at most, each with more starts, while exact vectors are missing in data without noise."""

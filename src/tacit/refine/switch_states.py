@@ -31,7 +31,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
+
 Codes = NDArray[np.int64]
 
 SAFE_RANGE = 600.0

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engine.passes import Found, RowPasses, over
-from tacit.kernels import BLOCK_ROWS
+from tacit.kernels import BLOCK_ROWS, Floats
 from tacit.moments.whitened import project, row_blocks
 from tacit.refine.em import Begun, Refined, Step, em
 from tacit.refine.switch_states import (
@@ -45,7 +45,6 @@ from tacit.refine.switch_states import (
     sums_split,
 )
 
-Floats = NDArray[np.float64]
 States = Literal["all", "near2", "near3"]
 
 ALL_STATES = 10

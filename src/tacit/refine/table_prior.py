@@ -16,9 +16,9 @@ from tacit.data.stored_table import AnyTable
 from tacit.data.table import Table
 from tacit.engine.choose import engine_for
 from tacit.engine.memory import MemoryEngine
-from tacit.engine.mixture import Floats
 from tacit.errors import DataError
 from tacit.factor.row_starts import shares_of
+from tacit.kernels import Floats
 from tacit.refine.tables import Prior, TableSteps
 
 SMOOTHING = 1.0

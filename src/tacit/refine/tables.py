@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engine.memory import MemoryEngine, Sums
-from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.engine.mixture import Mixture, normalise_tables
+from tacit.kernels import Floats
 from tacit.refine.em import Refined
 
 

@@ -11,15 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
+from tacit.kernels import Floats
 from tacit.kernels.topics import topic_sums
 from tacit.refine.em import em
 from tacit.refine.topic_starts import begin
 from tacit.refine.topics import TopicParams, TopicPrior, TopicSteps, shares_of
-
-Floats = NDArray[np.float64]
 
 OF_SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0)
 OF_WORDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0, 10.0)

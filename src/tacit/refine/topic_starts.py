@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
 from tacit.data.sampling import scramble
 from tacit.factor.vertices import PairModel
+from tacit.kernels import Floats
 from tacit.kernels.topics import topic_shares
 from tacit.moments.word_pairs import pair_counts
 from tacit.refine.em import Step, em
 from tacit.refine.pair_em import PairSteps
 from tacit.refine.starts import Entrant, Raced, halve
 from tacit.refine.topics import TopicParams, TopicStatistics, TopicSteps, word_shares
-
-Floats = NDArray[np.float64]
 
 ROUNDS = (6, 12, 20)
 """Passes of the rounds: after each the better half stays."""

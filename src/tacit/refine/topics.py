@@ -25,13 +25,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
 from tacit.engine.memory import resolve_jobs
+from tacit.kernels import Floats
 from tacit.kernels.topics import WordLists, topic_pass, topic_shares, topic_sums
-
-Floats = NDArray[np.float64]
 
 INNER = 1
 """EM steps of the shares before each M-step of the topics."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.data.genotypes import Genotypes
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 from tacit.models.admixture import Admixture
 from tacit.report.charts import bars, heat_map, lines
 from tacit.report.evidence import count, fit_section, next_section, numbers_section, page_about

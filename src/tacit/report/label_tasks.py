@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.labels import CodedLabels, Labels
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 from tacit.models.crowd import FittedCrowd
 from tacit.plan.information import gain_table
 from tacit.report.page import MOST_ROWS

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 from tacit.plot.ancestry import people_order
 from tacit.report.charts import Spec, colour
 from tacit.report.page import MOST_ROWS

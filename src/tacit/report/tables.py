@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.engine.mixture import Floats
+from tacit.kernels import Floats
 from tacit.models.joint import JointPMF
 from tacit.models.latent_class import LatentClass
 from tacit.plot.tables import telling_answers

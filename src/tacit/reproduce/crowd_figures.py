@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse.linalg import eigsh
 
-from tacit.engine.mixture import Floats
 from tacit.factor.assign import match_classes
 from tacit.factor.symnmf import rotate_nonnegative
+from tacit.kernels import Floats
 from tacit.reproduce.crowd_methods import OWN, RELEASED, error_percent, solve
 from tacit.reproduce.crowd_paper import FIGURE4
 from tacit.reproduce.crowd_real import read_crowd

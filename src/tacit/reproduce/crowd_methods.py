@@ -19,13 +19,14 @@ from sklearn.exceptions import ConvergenceWarning
 from tacit.data.labels import Labels
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Floats, Mixture, stack_confusions
+from tacit.engine.mixture import Mixture, stack_confusions
 from tacit.errors import IdentifiabilityWarning
 from tacit.factor.assign import align_to_labels
 from tacit.factor.designated import LEAST_RATIO, impute_designated, square_root
 from tacit.factor.robust import PairWeight, fit_robust_root
 from tacit.factor.symnmf import mixture_from_factor, rotate_from_several
 from tacit.factor.votes import vote_shares
+from tacit.kernels import Floats
 from tacit.models.dawid_skene import DawidSkene
 from tacit.models.label_methods import METHODS, Method, Settings, Start, start_robust
 from tacit.moments.pairs import PairCounts, count_label_pairs

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from tacit.data.labels import Labels
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Floats, Mixture, stack_confusions, unstack_confusions
+from tacit.engine.mixture import Mixture, stack_confusions, unstack_confusions
 from tacit.factor.assign import match_classes
 from tacit.factor.votes import vote_shares
+from tacit.kernels import Floats
 from tacit.models.label_methods import METHODS
 from tacit.moments.pairs import PairCounts
 from tacit.reproduce.crowd_methods import (

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.factor.assign import match_classes
 from tacit.factor.ctd import factor_ctd
 from tacit.factor.row_starts import RowView, fill_classes, marginal_table, soften
 from tacit.factor.spa import balanced_split, factor_spa, naive_split, pair_log_likelihood
 from tacit.factor.table_pool import pair_frequencies
+from tacit.kernels import Floats
 from tacit.models.latent_class import LatentClass
 from tacit.moments.pairs import count_table_pairs
 from tacit.refine.em import em

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from tacit.data.table import Column, Table
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Floats, Mixture
+from tacit.engine.mixture import Mixture
 from tacit.io.read import read_columns
+from tacit.kernels import Floats
 from tacit.reproduce.baselines.ratings import averages, biased_factorisation
 from tacit.reproduce.joint_methods import Stage, chosen_by_validation, latent_class, stages, starts
 from tacit.reproduce.joint_paper import TABLE2

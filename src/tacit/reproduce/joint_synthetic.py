@@ -13,8 +13,9 @@ import numpy as np
 
 from tacit.data.table import Column, Table, group_rows
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.mixture import Floats, Mixture, normalise_tables
+from tacit.engine.mixture import Mixture, normalise_tables
 from tacit.factor.table_pool import random_start
+from tacit.kernels import Floats
 from tacit.reproduce.joint_methods import climb, factor_error, latent_class, relative_error, start_of_em, starts
 from tacit.reproduce.joint_paper import SIZES, TABLE1
 from tacit.reproduce.table import Outcome, Row, Run, mean_row

@@ -20,6 +20,7 @@ from tacit.diagnose.blocks import detection_ratio
 from tacit.factor.assign import match_classes
 from tacit.factor.bethe_hessian import hessian_vectors
 from tacit.factor.block_starts import k_means, unit_rows
+from tacit.kernels import Floats
 from tacit.models.block_model import BlockModel
 from tacit.models.pair_matrix import PairMatrix
 from tacit.reproduce.draw import draw_communities
@@ -27,7 +28,6 @@ from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
 from tacit.simulate import block_graph
 from tacit.simulate.graphs import BlockGraph
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 SEPARATION = 0.8

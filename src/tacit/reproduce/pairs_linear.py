@@ -35,7 +35,6 @@ from tacit.reproduce.draw import draw_linear
 from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
 from tacit.simulate.pairs import PairWorld, World, pairs
 
-Floats = NDArray[np.float64]
 Fit = Callable[[Counts, int], Factored]
 
 WORLDS: tuple[World, ...] = ("example1", "example2", "zipf")

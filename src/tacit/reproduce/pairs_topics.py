@@ -16,7 +16,6 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from tacit.data.count_input import read_counts
 from tacit.data.counts import Counts
@@ -24,13 +23,13 @@ from tacit.engine.blas import one_blas_thread
 from tacit.factor.pair_matrix import rank_two
 from tacit.factor.scaled_svd import scaled_svd
 from tacit.factor.two_topics import TwoTopics, two_topics, weight_from_anchors, weight_from_triples
+from tacit.kernels import Floats
 from tacit.refine.pair_shrinkage import shrink_pairs
 from tacit.reproduce.draw import draw_against
 from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
 from tacit.simulate.pairs import draw_pairs, pairs
 from tacit.simulate.topics import draw_documents
 
-Floats = NDArray[np.float64]
 Lifts = tuple[Floats, Floats]
 
 WEIGHT = 0.3

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.factor.assign import mean_distance
+from tacit.kernels import Floats
 from tacit.models.admixture import Admixture
 from tacit.reproduce.baselines import ancestry_programs
 from tacit.reproduce.baselines.alstructure import alstructure
@@ -25,7 +26,6 @@ from tacit.reproduce.draw import draw_against
 from tacit.reproduce.table import Curves, Outcome, Row, Run, absent, add_line, mean_row
 from tacit.simulate import admixture
 
-Floats = NDArray[np.float64]
 Fit = Callable[[NDArray[np.int8], int], tuple[Floats, float]]
 
 ALPHAS = (0.1, 1.0, 10.0)

@@ -13,20 +13,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.named_matrix import NamedMatrix, read_named_matrix
 from tacit.engine.blas import one_blas_thread
 from tacit.factor.assign import match_classes
 from tacit.io.read import read_columns
+from tacit.kernels import Floats
 from tacit.models.binary_factors import BinaryFactors
 from tacit.models.mixture_fractions import MixtureFractions
 from tacit.refine.switch_start import spectral_start
 from tacit.reproduce.baselines.shl import factor_shl
 from tacit.reproduce.draw import draw_fractions
 from tacit.reproduce.table import Curves, Outcome, Row, Run, absent, mean_row
-
-Floats = NDArray[np.float64]
 
 FILES = {part: f"genetics/houseman2012_{part}" for part in ("mixtures.csv.gz", "reference.csv.gz", "design.csv")}
 REPEATS = 10

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.engine.blas import one_blas_thread
 from tacit.factor.assign import match_classes
+from tacit.kernels import Floats
 from tacit.models.binary_factors import BinaryFactors
 from tacit.moments.whitened import Spectrum, spectrum
 from tacit.refine.switch_baselines import (
@@ -30,8 +30,6 @@ from tacit.refine.switch_start import spectral_start
 from tacit.refine.switches import SwitchParams, first_params, refine_switches
 from tacit.reproduce.baselines.shl import RUNS, factor_shl
 from tacit.simulate import SwitchedRows
-
-Floats = NDArray[np.float64]
 
 PAPER, PAPER_WLS, SHL, ALS, ORACLE = "spectral, paper", "spectral, paper + WLS", "SHL", "ALS", "oracle"
 OURS, OURS_WLS, OURS_EM, RANDOM_EM = "spectral, ours", "ours + WLS", "ours + EM", "EM, best of 3 random starts"

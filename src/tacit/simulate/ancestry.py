@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
-Floats = NDArray[np.float64]
 Seed = int | np.random.Generator | None
 
 SPLIT_GENERATIONS = 4_000.0

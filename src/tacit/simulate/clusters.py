@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from tacit.data.table import Column, Table, group_rows
 from tacit.errors import DataError
+from tacit.kernels import Floats
 from tacit.simulate.crowds import draw_truth
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Seed = int | np.random.Generator | None
 

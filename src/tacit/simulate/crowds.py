@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from tacit.data.labels import Labels, assemble
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Kind = Literal["skilled", "one-coin", "guessing", "mixed"]
 Seed = int | np.random.Generator | None

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
-Floats = NDArray[np.float64]
 Bits = NDArray[np.int64]
 Seed = int | np.random.Generator | None
 

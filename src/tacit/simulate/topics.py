@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
-Floats = NDArray[np.float64]
 Seed = int | np.random.Generator | None
 
 

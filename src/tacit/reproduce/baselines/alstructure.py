@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.factor.simplex_ls import box_least_squares, simplex_least_squares
-
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
 
 MOST_PASSES = 1_000
 STILL = 1e-5

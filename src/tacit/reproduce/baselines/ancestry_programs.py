@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tacit.kernels import Floats
+
 Genotypes = NDArray[np.int8]
 
 PLINK_HEADER = b"\x6c\x1b\x01"

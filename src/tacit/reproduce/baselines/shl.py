@@ -22,11 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from tacit.kernels import Floats
 from tacit.moments.whitened import row_blocks, spectrum
 from tacit.refine.switch_baselines import oracle
 from tacit.refine.switch_states import states
-
-Floats = NDArray[np.float64]
 
 RUNS = 50
 ROWS_PER_UNIT = 10
