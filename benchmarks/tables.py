@@ -23,6 +23,8 @@ from harness import PeakMemory, data_folder, fresh
 
 SETS = ("car", "mushroom", "mushroom gaps", "1M", "1M gaps", "0.5M gaps", "0.25M gaps")
 SYSTEMS = ("tacit", "stepmix", "pomegranate")
+PATIENCE = 600.0
+"""Seconds that one system gets for one set."""
 N_CLASSES = 10
 
 
@@ -149,7 +151,7 @@ def main() -> None:
     for name in options.sets:
         ours = None
         for system in sorted(options.systems, key=lambda s: s != "tacit"):
-            row = fresh(__file__, "--run", system, name)
+            row = fresh(__file__, "--run", system, name, timeout=PATIENCE)
             if isinstance(row, str):
                 print(f"{name:14} {system:12} {row}", flush=True)
                 continue

@@ -150,12 +150,15 @@ def test_collapsed_sweep_equals_the_pair_sums(monkeypatch):
 
 
 @pytest.mark.parametrize("alpha", ["diminishing", "constant", "zero"])
-def test_rotation_equals_the_loops(alpha):
+@pytest.mark.parametrize(("first", "size"), [(0, 1.0), (None, 1.0), (None, 0.3)])
+def test_rotation_equals_the_loops(alpha, first, size):
     rng = np.random.default_rng(0)
-    root = rng.standard_normal((30, 3)) + 0.8
-    got = rotate_nonnegative(root, alpha=alpha, max_iter=7, tol=0.0, keep_path=True)
+    root = size * (rng.standard_normal((30, 3)) + 0.8)
+    got = rotate_nonnegative(root, alpha=alpha, max_iter=7, tol=0.0, first_round=first, keep_path=True)
     turn = np.eye(3)
-    begin = next(t for t in range(99) if schedule(alpha, t) <= max(0.5 * (root @ turn).max(axis=0).min(), 1e-6))
+    stands = max(0.5 * root.max(axis=0).min(), 1e-6)  # half of the smallest column's largest entry
+    begin = 0 if first == 0 else next(t for t in range(99) if schedule(alpha, t) <= stands)
+    assert (begin > 0) == (alpha == "diminishing" and size < 1)
     for step, factor in enumerate(got.path):
         rotated = root @ turn
         h = np.zeros_like(rotated)

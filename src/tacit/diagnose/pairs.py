@@ -11,7 +11,8 @@ Paper     Huang, Kakade, Kong & Valiant 2018: N/M (5), ‖Δ̂‖₁ of Assumpti
 Needs     a fitted `Factored`, the counts behind it, the tests of every rank (`pair_structure`)
 Promises  the paper's quantities at the fitted ρ̂ and Δ̂. Its constants are not known, so that doubts rest on tests and
           on thresholds that were measured
-Differs   bins begin at ε₀/M, as in `factor/pair_phases.py`; 𝒜 holds all items with Δ̂ > 0, not those of some bins
+Differs   bins begin at ε₀/M, as in `factor/pair_phases.py`; 𝒜 holds all items with Δ̂ > 0, not those of some bins; S_k
+          sums over a whole bin: which items spilled into it from another cannot be seen
 
 Symbols   paper      here              shape      meaning
           ρ̂, Δ̂       marginal, delta   (M,)

@@ -1,4 +1,4 @@
-"""Is another set of switches as good? Rigidity, conditions (I) and (27) of the tensor eigenpair paper, on fitted P(h).
+"""Is another set of switches as good? Rigidity, (I) and (27) of the tensor eigenpair paper, asked of the fitted P(h).
 
 Where some combination uᵀh of the switches is binary too, it can stand in for one of them: other weights, the same
 likelihood. Combinations of two and three switches with coefficients ±1 cover what happens in practice: switches that
@@ -6,7 +6,8 @@ exclude one another (h_i + h_j), one that implies another (h_j − h_i), a basel
 blurs P(h), so a combination that looks nearly binary is tested: EM goes on with the states that speak against it ruled
 out, and the fall of the log-likelihood says how much the data wanted them.
 
-Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018: rigidity (6), in expectation (27), which is condition (I)
+Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018: rigidity (6), which is condition (I); in expectation (27), which
+          Theorem 2 asks for as well
 Needs     fitted switches, and EM steps on the plane of their weights
 Promises  of combinations of up to three switches those that stand: ruling their contrary states out costs the
           likelihood no more than chance (a χ² quantile)
@@ -95,7 +96,7 @@ class WithoutStates:
 def combinations_of(params: SwitchParams) -> list[Rival]:
     """Combinations of two and three switches with coefficients ±1, most nearly binary first.
 
-    Rigidity (6), in expectation (27), is condition (I): no combination but the switches themselves is binary.
+    Rigidity, (6) and in expectation (27), says that no combination but the switches themselves is binary.
     """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)

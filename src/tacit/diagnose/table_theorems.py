@@ -9,7 +9,9 @@ Differs   columns may have different numbers of categories: I is the largest whe
           error), the mean where cells are counted (N of Theorem 1). The split is the one that leaves H the most
           cells: S₁ takes the widest columns until they can carry rank F (1 + Σ(I_n − 1) ≥ F, the paper's M ≥ F/I
           without the cells that columns share), S₂ all the others. The "achieved" ε is that of this split at the
-          fitted model, and the promised error uses it. Quantities that a vanishing divisor makes infinite are None
+          fitted model, and the promised error uses it. Quantities that a vanishing divisor makes infinite are None.
+          ε of Theorem 1 is as printed; its (18) forgets that Lemma 1 is about W/M, so that ε is M times what the lemma
+          allows, and the S asked for too small by M²
 
 Symbols   paper     here        shape    meaning
           W         left        (L, F)   stacked factors of S₁

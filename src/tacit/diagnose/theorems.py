@@ -10,7 +10,8 @@ Differs   ζ of Assumption 1 (ii) is computed exactly. For Θ with columns θ_c,
           sup_θ (h_jᵀθ)² / ‖Hθ‖² is h_jᵀ(HᵀH)⁻¹h_j, the leverage of row j. "Positive" entries of H are those
           where the confusion probability exceeds `SUPPORT`: a smoothed fit has no zeros. Theorem 3 writes
           q₍₀₎ where Lemma 8, which proves it, has its square root ‖E_Q₍₀₎‖; Lemma 8 is followed. δ divides
-          by the bracket, as its proof does
+          by the bracket, as its proof does. γ is the theorem's, a bound on each κ(A_m); its proof (Lemma 3) takes the
+          largest singular value of any worker over the smallest of any, which may be more
 
 Symbols   paper     here          shape      meaning
           H         factor        (M·K, K)   stacked confusion matrices times D^½

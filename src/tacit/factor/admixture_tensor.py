@@ -6,8 +6,10 @@ Needs     populations so long apart that most alleles are fixed in one and lost 
 Promises  consistent where frequencies are 0 or 1. Elsewhere h is not binary and nothing is promised: on panels of
           F_ST .2 its error was two and a half times that of least squares, at .8 it was the smaller
 Differs   proportions are brought onto the simplex by least squares (the pseudo-inverse leaves it); a subset's
-          likelihood is taken at its best frequencies on a sample of SNPs; beyond `EXHAUSTIVE` subsets candidates are
-          swapped one by one while the likelihood rises, from several independent sets (the paper searches all)
+          likelihood is taken at its best frequencies on a sample of SNPs; `MOST_CANDIDATES` are kept, and beyond
+          `EXHAUSTIVE` subsets they are swapped one by one while the likelihood rises, from several independent sets (the
+          paper searches all); ``search="auto"`` adds candidates to Newton's, as for switches.
+          `Admixture(init="tensor")` goes on from the frequencies: its proportions are fitted to them, not Ŵ
 
 Symbols   paper  here     shape          meaning
           X      x        (SNP, person)  allele counts halved: SNPs are the samples, people the features
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 from tacit.engine.snp_passes import SnpPasses, over_calls
 from tacit.factor.admixture_als import Subspace, best_frequencies, centred_blocks
 from tacit.factor.simplex_ls import simplex_least_squares
-from tacit.factor.switches import choose_all, find_candidates
+from tacit.factor.switches import Search, choose_all, find_candidates
 from tacit.kernels import Floats
 from tacit.kernels.admixture import Calls, admixture_curvature
 from tacit.moments.distinct import distinct_moments
@@ -47,7 +49,7 @@ FLOOR = 1e-3
 
 
 def factor_admixture_tensor(
-    calls: Calls | SnpPasses, means: Floats, space: Subspace, *, rng: np.random.Generator
+    calls: Calls | SnpPasses, means: Floats, space: Subspace, *, rng: np.random.Generator, search: Search = "auto"
 ) -> tuple[Floats, Floats, int]:
     """Proportions (person, d), frequencies (SNP, d) and the number of candidates; calls in an order of no meaning."""
     d, passes = space.basis.shape[1], over_calls(calls)
@@ -59,7 +61,7 @@ def factor_admixture_tensor(
                 yield x.astype(np.float64) + centre[part, None]
 
     moments = distinct_moments(blocks, d)
-    pairs = find_candidates(moments.W, moments.mean, passes.n_snps, "auto", rng)
+    pairs = find_candidates(moments.W, moments.mean, passes.n_snps, search, rng)
     y = pairs.y[:MOST_CANDIDATES]
     if len(choose_all(y, np.arange(len(y)))) < d:  # no d independent candidates: fill up with axes
         y = np.concatenate([y, np.eye(d)])

@@ -2,10 +2,11 @@
 
 Paper     Ibrahim & Fu (2022), "Crowdsourcing via annotator co-occurrence imputation and provable symmetric
           nonnegative matrix factorization", section 3.1, equations (6)–(8), Theorem 1, Remark 1
-Needs     labels independent given the class; confusion matrices of full rank; for block (m, n) two workers
-          ℓ and r such that the pairs (m, r), (n, ℓ) and (ℓ, r) have labelled common tasks
-Promises  error O(K² γ³ / (ϱ² √S)) in Frobenius norm (Theorem 1): S the fewest common tasks of the three
-          pairs, ϱ the least singular value of an observed block, γ the largest condition number of a worker
+Needs     labels independent given the class; confusion matrices and D of rank K; for block (m, n) two workers
+          ℓ and r such that the pairs (m, r), (n, ℓ) and (ℓ, r) have labelled common tasks, S of them at the fewest,
+          S = Ω(K² γ² log(1/δ) / ϱ⁴)
+Promises  with probability 1 − δ an error O(K² γ³ √log(1/δ) / (ϱ² √S)) in Frobenius norm (Theorem 1): ϱ the least
+          singular value of an observed block, γ the largest condition number of a worker
 Differs   among all admissible (ℓ, r) the one with the largest min(S_mr, S_nℓ, S_ℓr) is taken (the paper
           leaves the choice open, and reports fewer blocks reached); pairs (ℓ, r) whose block can be inverted
           come first, the rest use a truncated pseudo-inverse; diagonal blocks are symmetrised; imputed blocks

@@ -9,7 +9,8 @@ Differs   slips mended: (a) bins begin at ε₀/M, not at 1/M: both versions in 
           below 1/M a bin must hold the mass ε₀; (b) counts are divided by N before ρ̂ρ̂ᵀ is taken off (steps 3(a)i,
           3(b)i); (c) stitching compares with the + part of the chosen bin k*, as in Claim 3.8, not with each bin's own;
           (d) [b, a]⁻¹ where Algorithm 2 prints [a, b]⁻¹, the sums again over N; (e) the covariance of the 2 × 2 matrix
-          can be negative or nearly zero by chance: then Phase I's answer stays (`MOST_CONDITION`).
+          can be negative or nearly zero by chance: then Phase I's answer stays (`MOST_CONDITION`). Of a symmetric block
+          the largest positive eigenvalue is taken, for ΔΔᵀ has no other (the largest in magnitude may be noise).
           Both sides: where w_L ≠ w_R rows and columns are binned apart, the blocks are those of equal level, signs are
           flipped together. `split` draws three batches as the proofs want; without it all steps see all counts, which
           is 1.7–4 times better at N/M = 5–20. `rounds` > 1 repeats Phase II with the signs it found

@@ -2,12 +2,14 @@
 
 Paper     Ibrahim & Fu 2022, criterion (9), smooth version (17), reweighted updates (11)/(18), Theorem 2
 Needs     every worker co-labels with others; the observed blocks drawn alike
-Promises  a stationary point of (17); the bound (10) is that of an optimum of (9), which no method is sure to find
+Promises  (17a) never rises; a stationary point only where it runs to its end (`tol`), and not by the paper's proof,
+          which moves one worker at a time. The bound (10) is that of an optimum of (9), which no method is sure to find
 Differs   the constrained least squares (18) is solved exactly (one eigendecomposition and the multiplier of
           the ball) where the paper takes projected gradient steps; all workers move at once by a step that
           is halved until the objective falls, so every sweep is monotone. `pair_weight="robust-size"`
           multiplies the robust weight by |S_mj| (40.7 → 24.6 % error on LabelMe); "robust" and "uniform"
-          are the paper's own two. Rows that no pair touches keep their start.
+          are the paper's own two. A third of `max_sweeps` without weights comes first, and `max_sweeps` cuts what the
+          paper runs until the cost moves by less than 1e-6. Rows that no pair touches keep their start.
 
 Symbols   paper     here      shape       meaning
           R̂_mj     seen      (2P, K, K)  co-occurrences of the observed pairs, both directions

@@ -3,7 +3,8 @@
 Paper     Huang, Kakade, Kong & Valiant 2018, "Recovering Structured Probability Matrices", step 3(a)i of Algorithm 1
           (rescaling by the marginals) and Appendix E's second baseline; regularised as in Le, Levina & Vershynin 2015
 Needs     counts (rows, columns) of pairs drawn from B = D W Dᵀ; a number of counts some multiple of the items
-Promises  with N/M of order one the leading vectors carry D's column space (Theorem 2.1 bin by bin)
+Promises  D's column space from N of order M log M (Section 2). With N of order M nothing is proved without the bins of
+          Theorem 2.1; in the simulations of `pairs:linear` its error is that of N/M, whatever M
 Differs   one decomposition of the whole matrix instead of one per bin of marginals. What the bins are for, rare items
           next to frequent ones, is done by `regularise`: ρ + regularise · mean(ρ) in place of ρ under the roots. On
           every simulated model it is at least as good as the two phases (docs/models/pairs.md)

@@ -2,12 +2,15 @@
 
 Paper     Jaffe, Weiss, Carmi, Kluger & Nadler, "Learning Binary Latent Variable Models: A Tensor Eigenpair Approach"
           (ICML 2018), Algorithm 1 (noise), Algorithm 2 (none)
-Needs     m ≥ d independent weight rows; conditions (I) rigidity and (II) rank, and expected rigidity (27)
+Needs     Gaussian noise of one variance, d and σ known; m ≥ d independent weight rows; conditions (I) rigidity (6) and
+          (II) rank; for Theorem 2 also rigidity in expectation (27), rows for scores apart from those for moments, and
+          that the search finds all Newton-stable pairs
 Promises  Ŵ = W + O(n^-1/2) (Theorem 2); exactly W without noise (Theorem 1)
 Differs   ``search="auto"`` adds Levenberg–Marquardt points to Newton's (see `eigenpairs`): where p_i is near ½ sampling
           error makes the true pair complex, and Newton alone loses it. The d candidates are chosen greedily and must be
           independent; Algorithm 1 takes the d best scores, which may say the same thing twice (``search="newton"`` does
-          so too). Scores come in two stages: few rows for all candidates, many for the best.
+          so too). Scores come in two stages: few rows for all candidates, many for the best. Beside (14), points with
+          1/λ² below 1 % are left out where rows are few (`SHORTEST`).
           Rows can be split between moments and scores as Section 4 assumes, but are not by default.
 
 Symbols   paper   here         shape    meaning

@@ -3,10 +3,13 @@
 Paper     Ibrahim & Fu 2022, "Crowdsourcing via Annotator Co-occurrence Imputation and Provable Symmetric
           NMF", problem (12), updates (13), Theorem 3; α = 0 is the algorithm of Huang, Sidiropoulos & Swami
           2014 ([21] there)
-Needs     U = H Qᵀ + noise with H ≥ 0 sparse enough, rank K, a start Q₀ not too far (15)
-Promises  ‖Q_t − QΠ‖² shrinks by a factor ρ < 1 each round (16a)
-Differs   stops when Q stands still (paper: when the cost does); α has a floor of 1e-6 as in the paper's
-          real-data runs, so that the diminishing schedule ends in theirs
+Needs     U = H Qᵀ + N with H ≥ 0 as in Assumption 1: rank K, energy spread over its rows, a sparse support placed
+          uniformly (14), singular values apart; ν = ‖N‖_F small, a start Q₀ not too far (15)
+Promises  for some constant α: ‖Q_t − QΠ‖² ≤ ρ ‖Q_{t−1} − QΠ‖² + O(Kσ²ν²/γ₀²) with ρ < 1 (16a). Of the diminishing
+          schedule, the default, the paper proves nothing; it found it faster
+Differs   stops when Q stands still (paper: when the cost does); α has a floor of 1e-6 as in the paper's real-data
+          runs, so that the diminishing schedule ends in theirs, and begins at the first round whose α leaves something
+          standing (`first_round=0`: as printed); H is max(U Q, 0) at the end, not ReLU_α
 
 Symbols   paper   here      shape     meaning
           U       root      (C, K)    square root of the stacked co-occurrences, X = U Uᵀ
@@ -61,15 +64,17 @@ def rotate_nonnegative(
     turn: Floats | None = None,
     max_iter: int = 200,
     tol: float = 1e-4,
+    first_round: int | None = None,
     keep_path: bool = False,
 ) -> Rotation:
-    """Alternate (13a)–(13c) from `turn` (the identity: adequate after a vote start)."""
+    """Alternate (13a)–(13c) from `turn` (the identity: adequate after a vote start).
+
+    `first_round` is the t whose α comes first; None passes over those that leave a column of H with nearly nothing.
+    """
     n_classes = root.shape[1]
     turn = np.eye(n_classes) if turn is None else turn
     path: list[Floats] = []
-    # α must leave something standing in every column, or (13b) forgets the start.
-    reach = float(np.maximum((root @ turn).max(axis=0), 0.0).min()) * LARGEST_SHARE
-    begin = next((t for t in range(max_iter) if schedule(alpha, t) <= reach or schedule(alpha, t) <= ALPHA_FLOOR), 0)
+    begin = _first_round(root @ turn, alpha, max_iter) if first_round is None else first_round
     step = begin
     for step in range(begin, begin + max_iter):
         rotated = root @ turn
@@ -83,6 +88,12 @@ def rotate_nonnegative(
         if still:
             break
     return Rotation(np.maximum(root @ turn, 0.0), turn, step + 1 - begin, path)
+
+
+def _first_round(rotated: Floats, alpha: str, most: int) -> int:
+    """The first round whose α leaves something standing in every column of U Q₀, or (13b) forgets the start."""
+    reach = max(float(np.maximum(rotated.max(axis=0), 0.0).min()) * LARGEST_SHARE, ALPHA_FLOOR)
+    return next((t for t in range(most) if schedule(alpha, t) <= reach), 0)
 
 
 def rotate_from_several(root: Floats, n_starts: int, rng: np.random.Generator) -> Rotation:

@@ -14,10 +14,12 @@ from tacit.plot.canvas import new_figure
 
 Columns = dict[str, Sequence[object]]
 
-LINES = {"diminishing": "-", "constant": "--", "zero": ":"}
+LINES = {"diminishing": "-", "diminishing, late": "-.", "constant": "--", "zero": ":"}
 ROUNDING = 1e-12
 """Distances below this are rounding."""
-NAMES = {"diminishing": "α = ψ^(t+1)", "constant": "α = 1e-6", "zero": "α = 0"}
+NAMES = {
+    "diminishing": "α = ψ^(t+1)", "diminishing, late": "the same, begun later", "constant": "α = 1e-6", "zero": "α = 0"
+}  # fmt: skip
 
 
 def draw_convergence(columns: Columns, path: Path) -> None:
