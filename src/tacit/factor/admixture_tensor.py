@@ -7,8 +7,8 @@ Promises  consistent where frequencies are 0 or 1. Elsewhere h is not binary and
           F_ST .2 its error was two and a half times that of least squares, at .8 it was the smaller
 Differs   proportions are brought onto the simplex by least squares (the pseudo-inverse leaves it); a subset's
           likelihood is taken at its best frequencies on a sample of SNPs; `MOST_CANDIDATES` are kept, and beyond
-          `EXHAUSTIVE` subsets they are swapped one by one while the likelihood rises, from several independent sets (the
-          paper searches all); ``search="auto"`` adds candidates to Newton's, as for switches.
+          `EXHAUSTIVE` subsets they are swapped one by one while the likelihood rises, from several independent sets
+          (the paper searches all); ``search="auto"`` adds candidates to Newton's, as for switches.
           `Admixture(init="tensor")` goes on from the frequencies: its proportions are fitted to them, not Ŵ
 
 Symbols   paper  here     shape          meaning
