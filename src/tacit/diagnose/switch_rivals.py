@@ -96,7 +96,7 @@ class WithoutStates:
 def combinations_of(params: SwitchParams) -> list[Rival]:
     """Combinations of two and three switches with coefficients ±1, most nearly binary first.
 
-    Rigidity, (6) and in expectation (27), says that no combination but the switches themselves is binary.
+    Rigidity, condition (I), which is (6), and in expectation (27), says that no combination but the switches is binary.
     """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)
