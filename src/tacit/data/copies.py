@@ -95,8 +95,7 @@ def _joined(parts: list[Table], order: NDArray[np.intp]) -> Table:
 
 def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64], Floats]:
     """How many rows each pattern is, and the weight of each of them."""
-    n = table.n_rows
-    weight = np.ones(n) if table.row_weight is None else table.row_weight
+    n, weight = table.n_rows, table.each_weight()
     if not is_whole(weight):
         rows = table.rows_each()
         return np.where(weight > 0, rows, 0), weight / np.maximum(rows, 1)

@@ -440,5 +440,4 @@ def standing_for(some: Table, total: float) -> Table:
     """Sampled rows, each with the weight of the many it stands for."""
     if some.total_weight == total:
         return some
-    each = np.ones(some.n_rows) if some.row_weight is None else some.row_weight
-    return replace(some, row_weight=each * (total / some.total_weight))
+    return replace(some, row_weight=some.each_weight() * (total / some.total_weight))
