@@ -77,17 +77,18 @@ class Documents:
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
         return np.asarray(sums[self.matrix.indptr[1:]] - sums[self.matrix.indptr[:-1]])  # wraps around, exactly
 
-    def hashes(self, seed: int, *, apart: bool = True) -> Words:
-        """One number per document; ``apart`` numbers equal documents, else they draw alike."""
-        return numbered_apart(self.content, seed) if apart else scramble(self.content, seed)
+    def hashes(self, seed: int) -> Words:
+        """One number per document, equal documents numbered apart."""
+        return numbered_apart(self.content, seed)
 
-    def split(self, share: float, seed: int, *, apart: bool = True) -> tuple[Documents, Documents]:
+    def split(self, share: float, seed: int) -> tuple[Documents, Documents]:
         """Each token goes to the first part with chance `share`, on its own: two independent views of every document.
 
-        The rest of a fractional count goes to one of the two whole.
+        The rest of a fractional count goes to one of the two whole. What a document says decides alone, so equal ones
+        are split alike, and a document has the same parts in every company.
         """
         matrix = self.matrix
-        owner = np.repeat(self.hashes(seed, apart=apart), np.diff(matrix.indptr))
+        owner = np.repeat(scramble(self.content, seed), np.diff(matrix.indptr))
         keys = scramble(owner ^ scramble(self.word_keys, seed)[matrix.indices], seed + 1)
         chance = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
         whole = np.floor(matrix.data)
