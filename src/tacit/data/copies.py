@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.sampling import Words, numbered_apart, row_contents, row_hashes, scramble
+from tacit.data.sampling import Words, numbered_apart, row_contents, row_hashes, scramble, uniform
 from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
 from tacit.kernels import Floats
@@ -38,7 +38,7 @@ class Copies:
 
     def uniform(self, salt: int) -> Floats:
         """A number in [0, 1) per row, another one for every salt."""
-        return np.asarray((scramble(self.hashes, salt) >> np.uint64(11)).astype(np.float64) / 2.0**53)
+        return uniform(scramble(self.hashes, salt))
 
 
 def single_rows(table: Table, most: int, seed: int) -> Copies:

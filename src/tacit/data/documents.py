@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from tacit.data.names import Names
-from tacit.data.sampling import Words, numbered_apart, scramble
+from tacit.data.sampling import Words, numbered_apart, scramble, uniform
 from tacit.kernels import Floats
 from tacit.kernels.topics import WordLists
 
@@ -81,6 +81,12 @@ class Documents:
         """One number per document, equal documents numbered apart."""
         return numbered_apart(self.content, seed)
 
+    def every_other(self, seed: int) -> NDArray[np.bool_]:
+        """Half of the documents (D,): every other one in the order of their hashes."""
+        half = np.zeros(self.n_documents, bool)
+        half[np.argsort(self.hashes(seed), kind="stable")[::2]] = True
+        return half
+
     def split(self, share: float, seed: int) -> tuple[Documents, Documents]:
         """Each token goes to the first part with chance `share`, on its own: two independent views of every document.
 
@@ -90,14 +96,14 @@ class Documents:
         matrix = self.matrix
         owner = np.repeat(scramble(self.content, seed), np.diff(matrix.indptr))
         keys = scramble(owner ^ scramble(self.word_keys, seed)[matrix.indices], seed + 1)
-        chance = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        chance = uniform(keys)
         whole = np.floor(matrix.data)
         first = np.where(chance < share, whole, 0.0)
         many = whole > 1
         first[many] = binom.ppf(chance[many], whole[many], share).clip(0, whole[many])
         rest = matrix.data - whole
         if rest.any():
-            again = (scramble(keys, seed + 2) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+            again = uniform(scramble(keys, seed + 2))
             first += np.where(again < share, rest, 0.0)
         return self._with(first), self._with(matrix.data - first)
 
