@@ -112,7 +112,7 @@ def test_the_gain_of_a_split_is_that_of_two_classes_on_the_rows_of_one(missing: 
     table = bernoulli_mixture(300, 20, 4, separation=30, missing=missing, random_state=7).coded()
     fit = cluster_path(table, most=2).fits[-1]
     posterior, _ = posterior_of(MemoryEngine(table, 1), fit.mixture)
-    weight = np.ones(table.n_rows) if table.row_weight is None else table.row_weight
+    weight = table.each_weight()
     splits = split_classes(table, fit.mixture, posterior, np.random.default_rng(0))
     assert len(splits) == 2
     for split in splits:
@@ -141,7 +141,7 @@ def test_entropy_without_a_pass_is_that_of_the_posterior() -> None:
     table = bernoulli_mixture(300, 20, 3, separation=8, missing=0.2, random_state=8).coded()
     fit = cluster_path(table, most=3, least=3).at(3)
     posterior, _ = posterior_of(MemoryEngine(table, 1), fit.mixture)
-    weight = np.ones(table.n_rows) if table.row_weight is None else table.row_weight
+    weight = table.each_weight()
     by_row = -(posterior * np.log(np.maximum(posterior, 1e-300))).sum(axis=1)
     assert entropy_of(fit.mixture, fit.refined.sums) == pytest.approx(weight @ by_row, rel=1e-6, abs=1e-6)
     assert fit.entropy == entropy_of(fit.mixture, fit.refined.sums)

@@ -25,7 +25,7 @@ from tacit.simulate import binary_factors
 def small_blocks(monkeypatch):
     """Blocks of 256 rows and parts of 4 blocks: small data has several parts."""
     monkeypatch.setattr(passes_module, "BLOCK_ROWS", 256)
-    monkeypatch.setattr(passes_module, "PART_BLOCKS", 4)
+    monkeypatch.setattr(passes_module, "PART_ROWS", 4 * 256)
 
 
 def frame(n_rows: int, sigma: float = 0.5, d: int = 3) -> pa.Table:

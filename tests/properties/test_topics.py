@@ -250,6 +250,8 @@ def test_halves_are_independent_and_whole(made):
     assert abs(np.corrcoef(left[:-1].ravel(), left[1:].ravel())[0, 1]) < 0.06  # four standard errors
     again = Documents(documents.matrix[::-1], documents.names[::-1], documents.words).split(0.5, 0)[0]
     np.testing.assert_array_equal(again.matrix.toarray()[::-1], first.matrix.toarray())
+    alike = documents.take(np.array([1, 1])).split(0.5, 0)[0]  # what a document says decides alone
+    np.testing.assert_array_equal(alike.matrix.toarray(), first.matrix.toarray()[[1, 1]])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from tacit.data.copies import is_whole
 from tacit.data.table import Column, Table
 from tacit.diagnose import fit_indices as indices
 from tacit.diagnose import table_theorems as theorems
@@ -16,7 +17,6 @@ from tacit.diagnose.bootstrap import draw_table, reach_bounds, wilson
 from tacit.diagnose.table_classes import class_gaps, gain_by_chance, kruskal_count
 from tacit.diagnose.table_pairs import (
     count_evidence,
-    is_whole,
     parts_that_meet,
     pearson_blocks,
     residual_dependence,
@@ -254,7 +254,7 @@ def test_halves_add_up_to_the_table(weight):
     if weight is not None and weight[0] == 1000:
         assert left.n_rows == right.n_rows == 16
         assert abs(left.total_weight - 8000) < 300
-        assert is_whole(left)
+        assert is_whole(left.row_weight)
     else:
         assert left.n_rows + right.n_rows == 16
 
@@ -265,7 +265,7 @@ def test_a_sample_of_patterns_is_a_sample_of_their_rows():
     table = Table(codes, columns, row_weight=np.array([10_000.0, 30_000.0, 60_000.0]))
     some = some_rows(table, 10_000)
     np.testing.assert_allclose(some.row_weight, [1000, 3000, 6000], atol=300)
-    assert is_whole(some)
+    assert is_whole(some.row_weight)
     assert some_rows(table, 100_000) is table
     ungrouped = Table(np.repeat(codes, [10, 30, 60], axis=0), columns)
     assert some_rows(ungrouped, 37).n_rows == 37

@@ -19,7 +19,6 @@ from tacit.factor.row_starts import (
     fill_classes,
     marginal_table,
     one_hot_rows,
-    row_weights,
     rows_as_seeds,
     shared_rows,
     soften,
@@ -75,7 +74,7 @@ def test_one_hot_rows_pairs_and_marginals(monkeypatch, weighted):
     one_hot, weight = literal_one_hot(made), made.row_weight if weighted else np.ones(6)
     np.testing.assert_array_equal(one_hot_rows(made, 0, 6), one_hot)
     np.testing.assert_array_equal(one_hot_rows(made, 2, 99), one_hot[2:])
-    np.testing.assert_array_equal(row_weights(made, 2, 99), weight[2:])
+    np.testing.assert_array_equal(made.each_weight(), weight)
     monkeypatch.setattr(row_starts, "PAIRED_ROWS", 2)
     for n in (6, 5):
         want = sum(weight[i] * np.outer(one_hot[i], one_hot[i]) for i in range(n))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.sampling import Words, numbered_apart, row_contents, row_hashes, scramble
+from tacit.data.sampling import Words, numbered_apart, row_contents, row_hashes, scramble, uniform
 from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
 from tacit.kernels import Floats
@@ -38,7 +38,7 @@ class Copies:
 
     def uniform(self, salt: int) -> Floats:
         """A number in [0, 1) per row, another one for every salt."""
-        return np.asarray((scramble(self.hashes, salt) >> np.uint64(11)).astype(np.float64) / 2.0**53)
+        return uniform(scramble(self.hashes, salt))
 
 
 def single_rows(table: Table, most: int, seed: int) -> Copies:
@@ -95,8 +95,7 @@ def _joined(parts: list[Table], order: NDArray[np.intp]) -> Table:
 
 def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64], Floats]:
     """How many rows each pattern is, and the weight of each of them."""
-    n = table.n_rows
-    weight = np.ones(n) if table.row_weight is None else table.row_weight
+    n, weight = table.n_rows, table.each_weight()
     if not is_whole(weight):
         rows = table.rows_each()
         return np.where(weight > 0, rows, 0), weight / np.maximum(rows, 1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tacit.data.counts import Counts
-from tacit.data.sampling import Words, numbered_apart, scramble
+from tacit.data.sampling import Words, numbered_apart, scramble, uniform
 
 ONE_BY_ONE = 64
 """Larger counts are split by the normal law: the binomial's skewness is below 1 % there."""
@@ -36,7 +36,7 @@ def split_counts(counts: Counts, n_parts: int, seed: int) -> list[Counts]:
     for part in range(n_parts - 1):
         drawn = np.bincount(place[batch == part], minlength=len(data)).astype(np.float64)
         share = 1 / (n_parts - part)
-        even = (scramble(keys, seed + 2 + part) >> np.uint64(11)).astype(np.float64) / 2**53
+        even = uniform(scramble(keys, seed + 2 + part))
         size = left[~small]
         normal = size * share + np.sqrt(size * share * (1 - share)) * ndtri(np.clip(even[~small], 1e-12, 1 - 1e-12))
         drawn[~small] = np.clip(np.rint(normal) if counts.whole else normal, 0, size)

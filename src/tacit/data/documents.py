@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from tacit.data.names import Names
-from tacit.data.sampling import Words, numbered_apart, scramble
+from tacit.data.sampling import Words, numbered_apart, scramble, uniform
 from tacit.kernels import Floats
 from tacit.kernels.topics import WordLists
 
@@ -77,26 +77,33 @@ class Documents:
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
         return np.asarray(sums[self.matrix.indptr[1:]] - sums[self.matrix.indptr[:-1]])  # wraps around, exactly
 
-    def hashes(self, seed: int, *, apart: bool = True) -> Words:
-        """One number per document; ``apart`` numbers equal documents, else they draw alike."""
-        return numbered_apart(self.content, seed) if apart else scramble(self.content, seed)
+    def hashes(self, seed: int) -> Words:
+        """One number per document, equal documents numbered apart."""
+        return numbered_apart(self.content, seed)
 
-    def split(self, share: float, seed: int, *, apart: bool = True) -> tuple[Documents, Documents]:
+    def every_other(self, seed: int) -> NDArray[np.bool_]:
+        """Half of the documents (D,): every other one in the order of their hashes."""
+        half = np.zeros(self.n_documents, bool)
+        half[np.argsort(self.hashes(seed), kind="stable")[::2]] = True
+        return half
+
+    def split(self, share: float, seed: int) -> tuple[Documents, Documents]:
         """Each token goes to the first part with chance `share`, on its own: two independent views of every document.
 
-        The rest of a fractional count goes to one of the two whole.
+        The rest of a fractional count goes to one of the two whole. What a document says decides alone, so equal ones
+        are split alike, and a document has the same parts in every company.
         """
         matrix = self.matrix
-        owner = np.repeat(self.hashes(seed, apart=apart), np.diff(matrix.indptr))
+        owner = np.repeat(scramble(self.content, seed), np.diff(matrix.indptr))
         keys = scramble(owner ^ scramble(self.word_keys, seed)[matrix.indices], seed + 1)
-        chance = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        chance = uniform(keys)
         whole = np.floor(matrix.data)
         first = np.where(chance < share, whole, 0.0)
         many = whole > 1
         first[many] = binom.ppf(chance[many], whole[many], share).clip(0, whole[many])
         rest = matrix.data - whole
         if rest.any():
-            again = (scramble(keys, seed + 2) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+            again = uniform(scramble(keys, seed + 2))
             first += np.where(again < share, rest, 0.0)
         return self._with(first), self._with(matrix.data - first)
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tacit.data.frames import ArrowFrame, as_frame, column, index_names
 from tacit.data.names import Names
 from tacit.data.numbers import as_numbers
+from tacit.data.sampling import mixed
 from tacit.errors import DataError
 from tacit.io.plink import stream_plink
 from tacit.kernels import Floats
@@ -177,11 +178,7 @@ def _fit(given: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _hashes(numbers: NDArray[np.int64]) -> Floats:
     """Two well mixed whole numbers below 2²⁶ for each, as doubles (splitmix64)."""
-    with np.errstate(over="ignore"):
-        z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
+    z = mixed(numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
     low = np.uint64((1 << _WEIGHT_BITS) - 1)
     return np.column_stack([z & low, z >> np.uint64(64 - _WEIGHT_BITS)]).astype(np.float64)
 

@@ -36,13 +36,9 @@ def labels_of(table: Table) -> Owners:
     return table.codes[:, -1].astype(np.intp)
 
 
-def weights_of(table: Table) -> Floats:
-    return np.ones(table.n_rows) if table.row_weight is None else table.row_weight
-
-
 def label_counts(table: Table) -> Floats:
     """Rows of every label (L,), with their weights."""
-    return np.asarray(np.bincount(labels_of(table), weights_of(table), minlength=table.columns[-1].size), np.float64)
+    return np.asarray(np.bincount(labels_of(table), table.each_weight(), minlength=table.columns[-1].size), np.float64)
 
 
 def fold_weights(table: Table, n_folds: int, seed: int) -> Floats:
@@ -51,7 +47,7 @@ def fold_weights(table: Table, n_folds: int, seed: int) -> Floats:
     A row of weight w counts as w equal rows, dealt to the folds one by one from a fold that its content decides: the
     order of rows does not matter, and a pattern that many rows share is known in every fold.
     """
-    weight, begin = weights_of(table), (row_hashes(table, seed) % np.uint64(n_folds)).astype(np.intp)
+    weight, begin = table.each_weight(), (row_hashes(table, seed) % np.uint64(n_folds)).astype(np.intp)
     whole = np.floor(weight / n_folds)
     rest = weight - n_folds * whole
     turn = (np.arange(n_folds)[:, None] - begin) % n_folds  # which copy of the rest a fold gets

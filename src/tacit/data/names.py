@@ -54,6 +54,12 @@ def is_gap(value: Any) -> bool:
         return True
 
 
+def gaps_of(array: Any) -> NDArray[np.bool_]:
+    """Which cells of an arrow column are gaps."""
+    missing = pc.is_null(array, nan_is_null=pa.types.is_floating(array.type))
+    return np.asarray(missing.to_numpy(zero_copy_only=False), bool)
+
+
 def single_cells(array: pa.Array, what: str) -> pa.Array:
     """A column of which every cell can be a name: a list in a cell is refused, a number that is none is missing."""
     if pa.types.is_nested(array.type):

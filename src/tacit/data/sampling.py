@@ -12,16 +12,31 @@ from numpy.typing import NDArray
 
 from tacit.data.labels import CodedLabels, Labels, join_labels
 from tacit.data.table import Table
+from tacit.kernels import Floats
 
 Words = NDArray[np.uint64]
 
 
 def scramble(values: Words, seed: int) -> Words:
-    """A 64-bit finaliser: every input bit reaches every output bit."""
-    x = values + np.uint64((seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
+    """Other words in place of these, others for every seed; equal ones stay equal."""
+    return mixed(values + np.uint64((seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64))
+
+
+def mixed(x: Words) -> Words:
+    """The finaliser of splitmix64: every input bit reaches every output bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def uniform(words: Words) -> Floats:
+    """A number in [0, 1) from each word: its 53 highest bits."""
+    return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def lower_half(hashes: Words) -> NDArray[np.bool_]:
+    """Which hashes are the smaller half."""
+    return np.asarray(hashes < np.partition(hashes, len(hashes) // 2)[len(hashes) // 2])
 
 
 def task_hashes(labels: CodedLabels, seed: int) -> Words:

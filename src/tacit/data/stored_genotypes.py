@@ -83,8 +83,7 @@ AnyGenotypes = Genotypes | StoredGenotypes
 
 def store_genotypes(genotypes: Genotypes) -> StoredGenotypes:
     """Calls from memory in a flat file, for this run only."""
-    cuts = range(0, genotypes.n_snps, BLOCK)
-    blocks = (genotypes.calls_of(at, min(at + BLOCK, genotypes.n_snps)) for at in cuts)
+    blocks = (calls for _, calls in genotypes.blocks())
     return store_blocks(blocks, genotypes.samples, genotypes.snps, genotypes.alleles)
 
 

@@ -27,11 +27,9 @@ from tacit.data.table import Codes, Column, PatternCount, Table, add_in_parts, g
 from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty, tell_odd
 from tacit.errors import DataError
 from tacit.io.scan import Scan
-from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes, Floats
+from tacit.kernels import BLOCK_ROWS, PART_ROWS, DenseCodes, Floats
 
 FORMAT, ENDING = 2, "codes"
-PART_ROWS = PART_BLOCKS * BLOCK_ROWS
-"""Rows held while patterns are gathered."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,6 +109,10 @@ class Table:
     def weighted(self) -> bool:
         return self.row_weight is not None
 
+    def each_weight(self) -> Floats:
+        """Weights (n_rows,), all 1 where the table has none."""
+        return np.ones(self.n_rows) if self.row_weight is None else self.row_weight
+
     def rows_each(self) -> NDArray[np.int64]:
         """How many of the user's rows each pattern is."""
         if self.pattern_of is not None:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
-from tacit.data.names import Names, are_words, encode, match, tell_alike, to_arrow
+from tacit.data.names import Names, are_words, encode, gaps_of, match, tell_alike, to_arrow
 from tacit.data.numbers import GAP_WORDS, worth_of
 from tacit.data.table import Codes, Column, Table, group_rows
 from tacit.errors import DataError, DataWarning
@@ -206,7 +206,7 @@ def _apply(
     for given, known in pick_known(names, arrays, columns):
         array = to_arrow(given, f"{known.name!r}")
         codes = _match(array, known)
-        strange = (codes < 0) & ~_missing(array)
+        strange = (codes < 0) & ~gaps_of(array)
         if strange.any():
             unseen += int(strange.sum())
             example = example or f"{array[int(strange.argmax())].as_py()!r} in column {known.name!r}"
@@ -235,11 +235,6 @@ def _match(array: Any, known: Column) -> NDArray[np.int32]:
     values = [worth.get(str(word).lower(), number) for word, number in zip(words, numbers, strict=True)]
     code_of = {float(value): code for code, value in enumerate(known.categories.tolist())}
     return np.array([*(code_of.get(value, -1) for value in values), -1], np.int32)[codes]
-
-
-def _missing(array: Any) -> NDArray[np.bool_]:
-    missing = pc.is_null(array, nan_is_null=pa.types.is_floating(array.type))
-    return np.asarray(missing.to_numpy(zero_copy_only=False), bool)
 
 
 def _cut(words: Floats, codes: NDArray[np.int32], edges: Floats) -> NDArray[np.int32]:

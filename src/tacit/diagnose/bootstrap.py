@@ -224,7 +224,6 @@ def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Tabl
     classes = rng.choice(mixture.n_classes, size=len(rows), p=mixture.weights / mixture.weights.sum())
     codes = np.full(present.shape, np.iinfo(table.codes.dtype).max, table.codes.dtype)
     for n in range(table.n_columns):
-        below = np.cumsum(mixture.table[table.first[n] : table.first[n + 1]], axis=0).T[classes]
-        drawn = np.minimum((rng.random(len(rows))[:, None] > below).sum(axis=1), below.shape[1] - 1)
+        drawn = mixture.draw_codes(n, classes, rng)
         codes[present[:, n], n] = drawn[present[:, n]]
     return group_rows(replace(table, codes=codes, row_weight=None, pattern_of=None, equal=None))

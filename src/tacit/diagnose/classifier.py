@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.labelled_table import fold_weights, label_counts, labels_of, weights_of, without_label
+from tacit.data.labelled_table import fold_weights, label_counts, labels_of, without_label
 from tacit.data.table import Table
 from tacit.diagnose.report import Examination, Examiner
 from tacit.kernels import Floats
@@ -81,7 +81,7 @@ def leave_out(table: Table, fit: Callable[[Table], Believes], seed: int) -> Left
     A label of which all rows are left out cannot be foretold, so those rows do not count: the report names rare labels.
     """
     parts: list[LeftOut] = []
-    everything = weights_of(table)
+    everything = table.each_weight()
     for outside in fold_weights(table, FOLDS, seed):
         inside = everything - outside
         seen = replace(table.take(inside > 0), row_weight=inside[inside > 0])

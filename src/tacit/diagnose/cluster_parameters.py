@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from tacit.data.table import Table
 from tacit.diagnose.intervals import standard_errors_of, wilson
 from tacit.kernels import Floats
-from tacit.moments.total_correlation import weights_of_rows
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def parameters_of(
 ) -> ClusterParameters:
     """P and w of the clusters that `labels` (n_rows,) names 0, 1, …; rows count with their weights."""
     mine = np.asarray(labels)[:, None] == np.arange(int(np.max(labels)) + 1)
-    member = weights_of_rows(table)[:, None] * mine  # (n, κ)
+    member = table.each_weight()[:, None] * mine  # (n, κ)
     shown = member.T @ table.present.astype(np.float64)
     ones = member.T @ np.where(table.present, table.codes, 0).astype(np.float64)
     sizes = member.sum(axis=0)

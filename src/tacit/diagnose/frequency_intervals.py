@@ -145,9 +145,7 @@ def effective_rows(table: Table, mixture: Mixture, posterior: Floats, smoothing:
 
 def counted_weight(table: Table) -> Floats:
     """Row weights that add up to the effective number of rows."""
-    if table.row_weight is None:
-        return np.ones(table.n_rows)
-    weight = table.row_weight
+    weight = table.each_weight()
     if is_whole(weight):
         return weight
     return np.asarray(weight * weight.sum() / (np.square(weight) / np.maximum(table.rows_each(), 1)).sum())

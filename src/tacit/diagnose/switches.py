@@ -24,6 +24,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.sampling import lower_half
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.engine.passes import RowPasses
@@ -278,7 +279,7 @@ def _examine_halves(
     examiner: Examiner, rows: Floats, params: SwitchParams, hashes: NDArray[np.uint64], seed: int
 ) -> None:
     """Each half of the rows fitted by itself, from the answer and from its own moments: does it say the same?"""
-    first = hashes < np.partition(hashes, len(hashes) // 2)[len(hashes) // 2]
+    first = lower_half(hashes)
     change = np.zeros(params.d)
     for half in (rows[first], rows[~first]):
         if len(half) <= params.d:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import gamma
 
+from tacit.data.copies import is_whole
 from tacit.data.sampling import row_hashes, scramble
 from tacit.data.table import Table
 from tacit.engine.mixture import Mixture
@@ -74,7 +75,7 @@ def count_evidence(table: Table) -> PairEvidence:
         return PairEvidence(np.zeros((size, size)), narrow.first, columns, 0.0)
     pairs = max(len(columns) * (len(columns) - 1) // 2, 1)
     rows = some_rows(narrow, PAIR_WORK // pairs)
-    if rows.row_weight is None or (is_whole(rows) and rows.total_weight <= WRITTEN_OUT * rows.n_rows):
+    if rows.row_weight is None or (is_whole(rows.row_weight) and rows.total_weight <= WRITTEN_OUT * rows.n_rows):
         written = rows if rows.row_weight is None else rows.take(np.repeat(np.arange(rows.n_rows), row_copies(rows)))
         counts = count_table_pairs(replace(written, row_weight=None)).dense()
     else:
@@ -128,14 +129,9 @@ def two_halves(table: Table) -> tuple[Table, Table]:
 
 def row_copies(table: Table) -> NDArray[np.int64]:
     """How many of the user's rows each pattern stands for: its weight when all are whole, else as it was grouped."""
-    if is_whole(table) and table.row_weight is not None:
+    if table.row_weight is not None and is_whole(table.row_weight):
         return table.row_weight.astype(np.int64)
     return table.rows_each()
-
-
-def is_whole(table: Table) -> bool:
-    """Do weights say how often a row was met?"""
-    return table.row_weight is not None and np.array_equal(table.row_weight, np.round(table.row_weight))
 
 
 def _with_share(table: Table, share: Floats) -> Table:

@@ -169,8 +169,7 @@ def half_sample_distances(
 ) -> Floats:
     """Distance (K,) of every topic to its like in fits of two halves, the mean of both."""
     K = len(topics)
-    first = np.zeros(documents.n_documents, bool)
-    first[np.argsort(documents.hashes(seed + 5), kind="stable")[::2]] = True
+    first = documents.every_other(seed + 5)
     total = np.zeros(K)
     for half in (documents.take(first), documents.take(~first)):
         steps = TopicSteps.of(half, TopicPrior.of(half, K, *prior), n_jobs)

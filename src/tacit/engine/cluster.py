@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from tacit import kernels
-from tacit.engine.memory import PART_ROWS, MemoryEngine, Sums, add_parts
+from tacit.engine.memory import MemoryEngine, Sums, add_parts
 from tacit.engine.mixture import Mixture
 from tacit.engine.workers import Spans
-from tacit.kernels import Floats
+from tacit.kernels import PART_ROWS, Floats
 
 Part = tuple[float, Floats, Floats]
 

@@ -12,9 +12,7 @@ import numpy as np
 from tacit import kernels
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
-from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, Cells, Floats
-
-PART_ROWS = BLOCK_ROWS * PART_BLOCKS
+from tacit.kernels import PART_ROWS, Cells, Floats
 
 Sink = Callable[[int, Floats, Floats], None]
 """Takes the index of the first row of a part, its posterior and its log-likelihood."""

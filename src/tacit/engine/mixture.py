@@ -61,6 +61,12 @@ class Mixture:
         """Per column, the (class, category) table."""
         return [self.table[a:b].T for a, b in zip(self.first[:-1], self.first[1:], strict=True)]
 
+    def draw_codes(self, n: int, classes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.intp]:
+        """Codes of column n, one for the class of each row, by the inverse of the distribution function."""
+        below = np.cumsum(self.table[self.first[n] : self.first[n + 1]], axis=0).T[classes]
+        drawn = (rng.random(len(classes))[:, None] > below).sum(axis=1)
+        return np.asarray(np.minimum(drawn, below.shape[1] - 1), np.intp)
+
 
 def stack_confusions(weights: Floats, confusions: Floats) -> Mixture:
     """A mixture from confusion matrices (worker, true, given) and class weights."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tacit.data.matrix import Matrix, hash_rows
 from tacit.data.stored_matrix import AnyMatrix, StoredMatrix, store_blocks
-from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, Floats
+from tacit.kernels import BLOCK_ROWS, PART_ROWS, Floats
 
 Words = NDArray[np.uint64]
 
@@ -39,7 +39,7 @@ class RowPasses:
 
     def __init__(self, rows: AnyMatrix, seed: int = 0, hashes: Words | None = None) -> None:
         self.rows, self.seed, self._hashes = rows, seed, hashes
-        self.block_rows, self.part_rows = BLOCK_ROWS, BLOCK_ROWS * PART_BLOCKS
+        self.block_rows, self.part_rows = BLOCK_ROWS, PART_ROWS
 
     @property
     def n_rows(self) -> int:

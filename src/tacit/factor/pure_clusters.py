@@ -42,7 +42,7 @@ from tacit.data.copies import is_whole
 from tacit.data.table import Table
 from tacit.errors import DataError
 from tacit.kernels import Floats
-from tacit.moments.total_correlation import maximal_total_correlation, pattern_ids, strong_subsets, weights_of_rows
+from tacit.moments.total_correlation import maximal_total_correlation, pattern_ids, strong_subsets
 
 Ints = NDArray[np.intp]
 
@@ -125,14 +125,14 @@ def cluster_d_max(table: Table, labels: Ints, d: int) -> tuple[Floats, bool]:
 
 def passes(table: Table, labels: Ints, d_max: Floats, tau: float, alpha: float) -> bool:
     """The two questions Algorithm 1 asks of a clustering: at least αn/2 rows a cluster, and D_max ≤ τ in each."""
-    sizes = np.bincount(labels, weights_of_rows(table), minlength=len(d_max))
+    sizes = np.bincount(labels, table.each_weight(), minlength=len(d_max))
     enough = sizes >= alpha * table.total_weight / 2 - ROUNDING
     return bool((enough & (sizes > 0) & (d_max <= tau + ROUNDING)).all())
 
 
 def unit_rows(table: Table) -> tuple[Table, Ints]:
     """The rows one by one, and which row of the table each is: in the user's order when equal rows were grouped."""
-    weight = weights_of_rows(table)
+    weight = table.each_weight()
     row_of = np.arange(table.n_rows)
     if table.pattern_of is not None and np.array_equal(np.bincount(table.pattern_of, minlength=len(weight)), weight):
         row_of = table.pattern_of.astype(np.intp)
@@ -154,7 +154,7 @@ def _search(
         return 0.0, labels
     everything = comb(rows.n_columns, d) <= WATCH_ALL
     subsets = _all_subsets(rows.n_columns, d) if everything else _outstanding(rows, labels, d, None)
-    least = max(alpha * rows.total_weight / 2, float(weights_of_rows(rows).min())) - ROUNDING
+    least = max(alpha * rows.total_weight / 2, float(rows.each_weight().min())) - ROUNDING
     excess, labels = _tabu(_Board(rows, labels, kappa, subsets, tau, least), max_moves, rng)
     for _ in range(0 if everything else MOST_ROUNDS):
         if excess > 0:
@@ -209,7 +209,7 @@ class _Board:
 
     def __init__(self, rows: Table, labels: Ints, kappa: int, subsets: Ints, tau: float, least: float) -> None:
         self.labels, self.kappa, self.tau, self.least = labels.copy(), kappa, tau + ROUNDING, least
-        self.weight = weights_of_rows(rows)
+        self.weight = rows.each_weight()
         self.d = subsets.shape[1]
         self.complete = np.asarray(rows.present[:, subsets].all(axis=2))  # (n, S)
         self.value = (rows.codes[:, subsets] == 1) & self.complete[:, :, None]  # (n, S, d)
@@ -320,7 +320,7 @@ def _split(rows: Table, labels: Ints, kappa: int, rng: np.random.Generator) -> I
 
 def _hard_em(rows: Table, seeds: Ints, rng: np.random.Generator) -> Ints:
     """Rows to their likeliest cluster, clusters to their rows' frequencies, from single rows."""
-    kappa, weight = len(seeds), weights_of_rows(rows)[:, None]
+    kappa, weight = len(seeds), rows.each_weight()[:, None]
     shown = rows.present.astype(np.float64)
     one = np.where(rows.present, rows.codes, 0).astype(np.float64)
     p = (one[seeds] + 0.5) / (shown[seeds] + 1)

@@ -67,7 +67,7 @@ class RowView:
 
     @cached_property
     def weight(self) -> Floats:
-        return row_weights(self.sample, 0, len(self.one_hot))
+        return self.sample.each_weight()[: len(self.one_hot)]
 
     @cached_property
     def marginals(self) -> Floats:
@@ -153,17 +153,13 @@ def one_hot_rows(table: Table, begin: int, end: int) -> Floats:
     return out
 
 
-def row_weights(table: Table, begin: int, end: int) -> Floats:
-    return np.ones(min(end, table.n_rows) - begin) if table.row_weight is None else table.row_weight[begin:end]
-
-
 def dense_pairs(table: Table, n_rows: int) -> Floats:
     """Pair counts (C, C) of the first rows, each by its weight: dense products, some rows at a time."""
-    counts = np.zeros((int(table.first[-1]),) * 2)
+    counts, weight = np.zeros((int(table.first[-1]),) * 2), table.each_weight()
     for begin in range(0, n_rows, PAIRED_ROWS):
         end = min(begin + PAIRED_ROWS, n_rows)
         block = one_hot_rows(table, begin, end)
-        counts += block.T @ (block * row_weights(table, begin, end)[:, None])
+        counts += block.T @ (block * weight[begin:end, None])
     return counts
 
 

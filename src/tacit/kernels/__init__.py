@@ -24,6 +24,8 @@ BLOCK_ROWS = 65_536
 """Rows of a block: the unit whose sums are added in order."""
 PART_BLOCKS = 16
 """Blocks of a part: what one kernel call may take."""
+PART_ROWS = PART_BLOCKS * BLOCK_ROWS
+"""Rows of a part."""
 WIDEST = 1024
 """Most classes a kernel can hold."""
 

@@ -322,13 +322,13 @@ class BernoulliMixture(ClusterMixin, TableModel):
     def purity_(self) -> Any:
         """One row per cluster: tests of purity, stated and certified impurity, the columns that betray it."""
         check_is_fitted(self)
-        return build_frame({name: np.asarray(v) for name, v in self._certificates.columns().items()}, self._backend)
+        return build_frame(self._certificates.columns(), self._backend)
 
     @cached_property
     def path_(self) -> Any:
         """One row per number of clusters: log-likelihood, its step, entropy and every criterion (smaller is better)."""
         check_is_fitted(self)
-        return build_frame({name: np.asarray(v) for name, v in self._numbers.columns.items()}, self._backend)
+        return build_frame(self._numbers.columns, self._backend)
 
     @cached_property
     def copies_(self) -> Any:
@@ -440,5 +440,4 @@ def standing_for(some: Table, total: float) -> Table:
     """Sampled rows, each with the weight of the many it stands for."""
     if some.total_weight == total:
         return some
-    each = np.ones(some.n_rows) if some.row_weight is None else some.row_weight
-    return replace(some, row_weight=each * (total / some.total_weight))
+    return replace(some, row_weight=some.each_weight() * (total / some.total_weight))

@@ -99,7 +99,7 @@ def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str
         raise ValueError("copies are not the columns set aside")
     model._numbers = _read_numbers(typed(metadata, "path", dict), typed(metadata, "chosen", dict))
     model._purity = _read_purity(typed(metadata, "purity", dict), model.n_components_)
-    model.purity_ = build_frame({name: np.asarray(values) for name, values in model._purity.items()}, "pyarrow")
+    model.purity_ = build_frame(model._purity, "pyarrow")
 
 
 def _check_places(places: list[Any], length: int, what: str) -> None:

@@ -121,9 +121,7 @@ class JointPMF:
         classes = rng.choice(self.mixture.n_classes, size=n, p=self.mixture.weights)
         out = {}
         for index, column in enumerate(self.columns):
-            profile = self.mixture.table[self.mixture.first[index] : self.mixture.first[index + 1]]
-            below = np.cumsum(profile, axis=0).T[classes]
-            codes = np.minimum((rng.random(n)[:, None] > below).sum(axis=1), column.size - 1)
+            codes = self.mixture.draw_codes(index, classes, rng)
             out[str(column.name)] = pa.array(column.categories[codes].tolist())
         return pa.table(out)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.data.labelled_table import Owners, label_counts, labels_of, weights_of, without_label
+from tacit.data.labelled_table import Owners, label_counts, labels_of, without_label
 from tacit.data.table import Table
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Mixture, normalise_tables
@@ -44,7 +44,7 @@ def joint_log_likelihood(mixture: Mixture, owners: Owners, table: Table, n_jobs:
     for label in np.unique(owners):
         own = Mixture(mixture.weights[owners == label], mixture.table[:, owners == label], mixture.first)
         rows = without_label(table.take(labels_of(table) == label))
-        total += float(weights_of(rows) @ posterior_of(MemoryEngine(rows, n_jobs), own)[1])
+        total += float(rows.each_weight() @ posterior_of(MemoryEngine(rows, n_jobs), own)[1])
     return total
 
 

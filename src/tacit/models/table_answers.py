@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import ArrowFrame, as_frame, column
+from tacit.data.names import gaps_of
 from tacit.data.table import Column
 from tacit.engine.mixture import Mixture
 from tacit.kernels import Floats
@@ -35,7 +36,7 @@ def fill_gaps(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: 
     filled: dict[Any, Any] = {}
     for n, known in enumerate(columns):
         array = column(frame, known.name)
-        gaps = _gaps(array)
+        gaps = gaps_of(array)
         if gaps.any():
             words = _best(known, column_beliefs(mixture, posterior[gaps], n))
             filled[known.name] = _filled(array, gaps, words)
@@ -47,7 +48,7 @@ def gap_answers(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior
     frame = as_frame(X)
     rows, names, values, chances = [], [], [], []
     for n, known in enumerate(columns):
-        gaps = _gaps(column(frame, known.name)) if frame is not None else _matrix_gaps(np.asarray(X), known)
+        gaps = gaps_of(column(frame, known.name)) if frame is not None else _matrix_gaps(np.asarray(X), known)
         beliefs = column_beliefs(mixture, posterior[gaps], n)
         rows.append(np.flatnonzero(gaps))
         names += [str(known.name)] * len(beliefs)
@@ -62,11 +63,6 @@ def gap_answers(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior
 def _best(known: Column, beliefs: Floats) -> NDArray[Any]:
     words = known.categories if known.centres is None else known.centres
     return np.asarray(words[beliefs.argmax(axis=1)])
-
-
-def _gaps(array: Any) -> NDArray[np.bool_]:
-    missing = pc.is_null(array, nan_is_null=pa.types.is_floating(array.type))
-    return np.asarray(missing.to_numpy(zero_copy_only=False), bool)
 
 
 def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:

@@ -66,7 +66,7 @@ class TableEvidence(TableModel):
             most = int(table.total_weight)
             wanted = [int(number) for number in numbers if 1 <= number <= most]
             columns = compare(table, wanted, lambda rows, number: model._fit_at(rows, number)[1].params)
-        return build_frame({name: np.asarray(values) for name, values in columns.items()}, model._backend)
+        return build_frame(columns, model._backend)
 
     def bootstrap(
         self, X: Any = None, sample_weight: Any = None, *, n_draws: int = 100, level: float = 0.95

@@ -24,7 +24,7 @@ from tacit.models.joint import JointPMF
 from tacit.models.table_file import restore_table, table_state
 from tacit.refine.em import Refined
 from tacit.refine.table_prior import pseudo_rows
-from tacit.refine.tables import count_parameters
+from tacit.refine.tables import count_parameters, permuted
 
 CELLS: dict[str, Any] = {"dtype": None, "ensure_all_finite": "allow-nan"}
 """What scikit-learn may ask of arrays of categories: any values, gaps among them."""
@@ -91,11 +91,10 @@ class TableModel(LatentModel):
     def _keep(self, table: AnyTable, refined: Refined[Mixture, Sums]) -> None:
         """Hold the fit, heaviest class first."""
         self._forget()
-        order = np.argsort(-refined.params.weights, kind="stable")
-        self._sums = Sums(refined.sums.log_likelihood, refined.sums.totals[order], refined.sums.table[:, order])
-        self._table, self._marginals = table, marginal_table(table)
-        self._publish(refined.params.permuted(order), table.columns)
-        self._keep_climb(refined)
+        kept = permuted(refined, np.argsort(-refined.params.weights, kind="stable"))
+        self._sums, self._table, self._marginals = kept.sums, table, marginal_table(table)
+        self._publish(kept.params, table.columns)
+        self._keep_climb(kept)
 
     def _publish(self, mixture: Mixture, columns: tuple[Column, ...]) -> None:
         """Parameters under their public names."""

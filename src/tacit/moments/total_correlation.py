@@ -69,7 +69,7 @@ def total_correlation(table: Table, columns: Sequence[int] | Ints, *, membership
     _refuse_other_columns(rows)
     complete = rows.present[:, columns].all(axis=1)
     bits = rows.codes[complete][:, columns]
-    weight = weights_of_rows(rows)[complete]
+    weight = rows.each_weight()[complete]
     counts = np.bincount(pattern_ids(bits), weight)
     excess = _excess(xlogy(counts, counts).sum(), weight @ bits, weight.sum())
     return float(_per_row(excess, weight.sum()))
@@ -134,7 +134,7 @@ def cluster_rows(table: Table, membership: Membership | None) -> Table:
         raise DataError(f"membership has shape {share.shape}; give one value for each of {table.n_rows} rows")
     if share.dtype == bool:
         return table.take(share)
-    return replace(table, row_weight=weights_of_rows(table) * share, pattern_of=None, equal=None).take(share > 0)
+    return replace(table, row_weight=table.each_weight() * share, pattern_of=None, equal=None).take(share > 0)
 
 
 # ------------------------------------------------------------ the maximum over subsets
@@ -193,7 +193,7 @@ def _upper_pairs(rows: Table) -> Floats:
 def _joined(rows: Table, columns: Ints, candidates: Ints) -> Floats:
     """D of `columns` together with each of the candidates in turn, all from one count of the patterns."""
     complete = rows.present[:, columns].all(axis=1)
-    weight, bits = weights_of_rows(rows)[complete], rows.codes[complete][:, columns]
+    weight, bits = rows.each_weight()[complete], rows.codes[complete][:, columns]
     if not len(bits):
         return np.zeros(len(candidates))
     ids = pattern_ids(bits)
@@ -232,11 +232,6 @@ def pattern_ids(bits: NDArray[Any]) -> Ints:
     packed = np.ascontiguousarray(np.packbits(bits.astype(bool), axis=1))
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
     return np.asarray(np.unique(keys, return_inverse=True)[1], np.intp).reshape(-1)
-
-
-def weights_of_rows(table: Table) -> Floats:
-    """Weights (n_rows,), all 1 where the table has none."""
-    return np.ones(table.n_rows) if table.row_weight is None else table.row_weight
 
 
 def _found(value: float, columns: Sequence[int], exact: bool) -> MaximalTotalCorrelation:

@@ -25,6 +25,7 @@ from tacit.engine.snp_passes import SnpPasses, over_calls
 from tacit.factor.simplex_ls import simplex_least_squares
 from tacit.kernels import Floats
 from tacit.kernels.admixture import Calls
+from tacit.refine.em import leap_length
 
 FREQUENCY_FLOOR = 1e-7
 """Frequencies stay this far from 0 and 1: a surprise costs 16 nats, and a panel below 10⁶ people cannot tell."""
@@ -97,10 +98,11 @@ class AncestrySteps:
 
     def extrapolate(self, start: Ancestry, once: Ancestry, twice: Ancestry) -> Ancestry:
         """SQUAREM's third step length over both halves, back onto simplex and box."""
+        # not `leap_of`: two arrays that need not be stacked, squares added by dot products, which has other bits
         first = [once.shares - start.shares, once.frequencies - start.frequencies]
         second = [twice.shares - once.shares - first[0], twice.frequencies - once.frequencies - first[1]]
         top, bottom = (sum(float(np.vdot(part, part)) for part in parts) for parts in (first, second))
-        length = max(1.0, float(np.sqrt(top / bottom))) if bottom > 0 else 1.0
+        length = leap_length(top, bottom)
         shares, frequencies = (
             begin + 2 * length * r + length * length * v
             for begin, r, v in zip((start.shares, start.frequencies), first, second, strict=True)

@@ -30,7 +30,7 @@ from tacit.data.sequences import Sequences
 from tacit.engine.chain import Chain, normalised
 from tacit.kernels import Floats
 from tacit.kernels.hmm import ChainSums, chain_sums
-from tacit.refine.em import Refined
+from tacit.refine.em import Refined, leap_of
 
 SHAPE = 0.5
 """Power of the symbols' frequencies that pseudo-counts are spread by."""
@@ -123,11 +123,7 @@ def leap(start: Chain, once: Chain, twice: Chain) -> Chain:
     Roots, not logarithms: rare symbols have probabilities near zero whose logarithms would set the length alone.
     """
     points = [np.sqrt(np.column_stack([m.start, m.transitions, m.emissions])) for m in (start, once, twice)]
-    step = points[1] - points[0]
-    bend = points[2] - points[1] - step
-    length = -np.sqrt(np.square(step).sum() / max(float(np.square(bend).sum()), 1e-300))
-    length = min(length, -1.0)
-    far = np.maximum(points[0] - 2 * length * step + length**2 * bend, 1e-3 * points[2]) ** 2
+    far = np.maximum(leap_of(points), 1e-3 * points[2]) ** 2
     K = len(start.start)
     return Chain(far[:, 0] / far[:, 0].sum(), *(_rows(far[:, 1 : K + 1]), _rows(far[:, K + 1 :])))
 

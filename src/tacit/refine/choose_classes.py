@@ -104,14 +104,14 @@ def hide_cells(table: AnyTable, share: float, seed: int) -> tuple[Table, Table]:
 def cell_log_likelihood(shown: AnyTable, hidden: Table, mixture: Mixture) -> float:
     """Mean log-probability of the hidden cells given the shown cells of their rows."""
     posterior, _ = posterior_of(MemoryEngine(shown, None), mixture)
-    total, weight = 0.0, 0.0
+    total, weight, each = 0.0, 0.0, hidden.each_weight()
     for n in range(shown.n_columns):
         rows = np.flatnonzero(hidden.present[:, n])
         if not len(rows):
             continue
         profile = mixture.table[mixture.first[n] + hidden.codes[rows, n].astype(np.intp)]
         chance: Floats = (posterior[rows] * profile).sum(axis=1)
-        row_weight = np.ones(len(rows)) if hidden.row_weight is None else hidden.row_weight[rows]
+        row_weight = each[rows]
         total += float(row_weight @ np.log(np.maximum(chance, 1e-300)))
         weight += float(row_weight.sum())
     return total / max(weight, 1.0)

@@ -23,8 +23,8 @@ FOLDS = 5
 MOST_FEATURES = 4_000
 """Features the choice looks at, those that vary most: the number shows in them, and a fit of the rest would wait."""
 MOST_PARTS = 12
-SHORT_FIT = {"max_iter": 60, "tol": 1e-5}
-"""Fits are compared, not kept: they stop early."""
+SHORT, ROUGH = 60, 1e-5
+"""Passes and tolerance of a fit: fits are compared, not kept, so they stop early."""
 STARTS = 2
 
 
@@ -68,7 +68,7 @@ def _left_out(data: Shares, shown: NDArray[np.bool_], fold: NDArray[np.int64], n
         seen = shown & ~held
         steps = FractionSteps.of(Shares(np.where(seen, data.values, 0.0), seen))
         starts = list(starting_profiles(steps, number, STARTS, np.random.default_rng([seed, one])))
-        found = fit_parts(steps, starts, max_iter=int(SHORT_FIT["max_iter"]), tol=SHORT_FIT["tol"]).refined.sums
+        found = fit_parts(steps, starts, max_iter=SHORT, tol=ROUGH).refined.sums
         left = np.where(held, data.values - found.fractions @ found.profiles, 0.0)
         loss += (left**2).sum(axis=1)
     return loss

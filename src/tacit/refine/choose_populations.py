@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.data.genotypes import Genotypes
 from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_blocks
@@ -122,13 +121,13 @@ def _losses(fold: Fold, K: int, likelihood: bool, tol: float, seed: int) -> Floa
     fit = fit_ancestry(
         fold.shown, part.means, K, likelihood=likelihood, max_iter=SHORT, tol=tol, rng=rng, n_starts=0
     )  # fmt: skip
-    return _hidden_losses(fit.params, part, fold.whole, part.counts)
+    return _hidden_losses(fit.params, part, fold.whole)
 
 
-def _hidden_losses(params: Ancestry, shown: AnyGenotypes, whole: AnyGenotypes, counts: NDArray[np.int64]) -> Floats:
+def _hidden_losses(params: Ancestry, shown: AnyGenotypes, whole: AnyGenotypes) -> Floats:
     """Mean loss of every SNP's hidden calls; half a pseudo allele of either kind keeps surprises finite."""
     out = np.zeros(shown.n_snps)
-    seen = 2.0 * counts[:, :MISSING].sum(axis=1, keepdims=True)
+    seen = 2.0 * shown.counts[:, :MISSING].sum(axis=1, keepdims=True)
     for (rows, seen_calls), (_, calls) in zip(shown.blocks(BLOCK), whole.blocks(BLOCK), strict=True):
         p = (params.frequencies[rows] @ params.shares.T * seen[rows] + 0.5) / (seen[rows] + 1)
         codes = np.where(seen_calls == MISSING, calls, MISSING)  # those that were hidden

@@ -65,8 +65,7 @@ def direction_scores(documents: Documents, most: int, seed: int) -> list[float]:
     most = min(most, documents.n_words - 2, used.n_documents // 4)
     if used.n_documents < FEWEST_DOCUMENTS or most < 1:
         return []
-    first = np.zeros(used.n_documents, bool)
-    first[np.argsort(used.hashes(seed), kind="stable")[::2]] = True
+    first = used.every_other(seed)
     scores = np.zeros(most)
     for half in (first, ~first):
         scores += _asked(used.take(half), used.take(~half), most)

@@ -45,8 +45,7 @@ class Split:
 
 def split_classes(table: Table, mixture: Mixture, posterior: Floats, rng: np.random.Generator) -> list[Split]:
     """The best split found of every class, the largest gain first; columns of the table have two categories."""
-    weight = np.ones(table.n_rows) if table.row_weight is None else table.row_weight
-    shares = posterior * weight[:, None]
+    shares = posterior * table.each_weight()[:, None]
     found = [
         split
         for which in range(mixture.n_classes)

@@ -15,10 +15,13 @@ Symbols   P   parameters of a family     S   its sufficient statistics at some p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
+
+from tacit.kernels import Floats
 from tacit.progress import tell_pass
 
 P = TypeVar("P")
@@ -129,3 +132,17 @@ def em(
         if keep is not None and not converged:
             keep(Begun(params, n_iter, list(path)))
     return Refined(params, sums, objective, steps.log_likelihood(sums), n_iter, converged, path)
+
+
+def leap_of(points: Sequence[Floats]) -> Floats:
+    """SQUAREM's leap (Varadhan & Roland 2008, step length S3) from the first of three points, each a step further."""
+    step = points[1] - points[0]
+    bend = points[2] - points[1] - step
+    length = -np.sqrt(np.square(step).sum() / max(float(np.square(bend).sum()), 1e-300))
+    length = min(length, -1.0)  # at -1 the leap is the second step itself
+    return np.asarray(points[0] - 2 * length * step + length**2 * bend)
+
+
+def leap_length(top: float, bottom: float) -> float:
+    """The same step length, positive, from the squares of the step and of its bend."""
+    return max(1.0, float(np.sqrt(top / bottom))) if bottom > 0 else 1.0

@@ -92,6 +92,7 @@ class FractionSteps:
 
     def extrapolate(self, start: Parts, once: Parts, twice: Parts) -> Parts:
         """A leap along two steps (SQUAREM's third step length), back into the box."""
+        # not `leap_of`: a ratio of norms in place of the root of a ratio has other bits
         first, second = once.profiles - start.profiles, twice.profiles - once.profiles
         bend = float(np.linalg.norm(second - first))
         length = max(float(np.linalg.norm(first)) / bend, 1.0) if bend > 0 else 1.0

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.kernels import Floats
-from tacit.refine.em import Refined, em
+from tacit.refine.em import Refined, em, leap_length
 
 LEAST_SHARE = 1e-300
 """A grid point's share never reaches zero, so that its logarithm stays a number."""
@@ -67,9 +67,9 @@ class MixingSteps:
 
     def extrapolate(self, start: Floats, once: Floats, twice: Floats) -> Floats:
         """SQUAREM's third step length, back onto the simplex."""
+        # not `leap_of`: c − 2b + a at once and squares added by dot products have other bits
         first, second = once - start, twice - 2 * once + start
-        bottom = float(second @ second)
-        length = max(1.0, float(np.sqrt(first @ first / bottom))) if bottom > 0 else 1.0
+        length = leap_length(first @ first, second @ second)
         leap = np.maximum(start + 2 * length * first + length * length * second, 0.1 * twice)
         return np.asarray(leap / leap.sum())
 

@@ -198,14 +198,15 @@ def pair_moments(table: Table) -> PairMoments:
     """Counts of all pairs of binary columns, gaps left out, rows by their weight."""
     size = table.n_columns
     both, ones, one_seen = (np.zeros((size, size)) for _ in range(3))
+    each = table.each_weight()
     for begin in range(0, table.n_rows, BLOCK):
         seen = table.present[begin : begin + BLOCK].astype(np.float64)
         one = np.where(table.present[begin : begin + BLOCK], table.codes[begin : begin + BLOCK] == 1, False) * 1.0
-        weight = np.ones(len(seen)) if table.row_weight is None else table.row_weight[begin : begin + BLOCK]
-        weighted = one * weight[:, None]
+        weight = each[begin : begin + BLOCK, None]
+        weighted = one * weight
         both += one.T @ weighted
         ones += seen.T @ weighted  # [j, l]: rows that show j and say one in l
-        one_seen += seen.T @ (seen * weight[:, None])
+        one_seen += seen.T @ (seen * weight)
     n = np.maximum(one_seen, 1e-300)
     right, left = ones / n, ones.T / n
     scale = np.sqrt(np.maximum(left * (1 - left) * right * (1 - right), 0.0))

@@ -26,6 +26,7 @@ from tacit.data.counts import Counts
 from tacit.factor.vertices import PairModel
 from tacit.kernels import Floats
 from tacit.kernels.pair_rows import PairRows, pair_ratios
+from tacit.refine.em import leap_length
 
 LEAST_PROBABILITY = 1e-300
 """Least chance of a pair that was seen: its logarithm stays a number."""
@@ -100,12 +101,13 @@ class PairSteps:
 
     def extrapolate(self, start: PairModel, once: PairModel, twice: PairModel) -> PairModel:
         """SQUAREM's third step length over all parts, back onto the simplices."""
+        # not `leap_of`: parts of several shapes, c − 2b + a at once, squares added by dot products: other bits
         ways = [tuple(getattr(model, name) for model in (start, once, twice)) for name in ("left", "mixing", "right")]
         ways = ways[:2] if self.symmetric else ways
         firsts = [b - a for a, b, _ in ways]
         seconds = [c - 2 * b + a for a, b, c in ways]
         top, bottom = (sum(float(np.vdot(part, part)) for part in parts) for parts in (firsts, seconds))
-        length = max(1.0, float(np.sqrt(top / bottom))) if bottom > 0 else 1.0
+        length = leap_length(top, bottom)
         leaps = [
             np.maximum(a + 2 * length * r + length * length * v, 0.01 * c)
             for (a, _, c), r, v in zip(ways, firsts, seconds, strict=True)

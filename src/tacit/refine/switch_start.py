@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.matrix import Matrix
+from tacit.data.sampling import lower_half
 from tacit.engine.passes import RowPasses
 from tacit.factor.eigenpairs import Eigenpairs
 from tacit.factor.n_switches import SwitchCount, count_switches, noise_variance, numerical_rank
@@ -120,7 +121,7 @@ def _hashed(X: Floats, hashes: NDArray[np.uint64]) -> RowPasses:
 def _halves(X: Floats, hashes: NDArray[np.uint64] | None) -> tuple[RowPasses, RowPasses]:
     """The half of the rows with the smaller hashes, and the other."""
     assert hashes is not None
-    half = hashes < np.partition(hashes, len(hashes) // 2)[len(hashes) // 2]
+    half = lower_half(hashes)
     return _hashed(X[half], hashes[half]), _hashed(X[~half], hashes[~half])
 
 

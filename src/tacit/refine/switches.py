@@ -143,6 +143,7 @@ class SwitchSteps:
 
     def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
         """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in weights, log P(h) and log σ²."""
+        # not `leap_of`: squares added by dot products have other bits
         points = [np.concatenate([p.W.reshape(-1), p.log_prior, [np.log(p.sigma2)]]) for p in (start, once, twice)]
         step = points[1] - points[0]
         bend = points[2] - points[1] - step

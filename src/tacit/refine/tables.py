@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tacit.engine.memory import MemoryEngine, Sums
 from tacit.engine.mixture import Mixture, normalise_tables
 from tacit.kernels import Floats
-from tacit.refine.em import Refined
+from tacit.refine.em import Refined, leap_of
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,7 @@ class TableSteps:
 def leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in log-probabilities, normalised again."""
     points = [np.vstack([m.log_weights()[None], m.log_table()]) for m in (start, once, twice)]
-    step = points[1] - points[0]
-    bend = points[2] - points[1] - step
-    length = -np.sqrt(np.square(step).sum() / max(float(np.square(bend).sum()), 1e-300))
-    length = min(length, -1.0)  # at -1 the leap is the second step itself
-    far = points[0] - 2 * length * step + length**2 * bend
-    far = np.exp(np.minimum(far, 0.0))
+    far = np.exp(np.minimum(leap_of(points), 0.0))
     weights = far[0] / far[0].sum()
     return Mixture(weights, normalise_tables(far[1:], start.first), start.first)
 

@@ -53,7 +53,7 @@ def completion(
     documents: Documents, topics: Floats, a: Floats, seed: int, n_jobs: int | None = None
 ) -> tuple[Floats, float]:
     """Log-likelihood (D,) of half of every document's tokens given the other half, and how many were predicted."""
-    return completed(documents.split(0.5, seed, apart=False), topics, a, n_jobs)
+    return completed(documents.split(0.5, seed), topics, a, n_jobs)
 
 
 def completed(
@@ -71,7 +71,7 @@ def choose_prior(documents: Documents, topics: Floats, seed: int, n_jobs: int | 
     if documents.n_documents < FEWEST:
         return PriorChoice(*DEFAULT, {})
     fitted, other = left_out(documents, seed)
-    halves = other.split(0.5, seed, apart=False)
+    halves = other.split(0.5, seed)
     scores: dict[str, float] = {}
     fits: dict[float, TopicParams] = {}
     # where a climb begins does not depend on how many pseudo-counts a word gets

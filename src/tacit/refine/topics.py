@@ -119,6 +119,7 @@ class TopicSteps:
 
     def extrapolate(self, start: TopicParams, once: TopicParams, twice: TopicParams) -> TopicParams:
         """SQUAREM in the topics; the shares follow by their own steps."""
+        # not `leap_of`: in place, and a ratio of norms in place of the root of a ratio has other bits
         step, bend = once.topics - start.topics, twice.topics - once.topics
         bend -= step
         curved = float(np.linalg.norm(bend))

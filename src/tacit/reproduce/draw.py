@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.io.write import atomic_path
 from tacit.plot.canvas import new_figure
@@ -24,7 +25,7 @@ NAMES = {
 
 def draw_convergence(columns: Columns, path: Path) -> None:
     """Median distance to the true factor by iteration, one panel per sparsity."""
-    data = {name: np.asarray(values) for name, values in columns.items()}
+    data = _arrays(columns)
     levels = list(dict.fromkeys(data["density"].tolist()))
     figure, panels = _subplots(len(levels))
     for panel, level in zip(panels, levels, strict=True):
@@ -53,7 +54,7 @@ def draw_histogram(columns: Columns, path: Path) -> None:
 
 def draw_linear(columns: Columns, path: Path) -> None:
     """Error of B against N/M, one panel per world, one line per number of items and method."""
-    data = {name: np.asarray(values) for name, values in columns.items()}
+    data = _arrays(columns)
     worlds = list(dict.fromkeys(data["world"].tolist()))
     figure, panels = _subplots(len(worlds))
     shown = {"PairMatrix()": "-", "regularised scaled SVD": "--", "truncated SVD": ":"}
@@ -71,7 +72,7 @@ def draw_linear(columns: Columns, path: Path) -> None:
 
 def draw_testing(columns: Columns, path: Path) -> None:
     """Share of rejections against N/M for every source; what no test can beat dotted."""
-    data = {name: np.asarray(values) for name, values in columns.items()}
+    data = _arrays(columns)
     figure, (panel,) = _subplots(1)
     for at, source in enumerate(dict.fromkeys(data["source"].tolist())):
         rows = data["source"] == source
@@ -87,7 +88,7 @@ def draw_testing(columns: Columns, path: Path) -> None:
 
 def draw_switches(columns: Columns, path: Path) -> None:
     """Median error by method: against the number of rows, and against the noise at the number with most noises."""
-    data = {name: np.asarray(values) for name, values in columns.items()}
+    data = _arrays(columns)
     settings = sorted(set(zip(data["n"].tolist(), data["sigma"].tolist(), strict=True)))
     many, common = (Counter(setting[at] for setting in settings).most_common(1)[0][0] for at in (0, 1))
     figure, panels = _subplots(2)
@@ -134,7 +135,7 @@ def draw_fractions(columns: Columns, path: Path) -> None:
 
 def draw_communities(columns: Columns, path: Path) -> None:
     """Overlap and ℓ1 error against edges a node: a line for every number of nodes and of `BlockModel` and the paper."""
-    data = {name: np.asarray(values) for name, values in columns.items()}
+    data = _arrays(columns)
     figure, panels = _subplots(2, sharey=False)
     for style, method in zip(("o-", "x:"), ("BlockModel", "the paper's two phases (PairMatrix)"), strict=True):
         for M in sorted(set(data["M"][data["method"] == method].tolist())):
@@ -146,6 +147,10 @@ def draw_communities(columns: Columns, path: Path) -> None:
     panels[1].set(xlabel="N/M", ylabel="ℓ1 error of B")
     _name_lines(panels[1])
     _save(figure, path)
+
+
+def _arrays(columns: Columns) -> dict[str, NDArray[Any]]:
+    return {name: np.asarray(values) for name, values in columns.items()}
 
 
 def _subplots(count: int, *, sharey: bool = True) -> tuple[Any, list[Any]]:

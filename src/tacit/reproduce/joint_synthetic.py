@@ -114,10 +114,8 @@ def draw_table(truth: Mixture, n_rows: int, rng: np.random.Generator) -> Table:
     """Rows of the model, each cell hidden with probability one half; equal rows grouped."""
     classes = rng.choice(truth.n_classes, size=n_rows, p=truth.weights)
     codes = np.empty((n_rows, truth.n_columns), np.uint8)
-    for n, profile in enumerate(truth.profiles()):
-        edges = np.cumsum(profile, axis=1)
-        draw = rng.random(n_rows)
-        codes[:, n] = np.minimum((draw[:, None] > edges[classes]).sum(axis=1), profile.shape[1] - 1)
+    for n in range(truth.n_columns):
+        codes[:, n] = truth.draw_codes(n, classes, rng)
     codes[rng.random(codes.shape) > OBSERVED] = np.iinfo(np.uint8).max
     columns = tuple(Column(n, np.arange(N_CATEGORIES)) for n in range(truth.n_columns))
     return group_rows(Table(codes, columns))
