@@ -48,7 +48,7 @@ COMMANDS = {
     "hmm-long": "hmm.py long",
     "hmm-pass": "hmm.py pass",
     "hmm-number": "hmm.py number",
-    "communities-overlap": "communities.py overlap",
+    "communities-overlap": "communities.py overlap --repeats 1",
     "communities-real": "communities.py real",
     "communities-number": "communities.py number",
     "communities-threshold": "communities.py threshold",
