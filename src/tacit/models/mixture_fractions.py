@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.frames import backend_of, build_frame
+from tacit.data.frames import backend_of, build_frame, long_columns
 from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_named_matrix
 from tacit.data.names import objects
 from tacit.diagnose.fractions import examine_fractions
@@ -347,8 +347,7 @@ def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:
 
 def fraction_columns(samples: NDArray[Any], parts: NDArray[Any], fractions: Floats) -> dict[str, NDArray[Any]]:
     """Columns of fractions.csv: sample, part, fraction."""
-    n, K = fractions.shape
-    return {"sample": np.repeat(samples, K), "part": np.tile(parts, n), "fraction": fractions.reshape(-1)}
+    return long_columns(("sample", "part", "fraction"), samples, parts, fractions)
 
 
 def profile_columns(features: tuple[str | int, ...], parts: NDArray[Any], profiles: Floats) -> dict[str, NDArray[Any]]:
