@@ -12,14 +12,13 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame, long_columns
-from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_named_matrix
+from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_shares
 from tacit.data.names import objects
 from tacit.diagnose.fractions import examine_fractions
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
 from tacit.factor.fractions import Shares, fractions_of
-from tacit.io.scan import whole
 from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
@@ -321,19 +320,6 @@ class MixtureFractions(TransformerMixin, LatentModel):
     samples_: NDArray[Any]
     features_: tuple[str | int, ...]
     _known: bool
-
-
-def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMatrix:
-    """A matrix whose values lie in [0, 1]; `name_column` holds the names of the rows."""
-    matrix = read_named_matrix(whole(data), name_column=name_column, what=what)
-    outside = (matrix.values < 0) | (matrix.values > 1)
-    if outside.any():
-        row, at = np.argwhere(outside)[0]
-        raise DataError(
-            f"{what} holds {matrix.values[row, at]:g} in column {matrix.column_names[at]!r}, row {row + 1}, and shares "
-            "lie between 0 and 1; divide percents by 100, turn M-values into beta values"
-        )
-    return matrix
 
 
 def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:
