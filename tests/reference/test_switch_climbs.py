@@ -33,13 +33,13 @@ from tacit.refine.switch_states import (
 from tacit.refine.switches import (
     SwitchParams,
     SwitchSteps,
-    choose_states,
     first_centres,
     first_params,
     most_likely,
     plane_steps,
     posterior,
     refine_switches,
+    way_to_sum,
 )
 
 
@@ -239,7 +239,7 @@ def test_switches_in_another_order_are_the_same_model():
 
 def test_which_states_are_summed(monkeypatch):
     def chosen(d, sigma2, scale=1.0):
-        return choose_states(SwitchParams(scale * np.eye(d), np.full(2**d, -d * np.log(2)), sigma2))
+        return way_to_sum(SwitchParams(scale * np.eye(d), np.full(2**d, -d * np.log(2)), sigma2))
 
     monkeypatch.setattr(switches, "ALL_STATES", 3)
     monkeypatch.setattr(switches, "SPLIT_STATES", 4)
@@ -253,7 +253,7 @@ def test_which_states_are_summed(monkeypatch):
         params = SwitchParams(tight, np.full(16, -4 * np.log(2)), sigma2)
         spread = split_table(tight @ tight.T, sigma2, params.log_prior).spread
         assert (spread <= 300) == (how == "all")
-        assert choose_states(params) == how
+        assert way_to_sum(params) == how
 
 
 @pytest.mark.parametrize("sigma2", [1.0, 1e-4])

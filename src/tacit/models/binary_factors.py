@@ -37,12 +37,12 @@ from tacit.refine.switches import (
     MOST_SWITCHES,
     NOISE_FLOOR,
     SwitchParams,
-    choose_states,
     first_params,
     most_likely,
     posterior,
     refine_switches,
     squares_of,
+    way_to_sum,
 )
 
 Search = Literal["auto", "newton", "power", "independent"]
@@ -269,7 +269,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             by = "rank" if count.noise_free else "eigenvalues above the noise"
             self.selection_ = {"n_components": count.d, "by": by, "margins": [float(v) for v in count.margins]}
             notes = [f"{count.d} switches by {by}", *notes]
-        how = choose_states(self._params)
+        how = way_to_sum(self._params)
         if how != "all" and self.refine == "em" and self.max_iter:
             notes = [*notes, f"EM summed the states within Hamming distance {how[-1]} of the best one of each row"]
         self._notes = notes
