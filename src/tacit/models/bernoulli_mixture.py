@@ -43,7 +43,7 @@ from tacit.refine.near_copies import NearCopy, Screened, screened_path
 from tacit.refine.table_prior import table_steps
 
 Select = Literal["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
-PATH_ROWS = 100_000
+SHOWN_ROWS = 100_000
 """Rows on which the number of clusters is found; of a longer table those with the smallest hashes."""
 CONSTANT = 1e-9
 """A frequency this near to 0 or 1 is that of a column that never varies."""
@@ -165,7 +165,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
                     self._label_all(X, sample_weight)
         self._clock, self._notes = clock, self._tell(decided)
         if shown is not table:
-            self._notes.append(f"number of clusters and tests looked at {PATH_ROWS:,} of {table.n_rows:,} rows")
+            self._notes.append(f"number of clusters and tests looked at {SHOWN_ROWS:,} of {table.n_rows:,} rows")
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
         if kept is not None:
             kept.done()
@@ -179,9 +179,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
         Each is one row to the path: what chance gains grows with the rows that are looked at, not with those there are.
         """
         grouped = isinstance(table, Table) and table.weighted and not table.single
-        if isinstance(table, Table) and (grouped or table.n_rows <= PATH_ROWS):
+        if isinstance(table, Table) and (grouped or table.n_rows <= SHOWN_ROWS):
             return table
-        return sample_rows(table, PATH_ROWS, self._seed())
+        return sample_rows(table, SHOWN_ROWS, self._seed())
 
     def _choose(self, table: Table) -> Decided:
         """Which columns are kept, how many clusters there are, and where the last climb starts."""
