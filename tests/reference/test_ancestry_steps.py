@@ -17,7 +17,6 @@ from tacit.factor.admixture_als import (
     best_frequencies,
     centred_blocks,
     drawn_people,
-    factor_admixture_als,
     far_people,
     leading_subspace,
     shares_under,
@@ -165,15 +164,6 @@ def test_exact_data_with_pure_people_give_the_populations_at_once():
     np.testing.assert_allclose(shares[:, order], W, atol=1e-6)
     found = alternate(space, np.full(30, 0.5), shares, max_iter=50, tol=1e-12)
     np.testing.assert_allclose(found.frequencies[:, order], H, atol=1e-3)
-
-
-def test_least_squares_begin_at_far_people():
-    calls, means = panel(5)
-    space = leading_subspace(calls, means, 3)
-    want = alternate(space, means, shares_under(space, far_people(space)), max_iter=4, tol=0.0)
-    found = factor_admixture_als(calls, means, 3, max_iter=4, tol=0.0)
-    np.testing.assert_allclose(found.shares, want.shares)
-    assert found.squares == pytest.approx(want.squares)
 
 
 def test_people_are_as_far_apart_as_their_frequencies():

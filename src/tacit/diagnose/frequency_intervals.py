@@ -71,7 +71,6 @@ class FrequencyIntervals:
     weights: Floats
     weights_low: Floats
     weights_high: Floats
-    weights_rows: Floats
 
 
 def frequency_intervals(
@@ -95,7 +94,7 @@ def frequency_intervals(
     w = mixture.weights
     weights_rows = np.maximum(w * (1 - w) / np.maximum(weights_variance, 1e-300), 1.0)
     weights_low, weights_high = wilson(w, weights_rows, z) if len(w) > 1 else (w.copy(), w.copy())
-    return FrequencyIntervals(level, p, low, high, rows, w, weights_low, weights_high, weights_rows)
+    return FrequencyIntervals(level, p, low, high, rows, w, weights_low, weights_high)
 
 
 def effective_rows(table: Table, mixture: Mixture, posterior: Floats, smoothing: float) -> tuple[Floats, Floats]:
