@@ -13,7 +13,7 @@ from tacit.refine import switch_always_on, switch_race, switch_start, switch_sta
 from tacit.refine.em import Refined
 from tacit.refine.starts import Raced
 from tacit.refine.switch_always_on import baseline, conventional, settle_baseline
-from tacit.refine.switch_baselines import alternating_least_squares, oracle, random_switches, weighted_least_squares
+from tacit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
 from tacit.refine.switch_race import doubtful, jittered_picks, raced_params
 from tacit.refine.switch_start import complete, estimate_noise, pick
 from tacit.refine.switch_states import (
@@ -41,6 +41,7 @@ from tacit.refine.switches import (
     refine_switches,
     way_to_sum,
 )
+from tacit.reproduce.switches_methods import random_switches
 
 
 def some_params(d=3, q=4, seed=0, sigma2=0.5):
