@@ -168,7 +168,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             with clock.stage("number"):
                 d, count = self._choose(seen)
             with clock.stage("factor"):
-                start, params, notes = self._start(rows, d, seen)
+                start, params, notes = self._starts(rows, d, seen)
             with clock.stage("refine"):
                 refined = self._refine(rows, params, kept)
                 if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
@@ -200,7 +200,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             )
         return d, None
 
-    def _start(self, X: RowPasses, d: int, seen: Spectrum) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
+    def _starts(self, X: RowPasses, d: int, seen: Spectrum) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
         """Candidates, the choice among them, and parameters to start from."""
         rng = np.random.default_rng(self._seed())
         if self.search == "independent":
