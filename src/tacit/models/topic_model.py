@@ -82,6 +82,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     words_, documents_ : the user's names
     pseudo_shares_, pseudo_words_ : pseudo-counts (topic,) of a document, and per word
     coherence_ : (topic,) NPMI of the ten top words in the documents of the fit
+    topic_table_ : frame (topic, word, probability, rank), the most probable words of a topic first
+    document_table_ : frame (document, topic, proportion) of the documents of the fit
     report_ : `tacit.diagnose.report.FitReport`
 
     Examples
