@@ -14,7 +14,7 @@ import tacit
 from tacit import Admixture
 from tacit.data.genotypes import Genotypes, read_genotypes
 from tacit.errors import DataError, DataWarning
-from tacit.factor.admixture_als import factor_admixture_als
+from tacit.factor.admixture_als import alternate, far_people, leading_subspace, shares_under
 from tacit.refine.admixture import AncestrySteps, inside, proportions
 from tacit.refine.em import em
 
@@ -99,7 +99,8 @@ def test_no_step_of_the_climb_goes_downhill(accelerate):
 def test_squares_never_rise():
     counts, _, _ = world(missing=0.2)
     genotypes = read_genotypes(counts)
-    fit = factor_admixture_als(genotypes.calls, genotypes.means, 3, tol=0.0, max_iter=80)
+    space = leading_subspace(genotypes.calls, genotypes.means, 3)
+    fit = alternate(space, genotypes.means, shares_under(space, far_people(space)), max_iter=80, tol=0.0)
     assert len(fit.squares) == 81
     assert (np.diff(fit.squares) <= 1e-9 * fit.squares[0]).all()
 

@@ -145,7 +145,7 @@ def looked_at(monkeypatch) -> int:
     """Small tables are treated as long ones: equal rows stay apart, and the path looks at some rows."""
     monkeypatch.setattr(tables, "ALWAYS_GROUP", 0)
     monkeypatch.setattr(tables, "GROUP_AT", 0.0)
-    monkeypatch.setattr(clusters, "PATH_ROWS", 1_000)
+    monkeypatch.setattr(clusters, "SHOWN_ROWS", 1_000)
     return 1_000
 
 

@@ -187,7 +187,7 @@ def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request,
     """With a column that copies another, so that one is set aside, and fewer rows looked at than there are."""
     if not grouped:
         request.getfixturevalue("ungrouped")
-        monkeypatch.setattr("tacit.models.bernoulli_mixture.PATH_ROWS", 1_000)
+        monkeypatch.setattr("tacit.models.bernoulli_mixture.SHOWN_ROWS", 1_000)
     rng = np.random.default_rng(4)
     hidden = rng.integers(0, 3, 2_000)
     centres = rng.random((3, 12)) < 0.5
@@ -243,7 +243,7 @@ def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, mon
         request.getfixturevalue("ungrouped")
         monkeypatch.setattr("tacit.models.latent_class.SAMPLE_ROWS", 200)
         monkeypatch.setattr("tacit.models.latent_class.EXAMINED_ROWS", 500)
-        monkeypatch.setattr("tacit.models.bernoulli_mixture.PATH_ROWS", 300)
+        monkeypatch.setattr("tacit.models.bernoulli_mixture.SHOWN_ROWS", 300)
         monkeypatch.setattr(table_module, "BLOCK_ROWS", 64)
         monkeypatch.setattr("tacit.data.stored_table.BLOCK_ROWS", 64)
     rows, weight, scan = weights

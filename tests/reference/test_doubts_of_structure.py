@@ -70,13 +70,13 @@ def test_dependence_is_measured_along_directions_of_the_other_half(size, asked, 
 def test_both_halves_take_their_turn():
     data = read_sequences(letters(1, sticky=0.3))
     one, other = (data.slices(data.offsets[part:-1:2], data.offsets[part + 1 :: 2]).pairs() for part in (0, 1))
-    found = hmm.structure_test(data, 2)
+    found = hmm.neighbour_test(data, 2)
     z = (hmm._test_along(one, other, 2) + hmm._test_along(other, one, 2)) / 2
     assert found.z == pytest.approx(z)
     assert found.p_value == pytest.approx(norm.sf(z))
-    assert hmm.structure_test(data) == hmm.structure_test(data, 1)
-    assert hmm.structure_test(read_sequences([["a", "b", "a"]])) == (0, 1)  # nothing in the second half
-    assert hmm.structure_test(read_sequences([["a", "a", "a"]] * 9)) == (0, 1)  # one symbol
+    assert hmm.neighbour_test(data) == hmm.neighbour_test(data, 1)
+    assert hmm.neighbour_test(read_sequences([["a", "b", "a"]])) == (0, 1)  # nothing in the second half
+    assert hmm.neighbour_test(read_sequences([["a", "a", "a"]] * 9)) == (0, 1)  # one symbol
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_one_observation_a_symbol_is_the_least_and_five_are_enough(N, K, level):
 def test_structure_rank_and_three_steps(p_value, smallest, length):
     examiner = Examiner()
     data = read_sequences([["a", "b", "a"][:length]] * 4)
-    hmm._examine_structure(examiner, data, smallest, hmm.StructureTest(3.0, p_value))
+    hmm._examine_structure(examiner, data, smallest, hmm.NeighbourTest(3.0, p_value))
     assert told(examiner, "look independent") == (p_value > 1e-3)
     assert told(examiner, "nearly of lower rank") == (smallest < 0.05)
     assert told(examiner, "No sequence has three steps") == (length < 3)
@@ -134,7 +134,7 @@ def test_one_state_is_asked_about_dependence_alone(monkeypatch):
     one = Chain(np.ones(1), np.ones((1, 1)), np.full((1, 5), 0.2))
     prior = ChainPrior(np.full(5, 0.2), np.full(5, 0.2), 0.7, 0.1)
     for p_value, doubted in ((0.9e-3, True), (1e-3, False)):
-        monkeypatch.setattr(hmm, "structure_test", lambda data, n, p=p_value: hmm.StructureTest(float(n), p))
+        monkeypatch.setattr(hmm, "neighbour_test", lambda data, n, p=p_value: hmm.NeighbourTest(float(n), p))
         data = read_sequences(letters(2))
         found = hmm.examine_chain(data, one, prior, np.ones(1), converged=True, path=None)
         assert told(found, "Neighbouring symbols depend") == doubted
@@ -151,7 +151,7 @@ def test_one_state_is_asked_about_dependence_alone(monkeypatch):
 
 
 def test_the_entropy_rate_needs_as_many_observations_as_symbols(monkeypatch):
-    monkeypatch.setattr(hmm, "structure_test", lambda data, n: hmm.StructureTest(9.0, 0.0))
+    monkeypatch.setattr(hmm, "neighbour_test", lambda data, n: hmm.NeighbourTest(9.0, 0.0))
     one = Chain(np.ones(1), np.ones((1, 1)), np.full((1, 6), 1 / 6))
     prior = ChainPrior(np.full(6, 1 / 6), np.full(6, 1 / 6), 0.7, 0.1)
     for gap, known in (([], True), ([None], False)):
@@ -163,7 +163,7 @@ def test_the_entropy_rate_needs_as_many_observations_as_symbols(monkeypatch):
 
 def test_one_direction_fewer_than_states_is_looked_along(monkeypatch):
     seen = []
-    monkeypatch.setattr(hmm, "structure_test", lambda data, n: seen.append(n) or hmm.StructureTest(9.0, 0.0))
+    monkeypatch.setattr(hmm, "neighbour_test", lambda data, n: seen.append(n) or hmm.NeighbourTest(9.0, 0.0))
     monkeypatch.setattr(hmm, "last_state_gain", lambda *args, **kwargs: (1.0, 0.1))
     prior = ChainPrior(np.full(5, 0.2), np.full(5, 0.2), 0.7, 0.1)
     for K in (1, 2, 4):

@@ -358,9 +358,9 @@ def test_labels_are_judged_in_parts_as_at_once(monkeypatch):
     rng = np.random.default_rng(0)
     mixture = stack_confusions(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), (5, 3)))
     own = workers.own_posterior(data, mixture)
-    whole = workers.leave_out(data, mixture, own)
+    whole = workers.judge_labels(data, mixture, own)
     monkeypatch.setattr(workers, "NUMBERS_AT_ONCE", 3 * 7)
-    parts = workers.leave_out(data, mixture, own)
+    parts = workers.judge_labels(data, mixture, own)
     for name in ("right", "wrong", "decisive"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
 

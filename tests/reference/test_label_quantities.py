@@ -167,7 +167,7 @@ def test_nearest_rows_and_row_count():
 def test_every_label_is_judged_by_the_others(world):
     data, mixture = world
     own = workers.own_posterior(data, mixture)
-    found = workers.leave_out(data, mixture, own)
+    found = workers.judge_labels(data, mixture, own)
     pattern = workers.error_pattern(data, mixture)
     np.testing.assert_allclose(pattern.sum(axis=1), 1, **EXACT)
     for task in range(data.n_rows):
@@ -182,12 +182,12 @@ def test_every_label_is_judged_by_the_others(world):
 
 def test_accuracy_is_the_top_of_its_likelihood(world):
     data, mixture = world
-    left_out = workers.leave_out(data, mixture, workers.own_posterior(data, mixture))
+    judged = workers.judge_labels(data, mixture, workers.own_posterior(data, mixture))
     found = workers.worker_quality(data, mixture)
     grid = np.linspace(0.0005, 0.9995, 1_000)
     for m in range(data.n_workers):
         mine = data.workers == m
-        right, wrong = left_out.right[mine][:, None], left_out.wrong[mine][:, None]
+        right, wrong = judged.right[mine][:, None], judged.wrong[mine][:, None]
         value = np.log(grid * right + (1 - grid) * wrong).sum(axis=0) + np.log(grid * (1 - grid)) / 2
         assert abs(grid[value.argmax()] - found.accuracy[m]) < 1.1e-3
         assert 0 <= found.low[m] <= found.accuracy[m] <= found.high[m] <= 1

@@ -17,7 +17,7 @@ from tacit.refine import mixing as laws
 from tacit.refine import pair_fit, pair_shrinkage
 from tacit.refine.em import Refined
 from tacit.refine.mixing import MixingSteps, even_law, poisson_rates
-from tacit.refine.pair_em import PairSteps, _columns_to_one, random_pair_model
+from tacit.refine.pair_em import PairSteps, columns_to_one
 from tacit.refine.pair_fit import chosen_smoothing, fit_pair_model, lifted, with_marginals
 from tacit.refine.pair_shrinkage import (
     Shrunk,
@@ -31,6 +31,7 @@ from tacit.refine.pair_shrinkage import (
     interval,
     keep_marginals,
 )
+from tacit.reproduce.pairs_linear import random_pair_model
 
 COUNTS = np.array([[4.0, 2.0, 0.0], [1.0, 3.0, 5.0], [0.0, 1.0, 2.0]])
 LEFT = np.array([[0.5, 0.1], [0.3, 0.3], [0.2, 0.6]])
@@ -135,7 +136,7 @@ def test_each_side_has_its_own_marginals_and_pseudo_counts():
 
 
 def test_a_cause_without_counts_is_even():
-    assert _columns_to_one(np.array([[0.0, 3.0], [0.0, 1.0]])).tolist() == [[0.5, 0.75], [0.5, 0.25]]
+    assert columns_to_one(np.array([[0.0, 3.0], [0.0, 1.0]])).tolist() == [[0.5, 0.75], [0.5, 0.25]]
 
 
 def test_a_random_start_is_marginals_times_noise_and_causes_that_meet_themselves():

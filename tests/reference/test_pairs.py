@@ -20,7 +20,8 @@ from tacit.factor.vertices import PairModel, pair_model
 from tacit.kernels.pair_rows import PairRows, Side, pair_levels, pair_product, pair_ratios
 from tacit.refine.em import em
 from tacit.refine.mixing import MixingSteps, climb, even_law, poisson_rates
-from tacit.refine.pair_em import PairSteps, random_pair_model
+from tacit.refine.pair_em import PairSteps
+from tacit.reproduce.pairs_linear import random_pair_model
 from tacit.simulate import pairs
 from tests.reference.pair_twins import levels, phases, ratios
 

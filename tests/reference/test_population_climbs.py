@@ -218,3 +218,7 @@ def test_a_fit_has_its_largest_population_first_and_the_values_of_its_people(lik
     else:
         assert found.start == "people who stand furthest apart"
         assert found.n_iter == len(found.path) - 1
+        drawn = fit_ancestry(
+            calls, data.means, 2, likelihood=False, max_iter=1, tol=1e-6, rng=np.random.default_rng(0), far=False
+        )
+        assert drawn.start == "people who were drawn"

@@ -13,7 +13,7 @@ from tacit.refine import switch_always_on, switch_race, switch_start, switch_sta
 from tacit.refine.em import Refined
 from tacit.refine.starts import Raced
 from tacit.refine.switch_always_on import baseline, conventional, settle_baseline
-from tacit.refine.switch_baselines import alternating_least_squares, oracle, random_switches, weighted_least_squares
+from tacit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
 from tacit.refine.switch_race import doubtful, jittered_picks, raced_params
 from tacit.refine.switch_start import complete, estimate_noise, pick
 from tacit.refine.switch_states import (
@@ -33,14 +33,15 @@ from tacit.refine.switch_states import (
 from tacit.refine.switches import (
     SwitchParams,
     SwitchSteps,
-    choose_states,
     first_centres,
     first_params,
     most_likely,
     plane_steps,
     posterior,
     refine_switches,
+    way_to_sum,
 )
+from tacit.reproduce.switches_methods import random_switches
 
 
 def some_params(d=3, q=4, seed=0, sigma2=0.5):
@@ -239,7 +240,7 @@ def test_switches_in_another_order_are_the_same_model():
 
 def test_which_states_are_summed(monkeypatch):
     def chosen(d, sigma2, scale=1.0):
-        return choose_states(SwitchParams(scale * np.eye(d), np.full(2**d, -d * np.log(2)), sigma2))
+        return way_to_sum(SwitchParams(scale * np.eye(d), np.full(2**d, -d * np.log(2)), sigma2))
 
     monkeypatch.setattr(switches, "ALL_STATES", 3)
     monkeypatch.setattr(switches, "SPLIT_STATES", 4)
@@ -253,7 +254,7 @@ def test_which_states_are_summed(monkeypatch):
         params = SwitchParams(tight, np.full(16, -4 * np.log(2)), sigma2)
         spread = split_table(tight @ tight.T, sigma2, params.log_prior).spread
         assert (spread <= 300) == (how == "all")
-        assert choose_states(params) == how
+        assert way_to_sum(params) == how
 
 
 @pytest.mark.parametrize("sigma2", [1.0, 1e-4])

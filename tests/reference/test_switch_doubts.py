@@ -14,7 +14,7 @@ from tacit.diagnose.report import Examiner
 from tacit.diagnose.switch_rivals import Rival
 from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
-from tacit.refine.switches import SwitchParams, choose_states, plane_steps
+from tacit.refine.switches import SwitchParams, plane_steps, way_to_sum
 
 
 def told(examiner, words):
@@ -318,7 +318,7 @@ def costs_of(P, n=200, sigma=0.3, seed=0):
     rows = h @ W + sigma * rng.standard_normal((n, 3))
     fitted = params_of(P, W, sigma**2)
     basis = np.linalg.qr(W.T)[0]
-    steps = plane_steps(rows, basis, choose_states(fitted))
+    steps = plane_steps(rows, basis, way_to_sum(fitted))
     start = SwitchParams(W @ basis, np.maximum(fitted.log_prior, -60.0), sigma**2)
     base = em(steps, start, max_iter=30, tol=0.0)
     return switch_rivals.tested_rivals(steps, base.params, base.log_likelihood)

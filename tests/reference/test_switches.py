@@ -10,10 +10,11 @@ from tacit.factor.eigenpairs import describe, levenberg_marquardt, merge, newton
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.switches import find_candidates, score
 from tacit.moments.whitened import project, second_moments, spectrum, whiten, whitened_tensor
-from tacit.refine.switch_baselines import alternating_least_squares, oracle, random_switches, weighted_least_squares
+from tacit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
 from tacit.refine.switch_start import spectral_start
 from tacit.refine.switch_states import constants, pair_totals, split_table, states, sums_all, sums_near, sums_split
 from tacit.refine.switches import SwitchParams, SwitchSteps, correlate, first_params, posterior
+from tacit.reproduce.switches_methods import random_switches
 from tacit.simulate import binary_factors
 from tests.reference import switches_twin as twin
 

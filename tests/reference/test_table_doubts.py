@@ -14,7 +14,7 @@ from tacit.diagnose import bootstrap, table_classes, table_pairs, tables
 from tacit.diagnose import table_theorems as theorems
 from tacit.diagnose.report import Examiner
 from tacit.diagnose.table_classes import Gain, Halves
-from tacit.diagnose.table_pairs import PairEvidence
+from tacit.diagnose.table_pairs import CellPairs
 from tacit.engine.mixture import Mixture
 
 
@@ -169,7 +169,7 @@ def evidence_of(n_columns, meetings=None):
     counts = np.full((2 * n_columns, 2 * n_columns), 100.0)
     if meetings is not None:
         counts = np.kron(np.asarray(meetings, float), np.full((2, 2), 0.25))
-    return PairEvidence(counts, first, np.arange(n_columns), 400.0)
+    return CellPairs(counts, first, np.arange(n_columns), 400.0)
 
 
 def test_three_columns_depend_on_others(monkeypatch):
@@ -429,8 +429,8 @@ def test_effective_rows_pool_a_column():
             for c in cells:
                 top = m.table[c, f] * (1 - m.table[c, f]) + 0.5 * np.mean(p * (1 - p))
                 expected[c, f] = max(top / (se[c, f] ** 2 + 0.5 * np.mean(s**2)), 1.0)
-    np.testing.assert_allclose(bootstrap.effective_rows(m, se), expected)
-    assert bootstrap.effective_rows(m, np.full((5, 2), 9.0)).max() == 1
+    np.testing.assert_allclose(bootstrap.pooled_rows(m, se), expected)
+    assert bootstrap.pooled_rows(m, np.full((5, 2), 9.0)).max() == 1
 
 
 def test_a_split_class_is_pulled_half_way_to_a_row(monkeypatch):

@@ -13,7 +13,7 @@ from tests.statistics.chain_worlds import HOPELESS, hopeless, sound
 from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 from tacit import CategoricalHMM
-from tacit.diagnose.hmm import structure_test
+from tacit.diagnose.hmm import neighbour_test
 from tacit.engine.chain import Chain
 from tacit.simulate import draw_sequences
 
@@ -47,5 +47,5 @@ def test_structure_test_keeps_its_level():
     """Independent draws are called dependent about as often as the level says."""
     rng = np.random.default_rng(0)
     chain = Chain(np.ones(1), np.ones((1, 1)), rng.dirichlet(np.ones(60), 1))
-    found = [structure_test(draw_sequences(chain, 1500, 1, rng).sequences).p_value for _ in range(200)]
+    found = [neighbour_test(draw_sequences(chain, 1500, 1, rng).sequences).p_value for _ in range(200)]
     assert np.mean(np.array(found) < 0.05) < 0.09

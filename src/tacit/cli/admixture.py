@@ -115,9 +115,10 @@ def predict_ancestry(model: Admixture, asked: Asked) -> int:
 
 def _long(samples: Any, shares: Any) -> dict[str, Any]:
     """One line per person and population."""
-    names, size = np.array([str(name) for name in samples.tolist()], object), shares.shape[1]
-    columns = {"sample": np.repeat(names, size), "population": np.tile(np.arange(size), len(names))}
-    return columns | {"proportion": shares.reshape(-1)}
+    from tacit.data.frames import long_columns
+
+    names = np.array([str(name) for name in samples.tolist()], object)
+    return long_columns(("sample", "population", "proportion"), names, np.arange(shares.shape[1]), shares)
 
 
 def _frequencies(model: Admixture) -> Iterator[Any]:

@@ -98,13 +98,10 @@ def weight_columns(model: BinaryFactors) -> dict[str, Any]:
     """One line per switch and feature."""
     import numpy as np
 
-    d, m = model.components_.shape
+    from tacit.data.frames import long_columns
+
     names = np.array([str(name) for name in model.feature_names_in_], object)
-    return {
-        "switch": np.repeat(np.arange(d), m),
-        "feature": np.tile(names, d),
-        "weight": model.components_.reshape(-1),
-    }
+    return long_columns(("switch", "feature", "weight"), np.arange(len(model.components_)), names, model.components_)
 
 
 def show(model: BinaryFactors, talk: Talk) -> None:

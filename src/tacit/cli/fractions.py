@@ -48,9 +48,10 @@ def fractions(
     tacit fractions blood.csv --reference cells.csv --out fractions
     tacit fractions blood.csv --components 4
     """
+    from tacit.data.named_matrix import read_shares
     from tacit.io.read import read_columns
     from tacit.models.base import model_state
-    from tacit.models.mixture_fractions import MixtureFractions, fraction_columns, profile_columns, read_shares
+    from tacit.models.mixture_fractions import MixtureFractions, fraction_columns, profile_columns
 
     talk = Talk(quiet)
     with talk.doing("reading"):
@@ -92,8 +93,8 @@ def show(model: MixtureFractions, talk: Talk) -> None:
 
 def read_known(model: MixtureFractions, path: str, id_: str | None) -> NamedMatrix:
     """Samples of a file, which are its columns or its rows: the model knows its features' names."""
+    from tacit.data.named_matrix import read_shares
     from tacit.io.read import read_columns
-    from tacit.models.mixture_fractions import read_shares
 
     values = read_shares(read_columns(path), called(path), id_)
     known = set(model.features_)

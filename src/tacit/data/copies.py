@@ -69,6 +69,13 @@ def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
     return replace(table.take(patterns[order]), row_weight=weight)
 
 
+def standing_for(some: Table, total: float) -> Table:
+    """Sampled rows, each with the weight of the many it stands for."""
+    if some.total_weight == total:
+        return some
+    return replace(some, row_weight=some.each_weight() * (total / some.total_weight))
+
+
 def _least_hashes(table: AnyTable, most: int, seed: int) -> Table:
     """The rows with the smallest hashes of a long table, block by block; rows keep their weights."""
     hashes = np.empty(0, np.uint64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -62,14 +62,6 @@ class Counts:
     def same_items(self) -> bool:
         """Whether rows and columns name the same items in the same order."""
         return same_names(self.row_names, self.column_names)
-
-    def symmetrised(self) -> Counts:
-        """Every pair both ways: C + Cᵀ, or itself when it is symmetric already."""
-        if self.symmetric:
-            return self
-        both = sp.csr_array(self.matrix + self.matrix.T)
-        both.sort_indices()
-        return replace(self, matrix=both, symmetric=True)
 
 
 def same_names(rows: Names, columns: Names) -> bool:

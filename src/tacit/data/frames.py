@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tacit.data.names import from_names, is_gap, to_arrow
 from tacit.errors import DataError, nearest
@@ -98,6 +99,14 @@ def index_names(data: Any) -> list[Any] | None:
     if (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1):
         return None
     return list(index.tolist())
+
+
+def long_columns(
+    roles: tuple[str, str, str], rows: NDArray[Any], columns: NDArray[Any], values: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """One line per row and column of a matrix: its row, its column, its value."""
+    n, width = values.shape
+    return {roles[0]: np.repeat(rows, width), roles[1]: np.tile(columns, n), roles[2]: values.reshape(-1)}
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:

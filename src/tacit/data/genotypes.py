@@ -113,6 +113,7 @@ class SnpBlocks(ABC):
             snps[rows] = calls.astype(np.float64) @ weight
         return np.lexsort((*snps.T, _hashes(snps[:, 0].astype(np.int64))[:, 0])), np.lexsort((*people.T, weight[:, 0]))
 
+
 @dataclass(frozen=True, eq=False)
 class Genotypes(SnpBlocks):
     """Calls (SNP, person): 0, 1, 2 alleles, 3 missing; the people's and the SNPs' names.

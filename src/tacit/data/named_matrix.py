@@ -19,6 +19,7 @@ from tacit.data.names import are_words, decoded
 from tacit.data.numbers import as_numbers, worth_of
 from tacit.data.sampling import scramble
 from tacit.errors import DataError, nearest
+from tacit.io.scan import whole
 from tacit.kernels import Floats
 
 
@@ -75,6 +76,19 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
         [as_numbers(array, f"column {name!r} of {what}", "leave the column out") for name, array in arrays.items()]
     )
     return _checked(NamedMatrix(values, names, tuple(arrays)), what)
+
+
+def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMatrix:
+    """A matrix whose values lie in [0, 1]; `name_column` holds the names of the rows."""
+    matrix = read_named_matrix(whole(data), name_column=name_column, what=what)
+    outside = (matrix.values < 0) | (matrix.values > 1)
+    if outside.any():
+        row, at = np.argwhere(outside)[0]
+        raise DataError(
+            f"{what} holds {matrix.values[row, at]:g} in column {matrix.column_names[at]!r}, row {row + 1}, and shares "
+            "lie between 0 and 1; divide percents by 100, turn M-values into beta values"
+        )
+    return matrix
 
 
 def match_columns(matrix: NamedMatrix, names: Sequence[str | int], what: str) -> NamedMatrix:

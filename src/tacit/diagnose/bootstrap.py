@@ -22,7 +22,7 @@ Differs   standard errors go into Wilson's interval instead of percentiles; draw
 
 Symbols   here             shape    meaning
           table_se         (C, F)   se, standard errors of the tables
-          effective_rows   (C, F)   n_eff, pooled
+          pooled_rows      (C, F)   n_eff, pooled
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def bootstrap_mixture(
     w = mixture.weights
     weights_rows = np.maximum(w * (1 - w) / np.maximum(np.square(weights_se), NO_SPREAD), 1.0)
     weights_low, weights_high = wilson(w, weights_rows, z) if F > 1 else (w, w)  # a single class weighs one
-    rows = np.minimum(effective_rows(mixture, table_se), np.maximum(table.total_weight * w, 1.0))
+    rows = np.minimum(pooled_rows(mixture, table_se), np.maximum(table.total_weight * w, 1.0))
     said = mixture.table if smoothing == 0 else _refitted(table, mixture, 0.0, n_jobs).table
     reaching = reach_bounds(said, table_se, wilson(mixture.table, rows, z), z)
     table_low, table_high = reach_ends(said * rows, (1 - said) * rows, reaching)
@@ -136,7 +136,7 @@ def resample_rows(table: Table, rng: np.random.Generator) -> Table:
     return replace(table, codes=codes, row_weight=drawn[keep], pattern_of=None, equal=None)
 
 
-def effective_rows(mixture: Mixture, table_se: Floats) -> Floats:
+def pooled_rows(mixture: Mixture, table_se: Floats) -> Floats:
     """Rows (C, F) whose binomial spread would be the bootstrap's, a category's own mixed with its column's."""
     sizes, starts = np.diff(mixture.first), mixture.first[:-1]
     binomial, spread = mixture.table * (1 - mixture.table), np.square(table_se)

@@ -87,13 +87,8 @@ def is_correct(labels: Ints, truth: Ints, epsilon: float) -> bool:
 
 
 def least_columns(K: int) -> int:
-    """Columns from which a mixture of K Bernoulli models is generically identifiable: 2⌈log₂ K⌉ + 1."""
+    """Columns from which a mixture of K Bernoulli models is generically identifiable, Section 2: 2⌈log₂ K⌉ + 1."""
     return 2 * (K - 1).bit_length() + 1
-
-
-def generically_identifiable(L: int, K: int) -> bool:
-    """Section 2: L ≥ 2⌈log₂ K⌉ + 1."""
-    return least_columns(K) <= L
 
 
 def has_room(L: int, K: int) -> bool:

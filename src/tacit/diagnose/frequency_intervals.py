@@ -29,6 +29,7 @@ Symbols   paper   here          shape    meaning
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,6 @@ class FrequencyIntervals:
     weights: Floats
     weights_low: Floats
     weights_high: Floats
-    weights_rows: Floats
 
 
 def frequency_intervals(
@@ -95,7 +95,46 @@ def frequency_intervals(
     w = mixture.weights
     weights_rows = np.maximum(w * (1 - w) / np.maximum(weights_variance, 1e-300), 1.0)
     weights_low, weights_high = wilson(w, weights_rows, z) if len(w) > 1 else (w.copy(), w.copy())
-    return FrequencyIntervals(level, p, low, high, rows, w, weights_low, weights_high, weights_rows)
+    return FrequencyIntervals(level, p, low, high, rows, w, weights_low, weights_high)
+
+
+class SetAside(NamedTuple):
+    """Columns (L,) that took no part in a fit, and what its classes show of them (K, columns set aside)."""
+
+    columns: NDArray[np.bool_]
+    ones: Floats  # weight of the rows that say yes
+    rows: Floats  # of those that say anything
+
+
+def column_intervals(
+    table: Table,
+    mixture: Mixture,
+    frequencies: Floats,
+    silent: NDArray[np.bool_],
+    aside: SetAside,
+    *,
+    level: float,
+    smoothing: float,
+    n_jobs: int | None,
+) -> tuple[Floats, Floats]:
+    """Bounds (K, L) of the `frequencies` of all columns; `table` and `mixture` hold those that were not set aside.
+
+    A `silent` column (L,) has one frequency in all classes.
+    """
+    low, high = (np.empty_like(frequencies) for _ in range(2))
+    z, quiet = standard_errors_of(level), silent[~aside.columns]
+    heard, free = table.without(quiet), ~aside.columns & ~silent
+    part = Mixture(mixture.weights, mixture.table[np.repeat(~quiet, 2)], heard.first)
+    found = frequency_intervals(heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs)
+    low[:, free], high[:, free] = found.low, found.high
+    shared = table.singles().reshape(-1, 2)[quiet]  # all rows tell of a frequency that all classes share
+    rows = shared.sum(axis=1) + mixture.n_classes * smoothing
+    low[:, silent], high[:, silent] = reach_ends(shared[:, 1], shared[:, 0], wilson(frequencies[:, silent], rows, z))
+    ones, rows = aside.ones, aside.rows
+    low[:, aside.columns], high[:, aside.columns] = reach_ends(
+        ones, rows - ones, wilson(frequencies[:, aside.columns], rows + 1, z)
+    )
+    return low, high
 
 
 def effective_rows(table: Table, mixture: Mixture, posterior: Floats, smoothing: float) -> tuple[Floats, Floats]:

@@ -1,6 +1,6 @@
 """Can the states of a hidden Markov model be trusted? The verdict, with the numbers behind it.
 
-Three doubts. Is there anything: do neighbouring symbols depend on one another at all (`structure_test`), and are there
+Three doubts. Is there anything: do neighbouring symbols depend on one another at all (`neighbour_test`), and are there
 enough observations for so many symbols? Is every state needed: does the model with one state fewer predict sequences
 left out as well? Is the answer the only one: transitions and emissions of full rank, three steps in a row, every state
 seen to come and go.
@@ -47,17 +47,17 @@ ALIKE = 0.1
 SELDOM = 20.0
 """Times a state must have been left for its transitions to be known."""
 DIRECTIONS = 4
-"""Leading directions that the structure test looks along."""
+"""Leading directions that the test of neighbours looks along."""
 
 
-class StructureTest(NamedTuple):
+class NeighbourTest(NamedTuple):
     """How many standard errors the dependence of neighbours is above independence, and the chance of that."""
 
     z: float
     p_value: float
 
 
-def structure_test(data: Sequences, n_directions: int = 1) -> StructureTest:
+def neighbour_test(data: Sequences, n_directions: int = 1) -> NeighbourTest:
     """Do neighbouring symbols depend on one another? Directions from one half of the pieces, tested on the other.
 
     Along fixed features f and g of a symbol and the next, Σ f(x_t) g(x_t+1) of independent draws has mean zero and
@@ -67,10 +67,10 @@ def structure_test(data: Sequences, n_directions: int = 1) -> StructureTest:
     begins, ends = pieces_of(data)
     halves = [data.slices(begins[part::2], ends[part::2]).pairs() for part in (0, 1)]
     if min(float(half.sum()) for half in halves) < 1 or data.n_symbols < 2:
-        return StructureTest(0.0, 1.0)
+        return NeighbourTest(0.0, 1.0)
     found = [_test_along(one, other, n_directions) for one, other in (halves, halves[::-1])]
     z = float(sum(found) / 2)
-    return StructureTest(z, float(ndtr(-z)))
+    return NeighbourTest(z, float(ndtr(-z)))
 
 
 def _test_along(learn: sp.csr_array, test: sp.csr_array, n_directions: int) -> float:
@@ -104,7 +104,7 @@ def examine_chain(
     examiner = Examiner()
     K, M, N = chain.n_states, data.n_symbols, data.n_observed
     examiner.doubt_few(N, "observed steps")
-    test = structure_test(data, max(K - 1, 1))
+    test = neighbour_test(data, max(K - 1, 1))
     singular = np.linalg.svd(chain.transitions, compute_uv=False)
     examiner.quantities |= {
         "n_observed": N,
@@ -152,7 +152,7 @@ def _examine_size(examiner: Examiner, N: int, M: int, K: int) -> None:
         )
 
 
-def _examine_structure(examiner: Examiner, data: Sequences, smallest: float, test: StructureTest) -> None:
+def _examine_structure(examiner: Examiner, data: Sequences, smallest: float, test: NeighbourTest) -> None:
     """`smallest` is the transitions' least singular value."""
     if test.p_value > NO_STRUCTURE:
         examiner.doubt(

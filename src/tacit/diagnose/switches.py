@@ -36,7 +36,7 @@ from tacit.moments.whitened import Spectrum
 from tacit.refine.em import em
 from tacit.refine.switch_start import SpectralStart, spectral_start
 from tacit.refine.switch_states import pair_totals, states
-from tacit.refine.switches import SwitchParams, choose_states, first_params, plane_steps
+from tacit.refine.switches import SwitchParams, first_params, plane_steps, way_to_sum
 
 RESOLVED = 1e-10
 """Share of the squares that must change from row to row: below it float64 sums of squares hold mostly rounding."""
@@ -236,7 +236,7 @@ def _examine_conditions(examiner: Examiner, params: SwitchParams, n: int) -> Non
 
 def _examine_rivals(examiner: Examiner, rows: Floats, params: SwitchParams, on: Floats) -> None:
     basis = np.linalg.qr(params.W.T)[0]
-    steps = plane_steps(rows, basis, choose_states(params))
+    steps = plane_steps(rows, basis, way_to_sum(params))
     inside = replace(params, W=params.W @ basis)
     base = em(steps, inside, max_iter=2, tol=0.0)
     found = tested_rivals(steps, base.params, base.log_likelihood)
@@ -303,7 +303,7 @@ def _fit_half(half: Floats, params: SwitchParams, seed: int) -> Floats:
     best: tuple[float, Floats] | None = None
     for start in starts:
         basis = np.linalg.qr(start.W.T)[0]
-        steps = plane_steps(half, basis, choose_states(start))
+        steps = plane_steps(half, basis, way_to_sum(start))
         inside = replace(start, W=start.W @ basis, sigma2=max(start.sigma2, steps.floor))
         fit = em(steps, inside, max_iter=HALF_PASSES, tol=1e-7, accelerate=True)
         if best is None or fit.log_likelihood > best[0]:

@@ -50,7 +50,7 @@ Blocks = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class PairEvidence:
+class CellPairs:
     """Counts (C, C) of cells occurring together, of some columns and rows of a table or of all."""
 
     counts: Floats
@@ -64,7 +64,7 @@ class PairEvidence:
         return block_sums(self.counts, self.first)
 
 
-def count_evidence(table: Table) -> PairEvidence:
+def count_evidence(table: Table) -> CellPairs:
     """Pair counts within bounds of memory and time."""
     columns = chosen_columns(table)
     narrow = replace(
@@ -72,7 +72,7 @@ def count_evidence(table: Table) -> PairEvidence:
     )
     if len(columns) < min(3, table.n_columns):  # nothing can be concluded, and there may be nothing to count
         size = int(narrow.first[-1])
-        return PairEvidence(np.zeros((size, size)), narrow.first, columns, 0.0)
+        return CellPairs(np.zeros((size, size)), narrow.first, columns, 0.0)
     pairs = max(len(columns) * (len(columns) - 1) // 2, 1)
     rows = some_rows(narrow, PAIR_WORK // pairs)
     if rows.row_weight is None or (is_whole(rows.row_weight) and rows.total_weight <= WRITTEN_OUT * rows.n_rows):
@@ -82,7 +82,7 @@ def count_evidence(table: Table) -> PairEvidence:
         most = max(WEIGHTED_WORK // int(rows.first[-1]) ** 2, 1)
         rows = rows if rows.n_rows <= most else some_rows(rows, most)
         counts = dense_pairs(rows, rows.n_rows)
-    return PairEvidence(counts, rows.first, columns, rows.total_weight)
+    return CellPairs(counts, rows.first, columns, rows.total_weight)
 
 
 def chosen_columns(table: Table) -> Ints:

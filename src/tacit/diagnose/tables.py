@@ -20,7 +20,7 @@ from tacit.diagnose import table_theorems as theorems
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.table_classes import class_gaps, compare_halves, kruskal_count, least_gain
 from tacit.diagnose.table_pairs import (
-    PairEvidence,
+    CellPairs,
     count_evidence,
     dependence_chances,
     parts_that_meet,
@@ -125,7 +125,7 @@ def rows_needed(counts: Floats, seen: Floats, first: NDArray[np.int32]) -> Float
     return np.asarray(np.maximum(LEAST_ROWS, ROWS_PER_CATEGORY * np.exp(entropy)))
 
 
-def _examine_columns(examiner: Examiner, table: Table, mixture: Mixture, evidence: PairEvidence) -> NDArray[np.bool_]:
+def _examine_columns(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> NDArray[np.bool_]:
     """Which of the columns looked at depend on any other; classes need three of them."""
     chance = dependence_chances(evidence.counts, evidence.first)
     informative = chance < CHANCE / max(len(chance), 1)
@@ -143,7 +143,7 @@ def _examine_columns(examiner: Examiner, table: Table, mixture: Mixture, evidenc
 
 
 def _examine_meetings(
-    examiner: Examiner, mixture: Mixture, evidence: PairEvidence, informative: NDArray[np.bool_]
+    examiner: Examiner, mixture: Mixture, evidence: CellPairs, informative: NDArray[np.bool_]
 ) -> None:
     """Columns in parts that no rows show together: nothing says which class of one part is which of the other."""
     meetings = evidence.meetings[np.ix_(informative, informative)]
@@ -177,7 +177,7 @@ def _examine_count(examiner: Examiner, mixture: Mixture, sizes: NDArray[np.int32
     )
 
 
-def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evidence: PairEvidence) -> None:
+def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> None:
     """Columns that depend on one another although the class is known: by much, and not by chance."""
     N = len(evidence.columns)
     level = CHANCE / max(N * (N - 1) / 2, 1)
@@ -235,7 +235,7 @@ def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: 
         )
 
 
-def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: PairEvidence) -> None:
+def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> None:
     """What the theorems say; Theorem 2 is asked about the paper's own start of EM, CNMF-SPA, where there is one."""
     n_rows, observed = table.total_weight, 1 - examiner.quantities["share_missing"]
     examiner.quantities |= {
@@ -258,7 +258,7 @@ def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: 
             examiner.quantities["start"] = theorems.start_in_basin(start, part, basin)
 
 
-def _restricted(mixture: Mixture, evidence: PairEvidence) -> Mixture:
+def _restricted(mixture: Mixture, evidence: CellPairs) -> Mixture:
     """The mixture of the columns whose pairs were counted."""
     if len(evidence.columns) == mixture.n_columns:
         return mixture

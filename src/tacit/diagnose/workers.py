@@ -45,7 +45,7 @@ UNSURE_WIDTH = 0.5
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class JudgedLabels:
     """Every label against what the other labels of its task say (labels,)."""
 
     right: Floats  # r_n: probability that the label is the truth
@@ -64,7 +64,7 @@ class WorkerQuality:
     flag: NDArray[Any]
 
 
-def leave_out(labels: Labels, mixture: Mixture, posterior: Floats, pattern: Floats | None = None) -> LeftOut:
+def judge_labels(labels: Labels, mixture: Mixture, posterior: Floats, pattern: Floats | None = None) -> JudgedLabels:
     """Judge every label by the others; `posterior` (n, K) must be the mixture's own, not a tempered one.
 
     Dividing a task's posterior by the chance of one label under each class takes that label out. `pattern` is the
@@ -86,7 +86,7 @@ def leave_out(labels: Labels, mixture: Mixture, posterior: Floats, pattern: Floa
         total = np.einsum("nk->n", others)
         right[part] = others[np.arange(len(given)), given] / total
         wrong[part] = np.einsum("nk,nk->n", others, np.take(slips, given, axis=0)) / total if K > 1 else 1.0
-    return LeftOut(right, wrong, decisive)
+    return JudgedLabels(right, wrong, decisive)
 
 
 class Judged:
@@ -98,14 +98,15 @@ class Judged:
     def __init__(self, labels: CodedLabels, mixture: Mixture) -> None:
         self.labels, self.mixture = labels, mixture
         self.pattern = error_pattern(labels, mixture)
-        self._kept: list[tuple[Labels, LeftOut]] | None = list(self._walk()) if isinstance(labels, Labels) else None
+        kept = isinstance(labels, Labels)
+        self._kept: list[tuple[Labels, JudgedLabels]] | None = list(self._walk()) if kept else None
 
-    def __iter__(self) -> Iterator[tuple[Labels, LeftOut]]:
+    def __iter__(self) -> Iterator[tuple[Labels, JudgedLabels]]:
         return self._walk() if self._kept is None else iter(self._kept)
 
-    def _walk(self) -> Iterator[tuple[Labels, LeftOut]]:
+    def _walk(self) -> Iterator[tuple[Labels, JudgedLabels]]:
         for block in self.labels.blocks():
-            yield block, leave_out(block, self.mixture, own_posterior(block, self.mixture), self.pattern)
+            yield block, judge_labels(block, self.mixture, own_posterior(block, self.mixture), self.pattern)
 
 
 def error_pattern(labels: CodedLabels, mixture: Mixture) -> Floats:

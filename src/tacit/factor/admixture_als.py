@@ -64,14 +64,6 @@ class AlternatingFit:
     converged: bool
 
 
-def factor_admixture_als(
-    calls: Calls | SnpPasses, means: Floats, n_populations: int, *, max_iter: int = 200, tol: float = 1e-9
-) -> AlternatingFit:
-    """Proportions and frequencies by least squares; `means` are the SNPs' pooled frequencies."""
-    space = leading_subspace(calls, means, n_populations)
-    return alternate(space, means, shares_under(space, far_people(space)), max_iter=max_iter, tol=tol)
-
-
 def alternate(space: Subspace, means: Floats, shares: Floats, *, max_iter: int, tol: float) -> AlternatingFit:
     """Better frequencies, then the best proportions, until a round gains less than `tol` per person and SNP."""
     basis, coords, _ = space

@@ -22,15 +22,14 @@ constexpr double kShort = 0.25;        // sums of logarithms are self-concordant
 constexpr double kLog2 = 0.693147180559945309417232121458176568;
 
 struct Panel {
-    const uint8_t *calls;   // (all SNPs, persons)
-    const int64_t *snps;    // which SNPs to walk, or null for all
+    const uint8_t *calls;   // (SNPs, persons)
     int64_t persons, padded;
-    TACIT_INLINE const uint8_t *row(int64_t j) const { return calls + (snps ? snps[j] : j) * persons; }
+    TACIT_INLINE const uint8_t *row(int64_t j) const { return calls + j * persons; }
 };
 
 struct Model {
     const double *shares;       // Q transposed: (populations, padded)
-    const double *frequencies;  // F: (walked SNPs, populations)
+    const double *frequencies;  // F: (SNPs, populations)
     int populations;
 };
 
@@ -128,7 +127,7 @@ template <int L> struct Call {
 // ------------------------------------------------------- a Newton step in every SNP's row of F
 
 struct StepSums {
-    double *next;            // (walked SNPs, populations): frequencies after the step
+    double *next;            // (SNPs, populations): frequencies after the step
     double log_likelihood;   // of the block at the given frequencies
     double floor;            // frequencies stay in [floor, 1 - floor]
 };
@@ -318,13 +317,13 @@ template <class Run, class Take> int walk(int64_t snps, int64_t size, int thread
 }
 }  // namespace
 
-TACIT_EXPORT admixture_step(const uint8_t *calls, const int64_t *snps, int64_t n_snps, int64_t persons, int64_t padded,
-                            const double *shares, const double *frequencies, int populations, double floor, int threads,
-                            double *next, double *log_likelihood) {
-    const Panel panel{calls, snps, persons, padded};
+TACIT_EXPORT admixture_step(const uint8_t *calls, int64_t snps, int64_t persons, int64_t padded, const double *shares,
+                            const double *frequencies, int populations, double floor, int threads, double *next,
+                            double *log_likelihood) {
+    const Panel panel{calls, persons, padded};
     const Model model{shares, frequencies, populations};
     return walk(
-        n_snps, 1, threads,
+        snps, 1, threads,
         [&](int64_t begin, int64_t end, double *mine) {
             StepSums sums{next, 0, floor};
             TACIT_BY_POPULATIONS(step, panel, model, begin, end, sums);
@@ -333,14 +332,14 @@ TACIT_EXPORT admixture_step(const uint8_t *calls, const int64_t *snps, int64_t n
         [&](const double *mine) { *log_likelihood += mine[0]; });
 }
 
-TACIT_EXPORT admixture_curvature(const uint8_t *calls, const int64_t *snps, int64_t n_snps, int64_t persons,
-                                 int64_t padded, const double *shares, const double *frequencies, int populations,
-                                 int squares, int threads, double *sums) {
-    const Panel panel{calls, snps, persons, padded};
+TACIT_EXPORT admixture_curvature(const uint8_t *calls, int64_t snps, int64_t persons, int64_t padded,
+                                 const double *shares, const double *frequencies, int populations, int squares,
+                                 int threads, double *sums) {
+    const Panel panel{calls, persons, padded};
     const Model model{shares, frequencies, populations};
     const int64_t triangle = (int64_t)populations * (populations + 1) / 2, size = (populations + triangle + 1) * padded;
     return walk(
-        n_snps, size, threads,
+        snps, size, threads,
         [&](int64_t begin, int64_t end, double *mine) {
             CurveSums out{mine, mine + populations * padded, mine + (populations + triangle) * padded};
             TACIT_BY_POPULATIONS(curve, panel, model, squares != 0, begin, end, out);

@@ -14,46 +14,34 @@ Calls = NDArray[np.uint8]
 
 MISSING = 3
 """Code of a missing call; 0, 1 and 2 count alleles."""
-BLOCK_SNPS = 256
-"""SNPs of a block: the unit whose sums are added in order."""
 MOST_POPULATIONS = 64
 """Most populations the kernels hold."""
 
 
-def _arguments(
-    calls: Calls, shares: Floats, frequencies: Floats, snps: NDArray[np.int64] | None
-) -> tuple[list[Any], Floats, int]:
+def _arguments(calls: Calls, shares: Floats, frequencies: Floats) -> tuple[list[Any], Floats, int]:
     n_persons, n_populations = shares.shape
     _check(calls, np.uint8, (None, n_persons), "calls")
-    n_snps = len(calls) if snps is None else len(_check(snps, np.int64, (None,), "snps"))
-    _check(frequencies, np.float64, (n_snps, n_populations), "frequencies")
+    _check(frequencies, np.float64, (len(calls), n_populations), "frequencies")
     if not 1 <= n_populations <= MOST_POPULATIONS:
         raise ValueError(f"{n_populations} populations asked for; give a number from 1 to {MOST_POPULATIONS}")
     padded = -(-n_persons // 4) * 4
     turned = np.full((n_populations, padded), 1.0 / n_populations)
     turned[:, :n_persons] = shares.T
-    sizes = [ctypes.c_int64(n_snps), ctypes.c_int64(n_persons), ctypes.c_int64(padded)]
-    head = [_pointer(calls), _pointer(snps), *sizes, _pointer(turned), _pointer(frequencies)]
+    sizes = [ctypes.c_int64(len(calls)), ctypes.c_int64(n_persons), ctypes.c_int64(padded)]
+    head = [_pointer(calls), *sizes, _pointer(turned), _pointer(frequencies)]
     return head, turned, padded
 
 
 def admixture_step(
-    calls: Calls,
-    shares: Floats,
-    frequencies: Floats,
-    *,
-    floor: float,
-    snps: NDArray[np.int64] | None = None,
-    threads: int = 1,
-    before: float = 0.0,
+    calls: Calls, shares: Floats, frequencies: Floats, *, floor: float, threads: int = 1, before: float = 0.0
 ) -> tuple[float, Floats]:
     """Log-likelihood at `frequencies`, and those (SNP, population) one Newton step further.
 
-    `calls` is (SNP, person), `shares` (person, population); `snps` names the SNPs to walk, whose rows `frequencies`
-    holds in that order. New frequencies lie in [floor, 1 - floor], and no SNP's log-likelihood falls. SNPs may come in
-    pieces of whole blocks (`BLOCK_SNPS`): the sum goes on from `before`, with the bits it would have at once.
+    `calls` is (SNP, person), `shares` (person, population). New frequencies lie in [floor, 1 - floor], and no SNP's
+    log-likelihood falls. SNPs may come in pieces of whole blocks (256 SNPs): the sum goes on from `before`, with the
+    bits it would have at once.
     """
-    head, kept, _ = _arguments(calls, shares, frequencies, snps)
+    head, kept, _ = _arguments(calls, shares, frequencies)
     following, log_likelihood = np.empty_like(frequencies), ctypes.c_double(before)
     tail = [ctypes.c_int(shares.shape[1]), ctypes.c_double(floor), ctypes.c_int(max(threads, 1))]
     _run("admixture_step", [*head, *tail, _pointer(following), ctypes.byref(log_likelihood)])
@@ -62,19 +50,13 @@ def admixture_step(
 
 
 def admixture_curvature(
-    calls: Calls,
-    shares: Floats,
-    frequencies: Floats,
-    *,
-    squares: bool = False,
-    snps: NDArray[np.int64] | None = None,
-    threads: int = 1,
+    calls: Calls, shares: Floats, frequencies: Floats, *, squares: bool = False, threads: int = 1
 ) -> tuple[Floats, Floats, Floats]:
     """Value (person,), gradient (person, population) and minus the Hessian (person, population, population) in Q.
 
     The value is the person's log-likelihood, or with `squares` minus half the sum of (count / 2 - p)².
     """
-    sums = curvature_sums(calls, shares, frequencies, squares=squares, snps=snps, threads=threads)
+    sums = curvature_sums(calls, shares, frequencies, squares=squares, threads=threads)
     return unfold_curvature(sums, *shares.shape)
 
 
@@ -84,12 +66,11 @@ def curvature_sums(
     frequencies: Floats,
     *,
     squares: bool = False,
-    snps: NDArray[np.int64] | None = None,
     threads: int = 1,
     into: Floats | None = None,
 ) -> Floats:
     """What `admixture_curvature` unfolds, one column a person; pieces of whole blocks go on `into` the sums before."""
-    head, kept, padded = _arguments(calls, shares, frequencies, snps)
+    head, kept, padded = _arguments(calls, shares, frequencies)
     size = shares.shape[1]
     sums = np.zeros((size + size * (size + 1) // 2 + 1, padded)) if into is None else into
     tail = [ctypes.c_int(size), ctypes.c_int(int(squares)), ctypes.c_int(max(threads, 1))]

@@ -5,6 +5,7 @@
 // step divides by the sum of the step before, which is known while the product with the transitions runs: the division
 // costs no time. A code below zero is a gap, whose emissions are all one. One sequence is one chain; blocks of whole
 // sequences go to threads and are added in order, so threads do not change a bit, nor does a sequence's company.
+// Long for one file, because all its passes are made of the same steps in registers.
 #include "lanes.hpp"
 #include "waves.hpp"
 #include <algorithm>

@@ -5,6 +5,7 @@
 // added in order. rows: the posterior of every row. A row's cells come either from a dense code matrix or
 // from a ragged list; a row adds its cells in order in both. Codes of a dense row may stand for several columns each
 // (packed.hpp): the table is then spread before the pass, and the sums of every block gathered.
+// Long for one file, because both passes share the code that scores a row in registers.
 #include "lanes.hpp"
 #include "packed.hpp"
 #include "waves.hpp"

@@ -1,4 +1,8 @@
-"""Clusters of yes/no rows when nobody knows how many there are."""
+"""Clusters of yes/no rows when nobody knows how many there are.
+
+Longer than other estimators: beside the clusters it keeps what was decided on the way to them (the path, columns that
+copy others, columns that are silent) and has a table for each.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,14 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.binary_input import LearnYesNo, read_binary
-from tacit.data.copies import sample_rows
-from tacit.data.frames import backend_of, build_frame
+from tacit.data.copies import sample_rows, standing_for
+from tacit.data.frames import backend_of, build_frame, long_columns
 from tacit.data.stored_table import AnyTable, batches_with_weights
 from tacit.data.table import Table
 from tacit.data.table_input import LearnColumn
 from tacit.diagnose.bootstrap import ratio_test
 from tacit.diagnose.clusters import examine_clusters
-from tacit.diagnose.frequency_intervals import frequency_intervals
-from tacit.diagnose.intervals import reach_ends, standard_errors_of, wilson
+from tacit.diagnose.frequency_intervals import SetAside, column_intervals
 from tacit.diagnose.purity import PurityTable, any_flagged, purity_certificates
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
@@ -43,7 +46,7 @@ from tacit.refine.near_copies import NearCopy, Screened, screened_path
 from tacit.refine.table_prior import table_steps
 
 Select = Literal["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
-PATH_ROWS = 100_000
+SHOWN_ROWS = 100_000
 """Rows on which the number of clusters is found; of a longer table those with the smallest hashes."""
 CONSTANT = 1e-9
 """A frequency this near to 0 or 1 is that of a column that never varies."""
@@ -165,7 +168,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
                     self._label_all(X, sample_weight)
         self._clock, self._notes = clock, self._tell(decided)
         if shown is not table:
-            self._notes.append(f"number of clusters and tests looked at {PATH_ROWS:,} of {table.n_rows:,} rows")
+            self._notes.append(f"number of clusters and tests looked at {SHOWN_ROWS:,} of {table.n_rows:,} rows")
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
         if kept is not None:
             kept.done()
@@ -179,9 +182,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
         Each is one row to the path: what chance gains grows with the rows that are looked at, not with those there are.
         """
         grouped = isinstance(table, Table) and table.weighted and not table.single
-        if isinstance(table, Table) and (grouped or table.n_rows <= PATH_ROWS):
+        if isinstance(table, Table) and (grouped or table.n_rows <= SHOWN_ROWS):
             return table
-        return sample_rows(table, PATH_ROWS, self._seed())
+        return sample_rows(table, SHOWN_ROWS, self._seed())
 
     def _choose(self, table: Table) -> Decided:
         """Which columns are kept, how many clusters there are, and where the last climb starts."""
@@ -372,26 +375,14 @@ class BernoulliMixture(ClusterMixin, TableModel):
         check_is_fitted(self)
         if not hasattr(self, "_table"):
             raise DataError("a model from a file keeps no rows, which intervals need; fit it again")
-        low, high = (np.empty_like(self.frequencies_) for _ in range(2))
-        z, silent, smoothing = standard_errors_of(level), self._silent[~self._aside], self._pseudo_rows()
-        heard, free = self._table.without(silent), ~self._aside & ~self._silent
-        part = Mixture(self._mixture.weights, self._mixture.table[np.repeat(~silent, 2)], heard.first)
-        found = frequency_intervals(heard, part, level=level, smoothing=smoothing, n_jobs=self.n_jobs)
-        low[:, free], high[:, free] = found.low, found.high
-        shared = self._table.singles().reshape(-1, 2)[silent]  # all rows tell of a frequency that all clusters share
-        rows = shared.sum(axis=1) + self.n_components_ * smoothing
-        low[:, self._silent], high[:, self._silent] = reach_ends(
-            shared[:, 1], shared[:, 0], wilson(self.frequencies_[:, self._silent], rows, z)
-        )
-        ones, rows = self._aside_ones, self._aside_rows
-        low[:, self._aside], high[:, self._aside] = reach_ends(
-            ones, rows - ones, wilson(self.frequencies_[:, self._aside], rows + 1, z)
-        )
-        K, L = self.frequencies_.shape
-        names = np.array([str(name) for name in self._names], object)
-        columns = {"cluster": np.repeat(np.arange(K), L), "column": np.tile(names, K)}
-        columns |= {"probability": self.frequencies_.reshape(-1), "low": low.reshape(-1), "high": high.reshape(-1)}
-        return build_frame(columns, self._backend)
+        low, high = column_intervals(
+            self._table, self._mixture, self.frequencies_, self._silent,
+            SetAside(self._aside, self._aside_ones, self._aside_rows),
+            level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs,
+        )  # fmt: skip
+        names, clusters = np.array([str(name) for name in self._names], object), np.arange(self.n_components_)
+        columns = long_columns(("cluster", "column", "probability"), clusters, names, self.frequencies_)
+        return build_frame(columns | {"low": low.reshape(-1), "high": high.reshape(-1)}, self._backend)
 
     # -------------------------------------------------------------- input
 
@@ -434,10 +425,3 @@ class BernoulliMixture(ClusterMixin, TableModel):
     _aside: NDArray[np.bool_]
     _names: tuple[str | int, ...]
     _purity: dict[str, Any] | None
-
-
-def standing_for(some: Table, total: float) -> Table:
-    """Sampled rows, each with the weight of the many it stands for."""
-    if some.total_weight == total:
-        return some
-    return replace(some, row_weight=some.each_weight() * (total / some.total_weight))

@@ -37,12 +37,12 @@ from tacit.refine.switches import (
     MOST_SWITCHES,
     NOISE_FLOOR,
     SwitchParams,
-    choose_states,
     first_params,
     most_likely,
     posterior,
     refine_switches,
     squares_of,
+    way_to_sum,
 )
 
 Search = Literal["auto", "newton", "power", "independent"]
@@ -168,7 +168,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             with clock.stage("number"):
                 d, count = self._choose(seen)
             with clock.stage("factor"):
-                start, params, notes = self._start(rows, d, seen)
+                start, params, notes = self._starts(rows, d, seen)
             with clock.stage("refine"):
                 refined = self._refine(rows, params, kept)
                 if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
@@ -200,7 +200,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             )
         return d, None
 
-    def _start(self, X: RowPasses, d: int, seen: Spectrum) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
+    def _starts(self, X: RowPasses, d: int, seen: Spectrum) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
         """Candidates, the choice among them, and parameters to start from."""
         rng = np.random.default_rng(self._seed())
         if self.search == "independent":
@@ -269,7 +269,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             by = "rank" if count.noise_free else "eigenvalues above the noise"
             self.selection_ = {"n_components": count.d, "by": by, "margins": [float(v) for v in count.margins]}
             notes = [f"{count.d} switches by {by}", *notes]
-        how = choose_states(self._params)
+        how = way_to_sum(self._params)
         if how != "all" and self.refine == "em" and self.max_iter:
             notes = [*notes, f"EM summed the states within Hamming distance {how[-1]} of the best one of each row"]
         self._notes = notes

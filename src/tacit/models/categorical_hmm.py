@@ -133,11 +133,7 @@ class CategoricalHMM(LatentModel):
             with clock.stage("number"):
                 number = self._choose(data)
             with clock.stage("refine"):
-                found = fit_chain(
-                    data, number, init=self.init, n_init=self.n_init, smoothing=self.smoothing,
-                    max_iter=self.max_iter, tol=self.tol, seed=self._seed(), threads=resolve_jobs(self.n_jobs),
-                    callback=self._progress("Baum–Welch"),
-                )  # fmt: skip
+                found = self._refine(data, number)
         self._keep(data, found)
         self._clock = clock
         self._warn_limit()
@@ -151,6 +147,14 @@ class CategoricalHMM(LatentModel):
         self._path = choose_states(data, seed=self._seed(), threads=resolve_jobs(self.n_jobs))
         self._notes.append(self._path.told())
         return self._path.chosen
+
+    def _refine(self, data: Sequences, number: int) -> FittedChain:
+        """The best of the starts with so many states, and its smoothing."""
+        return fit_chain(
+            data, number, init=self.init, n_init=self.n_init, smoothing=self.smoothing,
+            max_iter=self.max_iter, tol=self.tol, seed=self._seed(), threads=resolve_jobs(self.n_jobs),
+            callback=self._progress("Baum–Welch"),
+        )  # fmt: skip
 
     def _keep(self, data: Sequences, found: FittedChain) -> None:
         """Hold the states, heaviest first."""

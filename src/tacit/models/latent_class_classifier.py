@@ -112,7 +112,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
-                table = self._read_both(X, y, sample_weight)
+                table = self._read(X, y, sample_weight)
             with clock.stage("number"):
                 number = self._choose(table)
             with clock.stage("refine"):
@@ -218,7 +218,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
 
     # -------------------------------------------------------------- input
 
-    def _read_both(self, X: Any, y: Any, sample_weight: Any) -> Table:
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Table:
         """Columns and label in one table, the label last; equal rows grouped."""
         if y is None:
             raise DataError("requires y to be passed, but the target y is None; give one label per row")

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.frames import backend_of, build_frame
-from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_named_matrix
+from tacit.data.frames import backend_of, build_frame, long_columns
+from tacit.data.named_matrix import NamedMatrix, canonical_order, match_columns, read_shares
 from tacit.data.names import objects
 from tacit.diagnose.fractions import examine_fractions
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
 from tacit.factor.fractions import Shares, fractions_of
-from tacit.io.scan import whole
 from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
@@ -323,19 +322,6 @@ class MixtureFractions(TransformerMixin, LatentModel):
     _known: bool
 
 
-def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMatrix:
-    """A matrix whose values lie in [0, 1]; `name_column` holds the names of the rows."""
-    matrix = read_named_matrix(whole(data), name_column=name_column, what=what)
-    outside = (matrix.values < 0) | (matrix.values > 1)
-    if outside.any():
-        row, at = np.argwhere(outside)[0]
-        raise DataError(
-            f"{what} holds {matrix.values[row, at]:g} in column {matrix.column_names[at]!r}, row {row + 1}, and shares "
-            "lie between 0 and 1; divide percents by 100, turn M-values into beta values"
-        )
-    return matrix
-
-
 def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:
     """Samples and features in an order that their values decide, and the places of those features."""
     rows, columns = canonical_order(
@@ -347,8 +333,7 @@ def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:
 
 def fraction_columns(samples: NDArray[Any], parts: NDArray[Any], fractions: Floats) -> dict[str, NDArray[Any]]:
     """Columns of fractions.csv: sample, part, fraction."""
-    n, K = fractions.shape
-    return {"sample": np.repeat(samples, K), "part": np.tile(parts, n), "fraction": fractions.reshape(-1)}
+    return long_columns(("sample", "part", "fraction"), samples, parts, fractions)
 
 
 def profile_columns(features: tuple[str | int, ...], parts: NDArray[Any], profiles: Floats) -> dict[str, NDArray[Any]]:

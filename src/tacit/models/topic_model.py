@@ -31,6 +31,7 @@ from tacit.models.topic_tables import document_columns, pyldavis_arrays, told, t
 from tacit.moments.word_pairs import WordPairs
 from tacit.refine.choose_topics import TopicNumber, choose_topics
 from tacit.refine.em import Refined
+from tacit.refine.starts import Raced
 from tacit.refine.topic_prior import PriorChoice, choose_prior, completion
 from tacit.refine.topic_starts import climb, polished_by_pairs, random_topics
 from tacit.refine.topics import TopicParams, TopicPrior, TopicStatistics, TopicSteps, shares_of
@@ -81,6 +82,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     words_, documents_ : the user's names
     pseudo_shares_, pseudo_words_ : pseudo-counts (topic,) of a document, and per word
     coherence_ : (topic,) NPMI of the ten top words in the documents of the fit
+    topic_table_ : frame (topic, word, probability, rank), the most probable words of a topic first
+    document_table_ : frame (document, topic, proportion) of the documents of the fit
     report_ : `tacit.diagnose.report.FitReport`
 
     Examples
@@ -142,9 +145,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             with clock.stage("factor"):
                 starts = self._starts(documents, number, given)
             with clock.stage("refine"):
-                prior, chosen = self._prior(documents, next(iter(starts.values())))
-                steps = TopicSteps.of(documents, prior, self.n_jobs)
-                raced = climb(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"))
+                prior, chosen, raced = self._refine(documents, starts)
             self._keep(documents, prior, raced.refined)
         self._clock, self._notes = clock, told(raced.name, len(starts), self._chosen, chosen)
         self._warn_limit()
@@ -192,6 +193,15 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             for at in range(self.n_init - len(starts)):
                 starts[f"random {at + 1}"] = random_topics(documents, number, seed + 1000 * at)
         return starts or {"random": random_topics(documents, number, seed)}
+
+    def _refine(
+        self, documents: Documents, starts: dict[str, Floats]
+    ) -> tuple[TopicPrior, PriorChoice | None, Raced[TopicParams, TopicStatistics]]:
+        """The pseudo-counts, chosen under the first start, and the best of the starts under them."""
+        prior, chosen = self._prior(documents, next(iter(starts.values())))
+        steps = TopicSteps.of(documents, prior, self.n_jobs)
+        raced = climb(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"))
+        return prior, chosen, raced
 
     def _prior(self, documents: Documents, topics: Floats) -> tuple[TopicPrior, PriorChoice | None]:
         if self.smoothing == "auto":

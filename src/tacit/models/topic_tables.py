@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
+from tacit.data.frames import long_columns
 from tacit.data.names import Names
 from tacit.diagnose.coherence import top_words
 from tacit.kernels import Floats
@@ -29,12 +30,7 @@ def topic_columns(words: Names, topics: Floats) -> dict[str, NDArray[Any]]:
 
 def document_columns(documents: Names, shares: Floats) -> dict[str, NDArray[Any]]:
     """Columns of documents.csv: document, topic, proportion."""
-    n, K = shares.shape
-    return {
-        "document": np.repeat(documents, K),
-        "topic": np.tile(np.arange(K), n),
-        "proportion": shares.reshape(-1),
-    }
+    return long_columns(("document", "topic", "proportion"), documents, np.arange(shares.shape[1]), shares)
 
 
 def pyldavis_arrays(documents: Documents, topics: Floats, shares: Floats) -> dict[str, Any]:

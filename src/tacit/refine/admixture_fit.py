@@ -96,8 +96,9 @@ def fit_ancestry(
         return _settled(calls, found.params, begun.spectrum, False, *ended)
     space = leading_subspace(calls, means, n_populations)
     if not likelihood and first is None:
+        start = "people who stand furthest apart" if far else "people who were drawn"
         people = far_people(space) if far else drawn_people(space, rng)
-        return _by_squares(calls, means, space, people, max_iter, tol)
+        return _by_squares(calls, means, space, people, max_iter, tol, start)
     if first is not None:
         begin = first[1](space)
         starts = {first[0]: inside(begin.shares, begin.frequencies)}
@@ -129,11 +130,10 @@ def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:
 
 
 def _by_squares(
-    calls: SnpPasses, means: Floats, space: Subspace, people: list[int], max_iter: int, tol: float
+    calls: SnpPasses, means: Floats, space: Subspace, people: list[int], max_iter: int, tol: float, start: str
 ) -> AncestryFit:
     fit = alternate(space, means, shares_under(space, people), max_iter=max_iter, tol=tol)
     path = [-value for value in fit.squares]
-    start = "people who stand furthest apart"
     params = inside(fit.shares, fit.frequencies)
     return _settled(calls, params, space.spectrum, True, path, len(path) - 1, fit.converged, start)
 

@@ -116,7 +116,7 @@ def _shown_blocks(genotypes: AnyGenotypes, rng: np.random.Generator) -> Iterator
 
 
 def _losses(fold: Fold, K: int, likelihood: bool, tol: float, seed: int) -> Floats:
-    """Minus the log-likelihood of the hidden calls, one sum a SNP and call."""
+    """Minus the log-likelihood of a hidden call, its mean at every SNP (SNP,)."""
     part, rng = fold.shown.genotypes, np.random.default_rng(seed)
     fit = fit_ancestry(
         fold.shown, part.means, K, likelihood=likelihood, max_iter=SHORT, tol=tol, rng=rng, n_starts=0

@@ -95,8 +95,8 @@ class PairSteps:
         return sums.log_likelihood
 
     def maximise(self, sums: PairSums) -> PairModel:
-        left = _columns_to_one(sums.left + self.priors[0])
-        right = left if self.symmetric else _columns_to_one(sums.right + self.priors[1])
+        left = columns_to_one(sums.left + self.priors[0])
+        right = left if self.symmetric else columns_to_one(sums.right + self.priors[1])
         return PairModel(left, right, sums.mixing / sums.mixing.sum())
 
     def extrapolate(self, start: PairModel, once: PairModel, twice: PairModel) -> PairModel:
@@ -112,9 +112,9 @@ class PairSteps:
             np.maximum(a + 2 * length * r + length * length * v, 0.01 * c)
             for (a, _, c), r, v in zip(ways, firsts, seconds, strict=True)
         ]
-        left = _columns_to_one(leaps[0])
+        left = columns_to_one(leaps[0])
         return PairModel(
-            left, left if self.symmetric else _columns_to_one(leaps[2]), np.asarray(leaps[1] / leaps[1].sum())
+            left, left if self.symmetric else columns_to_one(leaps[2]), np.asarray(leaps[1] / leaps[1].sum())
         )
 
     def _pass(self, rows: PairRows, left: Floats, right: Floats) -> tuple[Floats, Floats]:
@@ -122,16 +122,7 @@ class PairSteps:
         return pair_ratios(rows, ready[0], ready[1], floor=LEAST_PROBABILITY, threads=self.threads)
 
 
-def random_pair_model(counts: Counts, n_causes: int, *, symmetric: bool, rng: np.random.Generator) -> PairModel:
-    """A random start: marginals times even noise, causes that come in equal pairs with a little of everything."""
-    sides = [counts.row_sums, counts.column_sums]
-    if symmetric:
-        sides = [sides[0] + sides[1]]
-    parts = [_columns_to_one(side[:, None] * rng.gamma(1.0, size=(len(side), n_causes)) + 1e-12) for side in sides]
-    mixing = np.eye(n_causes) + 0.1
-    return PairModel(parts[0], parts[-1], mixing / mixing.sum())
-
-
-def _columns_to_one(part: Floats) -> Floats:
+def columns_to_one(part: Floats) -> Floats:
+    """Every cause's column scaled to the sum one; that of a cause without counts is even."""
     sums = part.sum(axis=0)
     return np.ascontiguousarray(np.where(sums > 0, part / np.where(sums > 0, sums, 1.0), 1.0 / len(part)))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tacit.kernels import Floats
 from tacit.moments.whitened import row_blocks
-from tacit.refine.switch_states import bits, rows_at_once, states
+from tacit.refine.switch_states import rows_at_once, states
 
 KEPT_STATES = 6
 """Appendix K's K: states kept per row."""
@@ -59,11 +59,6 @@ def alternating_least_squares(X: Floats, h: Floats, *, max_iter: int = 200) -> t
             return W, h, passes
         h, W = new, oracle(X, new)
     return W, h, max_iter
-
-
-def random_switches(n: int, d: int, rng: np.random.Generator) -> Floats:
-    """A random start of alternating least squares."""
-    return bits(rng.integers(0, 2**d, n), d)
 
 
 def oracle(X: Floats, h: Floats) -> Floats:

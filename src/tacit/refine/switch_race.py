@@ -18,9 +18,9 @@ from tacit.refine.switches import (
     HIGH_NOISE,
     SPLIT_STATES,
     SwitchParams,
-    choose_states,
     first_params,
     plane_steps,
+    way_to_sum,
 )
 
 PICKS = 24
@@ -59,7 +59,7 @@ def raced_params(
     entrants = []
     for number, y in enumerate(picks):
         params = first_params(weights_of(y, start.whitening) @ basis, (y**2).sum(axis=1), start.sigma2)
-        entrants.append(Entrant(str(number), plane_steps(rows, basis, choose_states(params)), params))
+        entrants.append(Entrant(str(number), plane_steps(rows, basis, way_to_sum(params)), params))
     raced = halve(entrants, rounds=RACE_ROUNDS, max_iter=sum(RACE_ROUNDS), tol=0.0, accelerate=True)
     found: SwitchParams = raced.refined.params
     words = "the greedy one" if raced.name == "0" else "another than the greedy one"

@@ -10,7 +10,7 @@ Differs   without noise the search is repeated with more starts while exact vect
 Symbols   paper   here        shape       meaning
           W       W           (d, m)      weights
           p_i     share       (d,)        1/λ², how often a switch is on
-          K, 𝓦    whitening.K, tensor     (m, d), (d, d, d)
+          K, 𝓦    whitening.K, T          (m, d), (d, d, d)
           U*      chosen      (d,)        which candidates were taken, (15)
 """
 
@@ -62,7 +62,6 @@ class SpectralStart:
     sigma2: float
     noise_free: bool
     exclusive: bool
-    tensor: Floats = field(repr=False)
     whitening: Whitening = field(repr=False)
     candidates: Candidates = field(repr=False)
     spectrum: Spectrum = field(repr=False)
@@ -110,7 +109,7 @@ def spectral_start(
         notes.append("at most one switch is on at a time: the negative-definite eigenpairs were taken")
     share = np.clip((y**2).sum(axis=1), 0.0, 1.0)  # 1/λ²
     return SpectralStart(
-        weights_of(y, whitening), share, sigma2, noise_free, exclusive, T, whitening, found, seen, tuple(notes)
+        weights_of(y, whitening), share, sigma2, noise_free, exclusive, whitening, found, seen, tuple(notes)
     )
 
 

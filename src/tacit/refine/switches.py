@@ -2,7 +2,7 @@
 
 Rows are climbed on in the d-dimensional plane of the spectral start, where all but d numbers of a row are one residual
 sum of squares; the last steps, in the full space, free the weights of the plane. Both climb the same likelihood.
-How states are summed is decided once per climb, from the start (`choose_states`), so that objectives are comparable.
+How states are summed is decided once per climb, from the start (`way_to_sum`), so that objectives are comparable.
 
 Paper     Dempster, Laird & Rubin 1977; the model is (1) of Jaffe, Weiss, Carmi, Kluger & Nadler 2018, who do
           without its likelihood; Varadhan & Roland 2008 for the leaps
@@ -194,7 +194,7 @@ def first_centres(beta: Floats, G: Floats, sigma2: float) -> Codes:
     return codes_of(unmixed > 0.5)
 
 
-def choose_states(params: SwitchParams) -> States:
+def way_to_sum(params: SwitchParams) -> States:
     """All states up to ALL_STATES switches, up to SPLIT_STATES if the split form is safe; else those near a centre."""
     if params.d <= ALL_STATES:
         return "all"
@@ -256,7 +256,7 @@ def refine_switches(
     `keep` hears after every iteration where the climb stands; `begun`, such a place, goes on from there.
     """
     climb: dict[str, Any] = {"tol": tol, "accelerate": accelerate, "callback": callback}
-    how, rows = choose_states(start), over(X)
+    how, rows = way_to_sum(start), over(X)
     full = SwitchSteps(rows, squares_of(rows), rows.n_features, how)
     start = replace(start, sigma2=max(start.sigma2, full.floor))
     if max_iter == 0:

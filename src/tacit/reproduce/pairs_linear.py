@@ -27,9 +27,10 @@ from tacit.engine.memory import resolve_jobs
 from tacit.factor.pair_matrix import Factored, decompose, independent
 from tacit.factor.pair_phases import pair_phases
 from tacit.factor.scaled_svd import scaled_svd
+from tacit.factor.vertices import PairModel
 from tacit.models.pair_matrix import PairMatrix
 from tacit.refine.em import em
-from tacit.refine.pair_em import PairSteps, random_pair_model
+from tacit.refine.pair_em import PairSteps, columns_to_one
 from tacit.refine.pair_shrinkage import cut_lifts
 from tacit.reproduce.draw import draw_linear
 from tacit.reproduce.table import Curves, Outcome, Row, Run, add_line, mean_row
@@ -62,6 +63,16 @@ def _phases(*, split: bool = False, rounds: int = 1) -> Fit:
     return lambda counts, seed: cut_lifts(
         pair_phases(counts, symmetric=True, split=split, rounds=rounds, seed=seed % 2**31)
     )
+
+
+def random_pair_model(counts: Counts, n_causes: int, *, symmetric: bool, rng: np.random.Generator) -> PairModel:
+    """A random start: marginals times even noise, causes that come in equal pairs with a little of everything."""
+    sides = [counts.row_sums, counts.column_sums]
+    if symmetric:
+        sides = [sides[0] + sides[1]]
+    parts = [columns_to_one(side[:, None] * rng.gamma(1.0, size=(len(side), n_causes)) + 1e-12) for side in sides]
+    mixing = np.eye(n_causes) + 0.1
+    return PairModel(parts[0], parts[-1], mixing / mixing.sum())
 
 
 def _random_em(counts: Counts, seed: int) -> Factored:

@@ -20,13 +20,9 @@ from tacit.factor.assign import match_classes
 from tacit.kernels import Floats
 from tacit.models.binary_factors import BinaryFactors
 from tacit.moments.whitened import Spectrum, spectrum
-from tacit.refine.switch_baselines import (
-    alternating_least_squares,
-    oracle,
-    random_switches,
-    weighted_least_squares,
-)
+from tacit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
 from tacit.refine.switch_start import spectral_start
+from tacit.refine.switch_states import bits
 from tacit.refine.switches import SwitchParams, first_params, refine_switches
 from tacit.reproduce.baselines.shl import RUNS, factor_shl
 from tacit.simulate import SwitchedRows
@@ -126,6 +122,11 @@ def als_start(X: Floats, d: int, rng: np.random.Generator) -> SwitchParams:
     """Where alternating least squares ends from random switches."""
     W, h, _ = alternating_least_squares(X, random_switches(len(X), d, rng))
     return first_params(W, h.mean(axis=0), rest_variance(spectrum(X), d))
+
+
+def random_switches(n: int, d: int, rng: np.random.Generator) -> Floats:
+    """A random start of alternating least squares."""
+    return bits(rng.integers(0, 2**d, n), d)
 
 
 def rest_variance(seen: Spectrum, d: int) -> float:
