@@ -69,7 +69,7 @@ class MixingSteps:
         """SQUAREM's third step length, back onto the simplex."""
         # not `leap_of`: c − 2b + a at once and squares added by dot products have other bits
         first, second = once - start, twice - 2 * once + start
-        length = leap_length(first @ first, second @ second)
+        length = leap_length(float(first @ first), float(second @ second))
         leap = np.maximum(start + 2 * length * first + length * length * second, 0.1 * twice)
         return np.asarray(leap / leap.sum())
 
