@@ -35,6 +35,15 @@ def test_many_numbers_name_bins():
         read_table(frame, bins=1)
 
 
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_bins_of_a_column_that_is_nearly_always_its_least_value(engine):
+    frame = pd.DataFrame({"x": [0.0] * 950 + [1.5 + n for n in range(51)], "y": [n % 2 for n in range(1001)]})
+    model = LatentClass(1, bins=10, engine=engine).fit(frame)
+    assert model._columns[0].categories.tolist() == ["< 1.5", ">= 1.5"]
+    assert model._columns[0].centres.tolist() == [0.0, 26.5]
+    assert read_table(frame, columns=model._columns, group=False).codes[949:951, 0].tolist() == [0, 1]
+
+
 def test_a_column_of_gaps_is_set_aside_and_one_category_is_kept():
     frame = pd.DataFrame({"a": ["x", "y"] * 10, "gap": [None] * 20, "one": ["z"] * 20})
     with pytest.warns(DataWarning, match="set aside: 1, for example 'gap'"):

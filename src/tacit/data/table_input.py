@@ -161,6 +161,7 @@ def _learn_bins(
         _tell_names(name, "counts the rows")
     edges = np.unique(_quantiles(words, rows, np.arange(1, bins) / bins))
     edges = edges[edges > words.min()]  # below the least value there is nothing to count
+    edges = edges if len(edges) else words[1:2]  # nearly all rows have the least value: it, and all above
     interval = _cut(words, np.arange(len(words), dtype=np.int32), edges)
     count = np.bincount(interval, rows, minlength=len(edges) + 1)
     centres = np.bincount(interval, words * rows, minlength=len(edges) + 1) / np.maximum(count, 1)
