@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tacit import LatentClass
@@ -73,6 +74,12 @@ def test_unseen_categories_are_missing_and_told():
 def test_refusals(frame, weight, sentence):
     with pytest.raises(DataError, match=sentence):
         read_table(pd.DataFrame(frame), sample_weight=weight)
+
+
+def test_a_name_twice_is_refused():
+    for frame in (pd.DataFrame([[0, 1]] * 4, columns=["a", "a"]), pa.table([pa.array([0, 1])] * 2, ["a", "a"])):
+        with pytest.raises(DataError, match="the frame has two columns with the name 'a'; give every column its own"):
+            read_table(frame)
 
 
 def test_more_classes_than_rows():
