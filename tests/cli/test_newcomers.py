@@ -9,7 +9,9 @@ import uuid
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.csv as pc
+import pyarrow.parquet as pq
 import pytest
 
 import tacit
@@ -161,6 +163,9 @@ def test_truth_that_nobody_said_is_told_and_a_gap_is_no_error(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "1 labels of the truth file were given by nobody, 'one' first" in said
     assert "error on 2 tasks with known truth: 50.00%" in said
+    pq.write_table(pa.table({"task": [0, 1, 2], "label": [0.0, 0.0, np.nan]}), tmp_path / "t.parquet")
+    assert run(tmp_path, "labels", votes, "--truth", str(tmp_path / "t.parquet")) == 0
+    assert "error on 2 tasks with known truth: 50.00%" in capsys.readouterr().err
     truth.write_text("name,label\n0,0\n")
     assert run(tmp_path, "labels", votes, "--truth", str(truth)) == 3
     assert "true answers need the columns task and label, found ['name', 'label']" in capsys.readouterr().err

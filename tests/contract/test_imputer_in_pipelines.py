@@ -85,6 +85,15 @@ def test_matrices_come_back_as_matrices(table):
     assert set(filled.reshape(-1)) == {"1.0", "2.50", "3"}
 
 
+@pytest.mark.parametrize("gap", [None, np.nan])
+def test_gaps_in_lists_are_filled(gap):
+    rows = [["a", "x"], ["b", "y"], ["a", gap], [gap, "y"]] * 10
+    imputer = LatentClassImputer(2).fit(rows)
+    assert imputer.transform(rows)[:4].tolist() == [["a", "x"], ["b", "y"], ["a", "x"], ["b", "y"]]
+    told = imputer.imputed_cells(rows).to_pydict()
+    assert (told["row"][::10], told["value"][::10]) == ([3, 2], ["b", "x"])
+
+
 def test_set_output(table):
     frame, _ = table
     imputer = LatentClassImputer(3).set_output(transform="pandas")

@@ -19,6 +19,7 @@ import pytest
 from tacit.errors import DataError, FileFormatError, TacitError
 from tacit.io import source as source_module
 from tacit.io.read import read_columns
+from tacit.io.scan import scan
 
 GOOD = b"task,worker,label\nt1,ann,cat\nt1,bob,dog\nt2,ann,cat\n"
 
@@ -70,6 +71,48 @@ def test_json_lines_keep_the_users_words() -> None:
         "x": [1.5, 2.0],
         "day": ["2020-01-01", None],
     }
+
+
+def late(first: bytes, last: bytes) -> bytes:
+    """Ten megabytes of lines, so that the last is parsed apart from the first."""
+    return b'{"a": %b}\n' % first + (b'{"b": "' + b"x" * 400_000 + b'"}\n') * 25 + b'{"a": %b}\n' % last
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "read_as"),
+    [
+        (b"1", b"1.5", [1.0, 1.5]),
+        (b"9007199254740993", b"0.5", [9007199254740992.0, 0.5]),
+        (b"null", b"true", [None, True]),
+        (b'"2020-01-01"', b'"x"', ["2020-01-01", "x"]),
+        (b'{"k": 1}', b'{"j": 1}', [{"k": 1, "j": None}, {"k": None, "j": 1}]),
+        (b'"x"', b'"y", "late": 1', ["x", "y"]),
+    ],
+)
+def test_json_lines_in_pieces_are_those_of_memory(first: bytes, last: bytes, read_as: list[Any]) -> None:
+    whole = read("a.jsonl", late(first, last))
+    assert [whole["a"][0], whole["a"][-1]] == read_as
+    batches = list(scan("a.jsonl").batches())
+    assert len(batches) > 1
+    assert pa.Table.from_batches(batches).to_pydict() == whole
+    chosen = scan("a.jsonl", columns=["a"]).batches()
+    assert pa.Table.from_batches(chosen).to_pydict() == {"a": whole["a"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "found", "known"),
+    [
+        (b'"x"', b"1", "a number", "text"),
+        (b"1", b'{"k": 1}', "an object", "a number"),
+        (b"[1]", b"1", "a number", "a list"),
+    ],
+)
+def test_json_types_that_change_far_down(first: bytes, last: bytes, found: str, known: str) -> None:
+    sentence = f"a.jsonl, line 27, column 'a': found {found} where line 1 has {known}; use one type in a column"
+    assert refusal(FileFormatError, "a.jsonl", late(first, last)) == sentence
+    with pytest.raises(FileFormatError) as caught:
+        list(scan("a.jsonl").batches())
+    assert str(caught.value) == sentence
 
 
 def test_parquet_keeps_types_and_selects() -> None:

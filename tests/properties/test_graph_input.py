@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tacit.data.graph import content_order
 from tacit.data.graph_input import read_graph
 from tacit.errors import DataError, DataWarning
+from tacit.io.read import read_columns
 from tacit.io.scan import scan
 
 EDGES = [("ann", "bob"), ("bob", "cid"), ("cid", "ann"), ("cid", "dan")]
@@ -55,9 +56,19 @@ def test_all_forms_agree():
         assert graph.names.tolist() == [0, 1, 2, 3]
     assert read_graph(graph) is graph
     table = pd.DataFrame(matrix, columns=["ann", "bob", "cid", "dan"])
-    for form in (table, table.set_axis(table.columns), pl.from_pandas(table)):
+    for form in (table, table.set_axis(table.columns), pl.from_pandas(table), pa.Table.from_pandas(table)):
         graph = read_graph(form)
         assert (square(graph), graph.names.tolist()) == (matrix.tolist(), ["ann", "bob", "cid", "dan"])
+
+
+def test_square_tables_of_files(tmp_path):
+    links = np.array([[0, 0.5, 1, 0], [0.5, 0, 0, 2], [1, 0, 0, 0], [0, 2, 0, 0]])
+    pd.DataFrame(links, columns=list("abcd")).to_csv(tmp_path / "x.csv", index=False)
+    graph = read_graph(read_columns(tmp_path / "x.csv"))
+    assert (square(graph), graph.names.tolist()) == (links.tolist(), list("abcd"))
+    words = pa.table({"who": list("abcd"), "whom": list("bcda"), "day": [1, 2, 3, 4], "n": [1, 1, 1, 1]})
+    assert read_graph(words).n_edges == 4
+    assert "columns 'who' and 'whom' were taken" in read_graph(words).notes[0]
 
 
 def test_networkx_itself():

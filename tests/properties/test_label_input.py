@@ -125,6 +125,37 @@ def test_floats_that_are_whole_are_integers():
     assert encode([0.5, 1.5], "label")[1].tolist() == [0.5, 1.5]
 
 
+def narrow_gaps():
+    """One column of whole numbers, and two that pandas made decimals, since they have gaps."""
+    return pd.DataFrame({"a": [0, 1, 1, -1], "b": [0, 1, np.nan, 0], "c": [0, -1, 1, np.nan]})
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_whole_numbers_beside_numbers_with_gaps_are_the_same_labels(kind):
+    wide = kind(narrow_gaps())
+    model = fitted(wide)
+    assert model.classes_.tolist() == [0, 1]
+    assert np.array_equal(model.predict(wide), model.labels_)
+    assert np.array_equal(model.predict_proba(kind(narrow_gaps().astype(float))), model.probabilities_)
+    assert np.array_equal(model.predict_proba(kind(narrow_gaps().astype("Int64"))), model.probabilities_)
+    assert read_labels(kind(narrow_gaps() / 2), abstain=[-0.5]).class_names.tolist() == [0, 0.5]
+
+
+def test_a_worker_without_labels_and_words_beside_numbers():
+    wide = pa.table({"a": [0, 1], "b": [0.0, 1.0], "idle": pa.nulls(2)})
+    assert read_labels(wide).class_names.tolist() == [0, 1]
+    mixed = pa.table({"a": [0, 1], "b": [None, 1.0], "c": ["x", "1"]})
+    assert read_labels(mixed).class_names.tolist() == ["0", "1", "x"]
+
+
+def test_large_numbers_beside_gaps_keep_their_last_digit():
+    large = [2**60, 2**60 + 1]
+    assert read_labels(pa.table({"a": large, "b": large})).class_names.tolist() == large
+    for other in ([large[1], None], [1.0, None]):
+        found = read_labels(pa.table({"a": large, "b": other})).class_names.tolist()
+        assert found == sorted({*map(str, large), *(str(int(value)) for value in other if value)})
+
+
 def frame(**columns):
     return pd.DataFrame(columns)
 

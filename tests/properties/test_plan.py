@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tacit
 import tacit.plan.cover as cover_module
 import tacit.plan.information as information
 from tacit import DawidSkene
@@ -26,10 +27,10 @@ from tacit.simulate import crowd
 SEEDS = st.integers(0, 10_000)
 
 
-def fitted(votes, **options):
+def fitted(votes, gold=None, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small crowds come with a verdict; not what is tested here
-        return DawidSkene(n_jobs=1, **options).fit(votes)
+        return DawidSkene(n_jobs=1, **options).fit(votes, gold=gold)
 
 
 def random_votes(seed, n_tasks=40, n_workers=9, n_classes=3, each=3):
@@ -177,6 +178,21 @@ def test_known_answers_are_not_asked_again():
         warnings.simplefilter("ignore")
         model.fit(votes, gold=dict.fromkeys(unsure, 0))
     assert not set(plan_labels(model, votes, budget=20).table.task) & set(unsure)
+
+
+@pytest.mark.parametrize("gold", [None, {"t3": 0, "t31": 1, "t7": 2}])
+@pytest.mark.parametrize(("fit_file", "plan_file"), [(True, False), (False, True), (True, True)])
+def test_plans_from_files_are_those_of_memory(fit_file, plan_file, gold, tmp_path):
+    votes = random_votes(5)
+    votes["task"] = [f"t{task}" for task in votes.task]
+    votes.to_csv(tmp_path / "votes.csv", index=False)
+    files = tacit.scan(tmp_path / "votes.csv")
+    here, there = fitted(votes, gold=gold), fitted(files if fit_file else votes, gold=gold)
+    wanted = plan_labels(here, pa.Table.from_pandas(votes), budget=30, workers=votes)
+    found = plan_labels(there, files if plan_file else pa.Table.from_pandas(votes), budget=30, workers=votes)
+    assert found.table.equals(wanted.table)
+    streamed = fitted(votes, gold=gold, engine="stream")
+    assert plan_labels(streamed, pa.Table.from_pandas(votes), budget=30, workers=votes).table.equals(wanted.table)
 
 
 def test_frames_come_back_in_kind_and_new_tasks_are_planned():

@@ -9,15 +9,17 @@ import pytest
 import tacit
 from tacit import BinaryFactors, LatentClass, LatentClassClassifier, LatentClassImputer, MixtureFractions
 from tacit.errors import DataError
+from tacit.io.read import read_columns
+from tacit.io.scan import whole
 from tacit.io.write import write_columns
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-def written(table: pa.Table, folder) -> tacit.io.scan.Scan:
-    """The rows in two Parquet files."""
+def written(table: pa.Table, folder, ending: str = "parquet") -> tacit.io.scan.Scan:
+    """The rows in two files."""
     for at, part in enumerate((table.slice(0, 40), table.slice(40))):
-        write_columns(part, folder / f"part{at}.parquet", format="parquet")
+        write_columns(part, folder / f"part{at}.{ending}", format=ending)
     return tacit.scan(folder)
 
 
@@ -67,6 +69,24 @@ def test_what_reads_all_rows_at_once(words, numbers, tmp_path):
     switches = BinaryFactors(1, max_iter=5, tol=0).fit(numbers)
     for method in ("transform", "predict", "score_samples"):
         assert np.array_equal(getattr(switches, method)(files), getattr(switches, method)(numbers))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_what_is_read_whole_has_the_types_of_memory(ending, tmp_path):
+    """Whole numbers are numbers (9 before 10), decimals in words can be cut, codes and categories stay words."""
+    table = pa.table({
+        "whole": pa.array([n % 12 for n in range(120)]), "decimal": [f"{n / 7:.2f}" for n in range(120)],
+        "zip": [f"{n % 3:03}" for n in range(120)], "gap": [None, "1"] * 60,
+        "kind": pa.array(["10", "9"] * 60).dictionary_encode(),
+    })  # fmt: skip
+    files = written(table, tmp_path, ending)
+    read = pa.concat_tables(read_columns(path) for path in files.paths).unify_dictionaries()
+    assert whole(files).schema == read.schema
+    assert whole(files).to_pydict() == read.to_pydict()
+    told = np.arange(120) % 2
+    here, there = (LatentClassClassifier(1, bins=4).fit(rows, told) for rows in (read, files))
+    assert [one.categories.tolist() for one in there._columns] == [one.categories.tolist() for one in here._columns]
+    assert np.array_equal(there.predict_proba(files), here.predict_proba(read))
 
 
 def test_weights_of_a_frame_are_no_name(words):

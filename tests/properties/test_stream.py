@@ -271,6 +271,20 @@ def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, mon
     assert mine.intervals().equals(theirs.intervals())
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_bins_of_weighted_files_are_those_of_memory(weights, tmp_path):
+    rows, weight, _ = weights
+    rows = rows.append_column("x", pa.array(np.round(np.random.default_rng(4).normal(size=900), 2)))
+    (tmp_path / "binned").mkdir()
+    for at in (0, 1, 2):
+        part = rows.append_column("how many", pa.array(weight)).slice(300 * at, 300)
+        write_columns(part, tmp_path / "binned" / f"{at}.csv", format="csv")
+    mine = code_scan(tacit.scan(tmp_path / "binned"), LearnWords(5), "how many").columns[-1]
+    theirs = read_table(rows, bins=5, sample_weight=weight).columns[-1]
+    assert mine.categories.tolist() == theirs.categories.tolist()
+    assert (mine.edges.tobytes(), mine.centres.tobytes()) == (theirs.edges.tobytes(), theirs.centres.tobytes())
+
+
 def test_spa_from_weighted_pairs_of_files(weights, ungrouped):
     rows, weight, scan = weights
     mine = LatentClass(3, init="spa", max_iter=3, tol=0).fit(scan, sample_weight="how many")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tacit import Admixture, BinaryFactors, MixtureFractions, load
@@ -66,8 +67,9 @@ def test_a_sliced_index_names_people():
 @pytest.mark.parametrize("model", [BinaryFactors(1), Admixture(1), MixtureFractions(1)])
 def test_names_twice_and_negative_seeds_are_refused(model):
     twice = pd.DataFrame(np.eye(6)[:, :2], columns=["a", "a"])
-    with pytest.raises(DataError, match="two columns with the name 'a'"):
-        model.fit(twice)
+    for frame in (twice, pa.table([pa.array([0, 1] * 3)] * 2, ["a", "a"])):
+        with pytest.raises(DataError, match="two columns with the name 'a'"):
+            model.fit(frame)
     with pytest.raises(DataError, match="random_state=-1 is negative"):
         model.set_params(random_state=-1).fit(np.random.default_rng(0).integers(0, 2, (20, 6)).astype(float))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tacit import LatentClass
@@ -35,6 +36,45 @@ def test_many_numbers_name_bins():
         read_table(frame, bins=1)
 
 
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_bins_of_a_column_that_is_nearly_always_its_least_value(engine):
+    frame = pd.DataFrame({"x": [0.0] * 950 + [1.5 + n for n in range(51)], "y": [n % 2 for n in range(1001)]})
+    model = LatentClass(1, bins=10, engine=engine).fit(frame)
+    assert model._columns[0].categories.tolist() == ["< 1.5", ">= 1.5"]
+    assert model._columns[0].centres.tolist() == [0.0, 26.5]
+    assert read_table(frame, columns=model._columns, group=False).codes[949:951, 0].tolist() == [0, 1]
+
+
+def same_bins(one, other):
+    assert one.categories.tolist() == other.categories.tolist()
+    assert (one.edges.tobytes(), one.centres.tobytes()) == (other.edges.tobytes(), other.centres.tobytes())
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_bins_count_a_row_of_weight_w_as_w_rows(engine):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": np.round(rng.normal(size=400), 2), "y": rng.integers(0, 2, 400)})
+    frame.loc[rng.random(400) < 0.1, "x"] = np.nan
+    weight = rng.integers(0, 4, 400) * np.where(frame["x"] > 0.5, 3, 1)
+    copies = frame.loc[np.repeat(frame.index, weight)]
+    weighted = LatentClass(1, bins=6, engine=engine).fit(frame, sample_weight=weight)
+    same_bins(weighted._columns[0], LatentClass(1, bins=6).fit(copies)._columns[0])
+    assert weighted._columns[0].edges.tolist() != read_table(frame, bins=6).columns[0].edges.tolist()
+    plain = LatentClass(1, bins=6, engine=engine).fit(frame, sample_weight=np.ones(400))
+    same_bins(plain._columns[0], read_table(frame, bins=6).columns[0])
+
+
+def test_bins_of_weights_that_are_shares_of_one_row():
+    x = np.arange(200) ** 2.0
+    weight = np.where(np.arange(200) < 100, 3.0, 1.0)
+    column = read_table(pd.DataFrame({"x": x}), bins=4, sample_weight=weight / weight.sum()).columns[0]
+    table = read_table(pd.DataFrame({"x": x}), columns=[column], group=False)
+    held = np.bincount(table.codes[:, 0], weight) / weight.sum()
+    assert held == pytest.approx(np.full(4, 0.25), abs=0.01)
+    spread = np.bincount(table.codes[:, 0], weight * x) / np.bincount(table.codes[:, 0], weight)
+    assert column.centres == pytest.approx(spread)
+
+
 def test_a_column_of_gaps_is_set_aside_and_one_category_is_kept():
     frame = pd.DataFrame({"a": ["x", "y"] * 10, "gap": [None] * 20, "one": ["z"] * 20})
     with pytest.warns(DataWarning, match="set aside: 1, for example 'gap'"):
@@ -64,6 +104,12 @@ def test_unseen_categories_are_missing_and_told():
 def test_refusals(frame, weight, sentence):
     with pytest.raises(DataError, match=sentence):
         read_table(pd.DataFrame(frame), sample_weight=weight)
+
+
+def test_a_name_twice_is_refused():
+    for frame in (pd.DataFrame([[0, 1]] * 4, columns=["a", "a"]), pa.table([pa.array([0, 1])] * 2, ["a", "a"])):
+        with pytest.raises(DataError, match="the frame has two columns with the name 'a'; give every column its own"):
+            read_table(frame)
 
 
 def test_more_classes_than_rows():

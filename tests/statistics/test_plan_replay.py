@@ -75,6 +75,21 @@ def test_what_cannot_be_replayed_says_so(change, says):
         simulate_plan(arguments.pop("labels"), arguments.pop("truth"), **arguments)
 
 
+@pytest.mark.parametrize("gap", [None, np.nan])
+def test_a_gap_in_the_truth_is_not_asked(gap):
+    known = dict(zip(*(DONE.truth[name].to_pylist() for name in ("task", "label")), strict=True))
+    some = {task: label if task < 75 else gap for task, label in known.items()}
+    kept = {"seeds": 1, "shares": (0.4,)}
+    fewer = simulate_plan(DONE.labels, {task: label for task, label in known.items() if task < 75}, **kept)
+    assert simulate_plan(DONE.labels, some, **kept).equals(fewer)
+    unsaid = {task: label if task < 75 else 7 for task, label in known.items()}
+    errors = simulate_plan(DONE.labels, unsaid, **kept)["error"].to_pylist()
+    wanted = [(1 + error) / 2 for error in fewer["error"].to_pylist()]  # an answer that nobody gave is asked
+    assert errors == pytest.approx(wanted)
+    with pytest.raises(DataError, match="no task of the truth occurs"):
+        simulate_plan(DONE.labels, dict.fromkeys(known, gap))
+
+
 def test_committee_knows_better_than_one_fit():
     """With four labels a task the committee's beliefs are nearer to the truth than the model's own."""
     better = []

@@ -164,7 +164,7 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     import numpy as np
 
     from tacit.data.label_input import read_gold
-    from tacit.data.names import match, to_arrow
+    from tacit.data.names import encode, match, to_arrow
     from tacit.data.stored_labels import find_tasks
     from tacit.errors import DataError, DataWarning
     from tacit.factor.votes import overall_shares, vote_shares
@@ -175,7 +175,7 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     rows = find_tasks(data, gold[0], "truth task")
     answers = to_arrow(gold[1], "truth label")
     truth = match(answers, data.class_names, "truth label")
-    asked = (rows >= 0) & answers.is_valid().to_numpy(zero_copy_only=False)
+    asked = (rows >= 0) & (encode(answers, "truth label")[0] >= 0)
     unsaid = np.flatnonzero(asked & (truth < 0))
     if len(unsaid):
         first = answers[int(unsaid[0])].as_py()

@@ -54,7 +54,7 @@ class LearnYesNo:
 
     binarize: float | None = None
 
-    def __call__(self, words: Any, name: str | int, counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], Column]:
+    def __call__(self, words: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
         codes = _yes_no(words, name, self.binarize, None)
         return codes, Column(name, np.arange(2 if (codes >= 0).any() else 0))
 

@@ -18,6 +18,7 @@ from tacit.data.names import to_arrow
 from tacit.data.numbers import as_numbers
 from tacit.data.table_input import MOST_CATEGORIES, NO_COLUMN, NO_WEIGHT, check_weights
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
 MOST_RAW = 65_534
 """Words a column may show before it is an id, or a measurement too fine to be cut into intervals."""
@@ -26,11 +27,12 @@ GAP = 65_535
 
 
 class GrowingColumn:
-    """Words seen so far, in some order, and how often."""
+    """Words seen so far, in some order, how often, and with which weight if rows have one."""
 
     def __init__(self, name: str, text: bool) -> None:
         self.name, self.names = name, GrowingNames(f"{name!r}", text)
         self.counts: NDArray[np.int64] = np.zeros(256, np.int64)
+        self.weights: Floats = np.zeros(0)
 
     @property
     def size(self) -> int:
@@ -45,6 +47,13 @@ class GrowingColumn:
             self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
         np.add.at(self.counts, words, seen)
         return codes.astype(np.uint16)  # -1 becomes `GAP`
+
+    def weigh(self, codes: NDArray[np.uint16], weight: Floats) -> None:
+        """The weights of a batch's rows added to those of their words, one after the other: the bits of memory."""
+        new = np.zeros(self.size - len(self.weights))
+        at = np.concatenate([np.arange(self.size), np.minimum(codes, self.size)])  # a gap is one word more, left out
+        summed = np.bincount(at, np.concatenate([self.weights, new, weight]))
+        self.weights = summed[: self.size].astype(np.float64)
 
     def _check_size(self) -> None:
         numbers = all(isinstance(word, int | float) for word in self.names.place)
@@ -70,6 +79,7 @@ def write_raw(
     columns: list[GrowingColumn] = []
     n_rows = behind = 0
     for batch in batches:
+        numbers: Floats | None = None
         if weight is not None:
             numbers = check_weights(read_weights(batch.column(weight), weight, behind), behind)
             behind += batch.num_rows
@@ -83,6 +93,8 @@ def write_raw(
         codes = np.empty((len(columns), batch.num_rows), np.uint16)
         for n, column in enumerate(columns):
             codes[n] = column.code(batch.column(n))
+            if numbers is not None:
+                column.weigh(codes[n], numbers)
         n_rows += batch.num_rows
         narrow = all(column.size < 255 for column in columns)
         record = codes.astype(np.uint8) if narrow else codes  # a gap, 65535, becomes 255

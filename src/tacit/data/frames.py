@@ -27,6 +27,8 @@ Roles = dict[str, str | None]
 def as_frame(data: Any) -> Any | None:
     """`data` as an eager frame (columns, length, one column by name), or None when it is not a frame."""
     if isinstance(data, pa.Table):  # what our own readers give: no need to wait for narwhals
+        if len(set(data.column_names)) < data.num_columns:
+            raise _repeated(data.column_names)
         return ArrowFrame(data)
     if isinstance(data, str | os.PathLike):
         raise DataError(f"{str(data)!r} is a name, not data; read the file first, or give tacit.scan of it")
@@ -37,12 +39,15 @@ def as_frame(data: Any) -> Any | None:
     try:
         frame = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError as error:
-        names = [str(name) for name in data.columns]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"the frame has two columns with the name {twice!r}; give every column its own name") from error
+        raise _repeated([str(name) for name in data.columns]) from error
     if isinstance(frame, nw.LazyFrame):
         return frame.collect()
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _repeated(names: list[str]) -> DataError:
+    twice = next(name for name in names if names.count(name) > 1)
+    return DataError(f"the frame has two columns with the name {twice!r}; give every column its own name")
 
 
 def with_gaps(data: Any) -> Any:

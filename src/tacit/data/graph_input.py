@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.count_input import read_counts
-from tacit.data.frames import Columns, Roles, as_frame, columns_by_role, find_roles
+from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
 from tacit.data.graph import Graph
 from tacit.data.growing_names import GrowingNames
 from tacit.data.names import Names, decoded, encode, objects, single_cells, to_arrow
@@ -123,11 +123,19 @@ def _from_frame(frame: Any, columns: Columns, what: str) -> Graph:
             f"{what} is a frame of {len(frame)} rows with the columns {words}; give the ends of every edge in columns "
             "source and target, and a weight if any"
         )
-    if notes and len(frame) == len(words) > 3 and all(kind.is_numeric() for kind in frame.schema.values()):
-        return replace(_from_matrix(frame.to_numpy(), what), names=_plain_names(list(frame.columns)))
+    if notes and len(frame) == len(words) > 3 and (links := _all_numbers(frame)) is not None:
+        return replace(_from_matrix(links, what), names=_plain_names(list(frame.columns)))
     parts = columns_by_role(frame, roles)
     graph = _from_edges(parts["source"], parts["target"], parts.get("weight"), what)
     return replace(graph, notes=notes + graph.notes)
+
+
+def _all_numbers(frame: Any) -> Floats | None:
+    """The cells of a frame that holds numbers alone, also as words, since CSV files deliver decimals as text."""
+    try:
+        return np.column_stack([as_numbers(column(frame, name), "", "") for name in frame.columns])
+    except DataError:
+        return None
 
 
 def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:

@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_column, find_roles, index_names
 from tacit.data.labels import Abstain, Gold, Labels, from_long, from_wide
-from tacit.data.names import encode, objects, to_arrow
+from tacit.data.names import LARGEST_EXACT, encode, is_gap, objects, to_arrow
 from tacit.errors import DataError
 
 ALIASES = {
@@ -98,12 +101,7 @@ def _read_wide_frame(
             f"the columns {', '.join(map(str, frame.columns))} hold no labels; give task, worker and label, or a "
             "column for each of two workers or more"
         )
-    arrays = [column(frame, name) for name in workers]
-    if len({array.type for array in arrays}) == 1:
-        matrix = np.stack([array.to_numpy(zero_copy_only=False) for array in arrays], axis=1)
-    else:  # mixed types: 1 and "1" are the same label
-        columns = [[None if v is None or v != v else str(v) for v in array.to_pylist()] for array in arrays]
-        matrix = np.array(columns, object).T
+    matrix = _side_by_side([column(frame, name) for name in workers])
     if index is not None and len(set(index)) < len(index):  # of several frames put together: it names nothing
         index = None
     given = index if task is None else column(frame, task).to_pylist()
@@ -114,6 +112,28 @@ def _read_wide_frame(
     ordered = np.array(workers, object)[order]
     known = read_gold(gold, names)
     return from_wide(matrix[:, order], abstain=abstain, worker_names=ordered, task_names=names, gold=known)
+
+
+def _side_by_side(arrays: list[pa.Array]) -> NDArray[Any]:
+    """Columns of labels as one matrix; numbers of several types stay numbers, for gaps make whole ones decimals."""
+    kinds = {array.type for array in arrays if not pa.types.is_null(array.type)}
+    whole = [array for array in arrays if pa.types.is_integer(array.type)]
+    numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
+    alike = len(kinds) <= 1 and not any(array.null_count for array in whole)
+    if alike or (numbers and all(map(_exact_as_floats, whole))):
+        return np.stack([array.to_numpy(zero_copy_only=False) for array in arrays], axis=1)
+    return np.array([[None if is_gap(v) else _spelled(v) for v in array.to_pylist()] for array in arrays], object).T
+
+
+def _exact_as_floats(array: pa.Array) -> bool:
+    ends = pc.min_max(array).as_py().values()
+    return all(end is None or abs(end) <= LARGEST_EXACT for end in ends)
+
+
+def _spelled(value: Any) -> str:
+    """A label as a word: 1, 1.0 and "1" are the same label."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_EXACT
+    return str(int(value) if whole else value)
 
 
 def _no_column(roles: Roles, where: str) -> DataError:

@@ -66,6 +66,10 @@ class CodedLabels(ABC):
         """The names of some tasks."""
 
     @abstractmethod
+    def loaded(self) -> Labels:
+        """All of it in memory, with the names of the tasks."""
+
+    @abstractmethod
     def cells(self, begin: int, end: int) -> RaggedCells:
         """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
 
@@ -168,6 +172,9 @@ class Labels(CodedLabels):
 
     def names_of(self, begin: int, end: int) -> pa.Array:
         return from_names(self.task_names[begin:end])
+
+    def loaded(self) -> Labels:
+        return self
 
     def task_of(self) -> NDArray[np.int64]:
         """The task of every label."""

@@ -85,7 +85,6 @@ class StoredLabels(CodedLabels):
         return self.piece(begin, end).cells(0, end - begin)
 
     def loaded(self) -> Labels:
-        """All of it in memory."""
         if not self.n_tasks:
             raise DataError("the files hold no rows; give at least one label")
         whole = join_labels(list(self.blocks()))

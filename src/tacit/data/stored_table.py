@@ -29,7 +29,7 @@ from tacit.errors import DataError
 from tacit.io.scan import Scan
 from tacit.kernels import BLOCK_ROWS, PART_ROWS, DenseCodes, Floats
 
-FORMAT, ENDING = 2, "codes"
+FORMAT, ENDING = 3, "codes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +271,7 @@ def _pieces(weights: Any) -> Iterator[Floats]:
 
 def _learn(column: GrowingColumn, learn: LearnColumn) -> tuple[NDArray[np.int32], Column]:
     words = column.names.words()
-    return learn(words, column.name, column.counts[: len(words)])
+    return learn(words, column.name, column.weights if len(column.weights) else column.counts[: len(words)])
 
 
 def _cell_counts(raw: GrowingColumn, codes: NDArray[np.int32], column: Column) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 Words, booleans and integers are categories; numbers with few values are ordered categories. Words that all spell
 finite numbers are numbers, since CSV files deliver decimals as text, unless one is written with leading zeros: `007`
 is a name. A numeric column with many distinct values is refused with a sentence that names `bins=`, or cut into that
-many intervals of equal counts. A column without a single observed value is set aside with a warning: it says nothing.
+many intervals of equal weight. A column without a single observed value is set aside with a warning: it says nothing.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class LearnWords:
 
     bins: int | None = None
 
-    def __call__(self, words: Any, name: str | int, counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], Column]:
+    def __call__(self, words: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
         return learn_column(words, name, self.bins, counts)
 
 
-LearnColumn = Callable[[Any, str | int, NDArray[np.int64]], tuple[NDArray[np.int32], Column]]
-"""Codes and words of a column from its distinct values and how many rows each stands for."""
+LearnColumn = Callable[[Any, str | int, NDArray[Any]], tuple[NDArray[np.int32], Column]]
+"""Codes and words of a column from its distinct values and how many rows each stands for, with their weights."""
 CodeColumns = Callable[[list[str | int], list[Any]], Iterable[tuple[NDArray[np.int32], Column]]]
 """Codes (-1: missing) and words of all columns, one after another, from their names and arrays."""
 
@@ -68,7 +68,9 @@ def read_table(
     def code(names: list[str | int], arrays: list[Any]) -> Iterable[tuple[NDArray[np.int32], Column]]:
         if columns is not None:
             return _apply(names, arrays, columns)
-        return (learn_column(array, name, bins) for name, array in zip(names, arrays, strict=True))
+        weight = None if sample_weight is None else np.asarray(sample_weight, np.float64).reshape(-1)
+        counts = None if weight is None else weight[weight > 0]  # rows without weight are gone when cells are read
+        return (learn_column(array, name, bins, counts) for name, array in zip(names, arrays, strict=True))
 
     table = code_table(data, code, sample_weight, group)
     if columns is None:
@@ -127,9 +129,9 @@ def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
 
 
 def learn_column(
-    array: Any, name: str | int, bins: int | None, counts: NDArray[np.int64] | None = None
+    array: Any, name: str | int, bins: int | None, counts: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.int32], Column]:
-    """Codes (-1: missing) and words of a column; `counts` says how many rows each of the values stands for."""
+    """Codes (-1: missing) and words of a column; `counts` says how many rows each of the values stands for, above 0."""
     array = _spelled_numbers(to_arrow(array, f"{name!r}"))
     if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
         raise DataError(f"column {name!r} holds an infinite number; leave the cell empty or give a finite number")
@@ -142,7 +144,7 @@ def learn_column(
                 "it names the rows)"
             )
         rows = np.bincount(codes[codes >= 0], None if counts is None else counts[codes >= 0], minlength=len(words))
-        return _learn_bins(words.astype(np.float64), codes, rows.astype(np.int64), name, bins)
+        return _learn_bins(words.astype(np.float64), codes, rows.astype(np.float64), name, bins)
     if len(words) > MOST_CATEGORIES:
         raise DataError(
             f"column {name!r} holds {len(words):,} distinct values, at most {MOST_CATEGORIES:,} can be categories; "
@@ -152,7 +154,7 @@ def learn_column(
 
 
 def _learn_bins(
-    words: Floats, codes: NDArray[np.int32], rows: NDArray[np.int64], name: str | int, bins: int
+    words: Floats, codes: NDArray[np.int32], rows: Floats, name: str | int, bins: int
 ) -> tuple[NDArray[np.int32], Column]:
     """Intervals of a column with the distinct numbers `words`, each in so many `rows`."""
     if bins < 2:
@@ -161,15 +163,19 @@ def _learn_bins(
         _tell_names(name, "counts the rows")
     edges = np.unique(_quantiles(words, rows, np.arange(1, bins) / bins))
     edges = edges[edges > words.min()]  # below the least value there is nothing to count
+    edges = edges if len(edges) else words[1:2]  # nearly all rows have the least value: it, and all above
     interval = _cut(words, np.arange(len(words), dtype=np.int32), edges)
     count = np.bincount(interval, rows, minlength=len(edges) + 1)
-    centres = np.bincount(interval, words * rows, minlength=len(edges) + 1) / np.maximum(count, 1)
+    centres = np.bincount(interval, words * rows, minlength=len(edges) + 1) / np.where(count > 0, count, 1)
     return np.append(interval, np.int32(-1))[codes], Column(name, _interval_names(edges), edges, centres)
 
 
-def _quantiles(words: Floats, rows: NDArray[np.int64], shares: Floats) -> Floats:
-    """Quantiles (linear between neighbours) of distinct, sorted numbers that stand in so many rows each."""
-    behind = np.cumsum(rows)
+def _quantiles(words: Floats, rows: Floats, shares: Floats) -> Floats:
+    """Quantiles (linear between neighbours) of distinct, sorted numbers that stand in so many rows each.
+
+    Weights that are shares of one row are taken as if they were a row for every number on average.
+    """
+    behind = np.cumsum(rows / min(rows.mean(), 1.0))
     place = shares * (behind[-1] - 1)
     low = np.floor(place)
     below, above = (words[np.searchsorted(behind, np.minimum(at, behind[-1] - 1), "right")] for at in (low, low + 1))

@@ -38,8 +38,8 @@ def read_csv(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> An
     return pa.table(columns, names=chosen)
 
 
-def stream_csv(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Iterator[Any]:
-    """The same file batch by batch, in flat memory: the chosen columns as dictionaries of strings."""
+def stream_csv(source: Source, choose: Callable[[Sequence[str]], list[str]], coded: bool = True) -> Iterator[Any]:
+    """The same file batch by batch, in flat memory: the chosen columns as strings, in dictionaries if `coded`."""
     names = _header(source)
     _check_separator(source, names)
     chosen = choose(names)
@@ -47,7 +47,7 @@ def stream_csv(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> 
     n_rows, cell = 0, None
     try:
         with source.open() as stream:
-            reader = pa_csv.open_csv(stream, **_options(source, names[-1], chosen, quotes, BLOCKS[1], coded=True))
+            reader = pa_csv.open_csv(stream, **_options(source, names[-1], chosen, quotes, BLOCKS[1], coded=coded))
             for batch in reader:
                 if batch.num_rows:
                     n_rows += batch.num_rows

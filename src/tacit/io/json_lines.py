@@ -2,7 +2,8 @@
 
 Every line is looked at before pyarrow sees it: an object nested some ten thousand levels deep overflows the
 stack of pyarrow's parser, which would end the process. A line that begins with `{` and ends with `}` cannot
-go on with the next one, so counting brackets line by line is enough.
+go on with the next one, so counting brackets line by line is enough. Lines go to pyarrow some megabytes at a time, as
+one block each: where a list meets a number in two of its own blocks, it ends the process too.
 """
 
 from __future__ import annotations
@@ -28,46 +29,52 @@ _KIND = {str: "text", bool: "true or false", int: _NUMBER, float: _NUMBER, list:
 
 def read_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Any:
     """The chosen columns of a JSON lines source; a key that a line lacks is null there."""
-    n_lines = sum(1 for _ in _checked_lines(source))
-    table = _parse(source, None)
-    if table.num_rows != n_lines:  # pyarrow takes several objects on a line for several rows
-        raise _find_line(source) or source.broken(ValueError(f"{n_lines} lines hold {table.num_rows} objects"))
-    dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
-    if dates:  # pyarrow turns text that looks like a date into a date, and a label must keep its characters
-        table = _parse(source, pa.schema([(name, pa.string()) for name in dates]))
-    return table.select(choose(table.schema.names))
+    tables = list(_tables(source))
+    schema = _schema(source, [table.schema for table in tables], choose)
+    if any(table.schema != tables[0].schema for table in tables):
+        tables = list(_tables(source, schema))
+    return pa.concat_tables(tables).select(schema.names)
 
 
 def stream_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Iterator[Any]:
-    """The same batch by batch; columns have the types of the first batch that shows them."""
-    schema: Any = None
-    chosen: list[str] = []
+    """The same batch by batch, in flat memory: read twice, for any line may bring a new key or the first decimal."""
+    schema = _schema(source, [table.schema for table in _tables(source)], choose)
+    for table in _tables(source, schema):
+        yield from table.to_batches()
+
+
+def _tables(source: Source, schema: Any = None) -> Iterator[Any]:
+    """Some megabytes of lines at a time: all columns with the types that these lines tell, or those of `schema`."""
+    known = pa_json.ParseOptions(schema, unexpected_field_behavior="infer" if schema is None else "ignore")
     for lines in gathered(_checked_lines(source), BLOCKS[0] * 8):
         piece = b"\n".join(lines)
         try:
-            table = _parse_piece(piece, schema)
-            if schema is None or any(pa.types.is_timestamp(field.type) for field in table.schema):
-                text = [pa.field(f.name, pa.string()) if pa.types.is_timestamp(f.type) else f for f in table.schema]
-                table = _parse_piece(piece, pa.schema(text))
+            table = _parse(piece, known)
+            dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+            if dates:  # pyarrow turns text that looks like a date into a date, and a label must keep its characters
+                table = _parse(piece, pa_json.ParseOptions(pa.schema([(name, pa.string()) for name in dates])))
         except BROKEN as error:
-            raise bad_utf8(source) or _find_line(source) or source.broken(error) from None
-        chosen = chosen or choose(table.schema.names)
-        seen = pa.schema([field for field in table.schema if not pa.types.is_null(field.type)])
-        schema = seen if schema is None else pa.unify_schemas([schema, seen])
-        lacking = [name for name in chosen if name not in table.schema.names]
-        for name in lacking:
-            table = table.append_column(name, pa.nulls(len(table)))
-        yield from table.select(chosen).to_batches()
+            raise _explained(source, error) from None
+        yield table
 
 
-def _parse_piece(piece: bytes, schema: Any) -> Any:
-    table = pa_json.read_json(
-        pa.BufferReader(piece),
-        read_options=pa_json.ReadOptions(block_size=len(piece) + 1),
-        parse_options=pa_json.ParseOptions(explicit_schema=schema),
-    )
-    table.validate(full=True)
-    if table.num_rows != piece.count(b"\n") + 1:
+def _schema(source: Source, schemas: Sequence[Any], choose: Callable[[Sequence[str]], list[str]]) -> Any:
+    """The chosen columns with types that hold what all lines have there: decimals where one number is a decimal."""
+    names = list(dict.fromkeys(name for schema in schemas for name in schema.names))
+    if not names:
+        raise DataError(f"{source.name} has rows but no keys; give each object the columns as keys")
+    chosen = choose(names)
+    alone = [pa.schema([schema.field(name)]) for name in chosen for schema in schemas if name in schema.names]
+    try:
+        return pa.unify_schemas([pa.schema([]), *alone], promote_options="permissive")
+    except BROKEN as error:
+        raise _explained(source, error) from None
+
+
+def _parse(piece: bytes, options: Any) -> Any:
+    table = pa_json.read_json(pa.BufferReader(piece), pa_json.ReadOptions(block_size=len(piece) + 1), options)
+    table.validate(full=True)  # pyarrow does not check UTF-8 while it parses
+    if table.num_rows != piece.count(b"\n") + 1:  # pyarrow takes several objects on a line for several rows
         raise pa.ArrowInvalid("a line holds more than one object")
     return table
 
@@ -83,6 +90,8 @@ def _checked_lines(source: Source) -> Iterator[bytes]:
             if not line:
                 continue
             rows += 1
+            if len(line) > BLOCKS[-1]:
+                raise FileFormatError(f"{source.name} holds a line longer than 1 GB; write one object a line")
             if not (line.startswith(b"{") and line.endswith(b"}")):
                 raise _broken_line(source, number, line)
             brackets = line.count(b"[") + line.count(b"{")
@@ -101,24 +110,9 @@ def _checked_lines(source: Source) -> Iterator[bytes]:
         raise DataError(f"{source.name} is empty; it needs one JSON object a line")
 
 
-def _parse(source: Source, schema: Any) -> Any:
-    for block in BLOCKS:
-        try:
-            with source.open() as stream:
-                table = pa_json.read_json(
-                    stream,
-                    read_options=pa_json.ReadOptions(block_size=block),
-                    parse_options=pa_json.ParseOptions(explicit_schema=schema),
-                )
-            table.validate(full=True)  # pyarrow does not check UTF-8 while it parses
-            if not table.schema.names:
-                raise DataError(f"{source.name} has rows but no keys; give each object the columns as keys")
-            return table
-        except BROKEN as error:
-            if "straddl" in str(error):
-                continue
-            raise bad_utf8(source) or _find_line(source) or source.broken(error) from None
-    raise FileFormatError(f"{source.name} holds a line longer than 1 GB; write one object a line")
+def _explained(source: Source, error: Exception) -> Exception:
+    """What is wrong with a file that pyarrow could not parse, and where."""
+    return bad_utf8(source) or _find_line(source) or source.broken(error)
 
 
 def _find_line(source: Source) -> FileFormatError | None:

@@ -30,8 +30,8 @@ def read_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]]) -
     return table
 
 
-def stream_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Iterator[Any]:
-    """The same batch by batch, words as dictionaries."""
+def stream_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]], coded: bool = True) -> Iterator[Any]:
+    """The same batch by batch, words as dictionaries if `coded`."""
     try:
         with source.open() as stream:
             schema = pq.ParquetFile(stream).schema_arrow
@@ -39,7 +39,7 @@ def stream_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]])
             words = [
                 field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
             ]
-            file = pq.ParquetFile(stream, read_dictionary=words)
+            file = pq.ParquetFile(stream, read_dictionary=words if coded else None)
             if file.metadata.num_rows == 0:
                 raise _no_rows(source)
             for batch in file.iter_batches(BATCH_ROWS, columns=chosen):

@@ -16,6 +16,7 @@ from typing import Any
 
 from tacit.errors import DataError
 from tacit.io.csv_file import stream_csv
+from tacit.io.integers import integers_if_canonical
 from tacit.io.json_lines import stream_json_lines
 from tacit.io.read import Choose, chooser
 from tacit.io.remote import facts_of, is_remote, list_remote
@@ -38,15 +39,15 @@ class Scan:
         """Whether a file is of a format without types, in which whole numbers are words."""
         return any(plain_name(name).removesuffix(".gz").endswith((".csv", ".tsv")) for name in self.paths)
 
-    def batches(self) -> Iterator[Any]:
-        """Record batches of all files, in order; `told` hears how many rows are behind."""
+    def batches(self, *, coded: bool = True) -> Iterator[Any]:
+        """Record batches of all files, in order, words in dictionaries if `coded`; `told` hears how many rows came."""
         if self.text:
             raise DataError(f"{self.paths[0]} is plain text without columns; give a table ({', '.join(READABLE)})")
         names: list[str] | None = None
         behind = 0
         for path in self.paths:
             source = find_source(path)
-            for batch in _batches(source, chooser(source, self.columns)):
+            for batch in _batches(source, chooser(source, self.columns), coded):
                 if names is None:
                     names = batch.schema.names
                 elif set(batch.schema.names) != set(names):
@@ -149,13 +150,17 @@ def scan(
 
 
 def whole(data: Any) -> Any:
-    """The files that a `Scan` names read into one table, for what needs all rows at once; all else as it is."""
+    """The files that a `Scan` names read into one table, as `read_columns` reads one; all else as it is."""
     if not isinstance(data, Scan):
         return data
     import pyarrow as pa
 
-    tables = [pa.Table.from_batches([batch]) for batch in data.batches()]
-    return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+    tables = [pa.Table.from_batches([batch]) for batch in data.batches(coded=False)]
+    table = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+    for at, name in enumerate(table.schema.names if data.untyped else ()):
+        if pa.types.is_string(table.schema.types[at]):
+            table = table.set_column(at, name, integers_if_canonical(table.column(at)))
+    return table
 
 
 def is_several(name: str) -> bool:
@@ -211,12 +216,12 @@ def _of_one_kind(found: list[str]) -> list[str]:
     return [name for name in found if not is_text(name)] or found
 
 
-def _batches(source: Source, choose: Choose) -> Iterator[Any]:
+def _batches(source: Source, choose: Choose, coded: bool) -> Iterator[Any]:
     if source.kind == "parquet":
         from tacit.io.parquet_file import stream_parquet  # a CSV file should not wait for it
 
-        return stream_parquet(source, choose)
-    return stream_json_lines(source, choose) if source.kind == "jsonl" else stream_csv(source, choose)
+        return stream_parquet(source, choose, coded)
+    return stream_json_lines(source, choose) if source.kind == "jsonl" else stream_csv(source, choose, coded)
 
 
 def _other_columns(path: str, first: str, names: Sequence[str], wanted: Sequence[str]) -> DataError:

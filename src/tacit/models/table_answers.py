@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.data.frames import ArrowFrame, as_frame, column
+from tacit.data.frames import ArrowFrame, as_frame, column, with_gaps
 from tacit.data.names import gaps_of
 from tacit.data.table import Column
 from tacit.engine.mixture import Mixture
@@ -32,7 +32,7 @@ def fill_gaps(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: 
     """
     frame = as_frame(X)
     if frame is None:
-        return _fill_matrix(np.asarray(X), columns, mixture, posterior)
+        return _fill_matrix(np.asarray(with_gaps(X)), columns, mixture, posterior)
     filled: dict[Any, Any] = {}
     for n, known in enumerate(columns):
         array = column(frame, known.name)
@@ -45,7 +45,7 @@ def fill_gaps(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: 
 
 def gap_answers(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> dict[str, Any]:
     """One entry per gap of a known column, column by column: row (from 0), column, value, probability."""
-    frame = as_frame(X)
+    frame, X = as_frame(X), with_gaps(X)
     rows, names, values, chances = [], [], [], []
     for n, known in enumerate(columns):
         gaps = gaps_of(column(frame, known.name)) if frame is not None else _matrix_gaps(np.asarray(X), known)

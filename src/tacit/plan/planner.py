@@ -11,6 +11,7 @@ from tacit.data.frames import as_frame, backend_of, build_frame, column, find_co
 from tacit.data.label_input import ALIASES
 from tacit.data.labels import Labels, with_gold
 from tacit.data.names import Names, encode, match
+from tacit.data.stored_labels import find_tasks
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Mixture
@@ -104,7 +105,7 @@ def plan_labels(
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model)
-    data = model._read_whole(labels)
+    data = model._read(labels, None, reset=False).loaded()
     columns, plan = plan_crowd(
         model._fitted,
         data,
@@ -178,10 +179,12 @@ def _under_model(fitted: FittedCrowd, data: Labels) -> tuple[Labels, Mixture]:
     if data.n_labels == 0:
         raise DataError("the labels hold no label to plan from; every cell is missing, abstains or is unknown")
     seen = getattr(fitted, "evidence", None)
-    if seen is not None and seen.data.gold is not None:  # answers held fixed in the fit are known here too
-        sure = np.flatnonzero(seen.data.gold >= 0)
-        sure = sure[match(seen.data.task_names[sure], data.task_names, "gold task") >= 0]
-        data = with_gold(data, (seen.data.task_names[sure], seen.data.class_names[seen.data.gold[sure]]))
+    if seen is not None and seen.data.known is not None:  # answers held fixed in the fit are known here too
+        known_rows, answers = seen.data.known
+        rows = find_tasks(seen.data, data.task_names, "gold task")
+        sure = np.isin(rows, known_rows)
+        given = answers[np.searchsorted(known_rows, rows[sure])]
+        data = with_gold(data, (data.task_names[sure], seen.data.class_names[given]))
     worker = match(data.worker_names, fitted.worker_names, "worker")
     stacked = fitted.mixture.table.reshape(len(fitted.worker_names), data.n_classes, data.n_classes)
     tables = np.concatenate([stacked, fitted.pooled[None]])[worker]  # code -1 is the crowd's average
