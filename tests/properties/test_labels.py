@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit import DawidSkene
-from tacit.data.labels import from_long
+from tacit.data.labels import from_long, with_gold
 from tacit.data.sampling import sample_tasks, task_hashes
 from tacit.engine.memory import MemoryEngine
 from tacit.factor.votes import sums_of, vote_shares
+from tacit.models.label_methods import METHODS
 from tacit.moments.graph import co_label_graph
 from tacit.moments.pairs import count_label_pairs, pair_memory
 from tacit.refine.crowd import crowd_steps
@@ -155,6 +156,16 @@ def test_gold_answers_are_held_fixed_against_everybody():
     assert model.labels_[:2].tolist() == [1, 0]
     np.testing.assert_allclose(model.probabilities_[:2].max(axis=1), 1.0)
     assert model.labels_[2:].tolist() == [i % 2 for i in range(2, 30)]
+
+
+@pytest.mark.parametrize("em", [True, False])
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_holds_gold_answers_fixed(method, em):
+    labels = from_long(*crowd(11, n_classes=2))
+    other = 1 - DawidSkene(method=method, em=em).fit(labels).labels_[:6]  # what the method itself would not say
+    model = DawidSkene(method=method, em=em).fit(with_gold(labels, (labels.task_names[:6], other)))
+    np.testing.assert_allclose(model.probabilities_[:6], np.eye(2)[other], atol=1e-12)
+    assert (model.probabilities_[6:] < 1).any()
 
 
 def test_samples_follow_the_rows_not_their_order():
