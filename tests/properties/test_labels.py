@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit import DawidSkene
+from tacit import DawidSkene, load
 from tacit.data.labels import from_long, with_gold
 from tacit.data.sampling import sample_tasks, task_hashes
 from tacit.engine.memory import MemoryEngine
@@ -166,6 +166,21 @@ def test_every_method_holds_gold_answers_fixed(method, em):
     model = DawidSkene(method=method, em=em).fit(with_gold(labels, (labels.task_names[:6], other)))
     np.testing.assert_allclose(model.probabilities_[:6], np.eye(2)[other], atol=1e-12)
     assert (model.probabilities_[6:] < 1).any()
+
+
+@pytest.mark.parametrize("em", [True, False])
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"kos", "eigenratio", "ghosh", "minimax-entropy"}))
+def test_predict_answers_the_tasks_of_the_fit_as_the_fit_did(method, em, tmp_path):
+    """Fresh or from a file, all at once or alone, and a task without labels too; `majority` answers by votes."""
+    task, worker, label = crowd(12)
+    labels = from_long([*task, 99], [*worker, 0], [*label, None])
+    model = DawidSkene(method=method, em=em).fit(labels)
+    model.save(tmp_path / "m.tacit")
+    for known in (model, load(tmp_path / "m.tacit")):
+        np.testing.assert_allclose(known.predict_proba(labels), model.probabilities_, atol=1e-12)
+        assert known.predict(labels).tolist() == model.labels_.tolist()
+        alone = [known.predict_proba(labels.piece(at, at + 1))[0] for at in (0, labels.n_rows - 1)]
+        np.testing.assert_allclose(alone, model.probabilities_[[0, -1]], atol=1e-12)
 
 
 def test_samples_follow_the_rows_not_their_order():

@@ -28,7 +28,7 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Mixture, unstack_confusions
 from tacit.errors import DataError, DataWarning, NotIdentifiableError, nearest
 from tacit.factor.assign import label_order
-from tacit.factor.votes import overall_shares, vote_shares
+from tacit.factor.votes import vote_shares
 from tacit.kernels import Floats
 from tacit.models.clock import StageClock, make_report
 from tacit.models.file_parts import Arrays, check_numbers, name_array, plain_names, read_names
@@ -159,6 +159,7 @@ def fit_crowd(
         refined.log_likelihood,
         refined.objective,
         np.array(refined.path),
+        unpolished is not None and unpolished.is_vote,
     )
     fitted.evidence = Evidence(data, graph, believed, notes, clock, settings)
     return fitted
@@ -218,13 +219,12 @@ def _kept_race(kept: KeptFile | None, entrants: list[Entrant[Mixture, Sums]]) ->
 
 def _beliefs(data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture) -> Believed:
     """What is believed of the tasks of a block: looked up for labels in memory, made when asked for others."""
+    if unpolished is not None and unpolished.is_vote:
+        return lambda begin, block: vote_shares(block, mixture.weights)
     if isinstance(data, Labels):
         posterior = posterior_of(engine, mixture)[0] if unpolished is None else unpolished.beliefs(data, engine)
         return lambda begin, block: posterior[begin : begin + block.n_rows]
-    if unpolished is None:
-        return lambda begin, block: posterior_of(MemoryEngine(block, engine.threads), mixture)[0]
-    overall = overall_shares(data)
-    return lambda begin, block: vote_shares(block, overall)
+    return lambda begin, block: posterior_of(MemoryEngine(block, engine.threads), mixture)[0]
 
 
 @dataclass(frozen=True)
@@ -267,6 +267,7 @@ class FittedCrowd:
     log_likelihood: float
     objective: float
     path: Floats
+    votes: bool  # the plain vote answers, not the mixture that it implies
 
     evidence: Evidence = field(init=False, repr=False)
 
@@ -336,10 +337,11 @@ class FittedCrowd:
         }
 
     def beliefs(self, labels: Labels, n_jobs: int | None = None, *, calm: bool = True) -> tuple[Floats, Floats]:
-        """Posterior and log-likelihood of any tasks; an unknown worker counts as the crowd's average."""
+        """What is believed of any tasks, and their log-likelihood; an unknown worker counts as the crowd's average."""
         data = recode(labels, self.worker_names, self.class_names)
         mixture = Mixture(self.mixture.weights, np.vstack([self.mixture.table, self.pooled]), data.first)
-        return posterior_of(MemoryEngine(data, n_jobs), cooled(mixture, self.beta) if calm else mixture)
+        posterior, score = posterior_of(MemoryEngine(data, n_jobs), cooled(mixture, self.beta) if calm else mixture)
+        return (vote_shares(data, self.mixture.weights) if self.votes else posterior), score
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Arrays and metadata of the model file."""
@@ -359,6 +361,7 @@ class FittedCrowd:
             "workers": plain_names(self.worker_names.tolist()),
             "flags": [str(flag) for flag in quality.flag],
             "confidence": self.beta,
+            "votes": self.votes,
             "n_iter": self.n_iter,
             "converged": self.converged,
             "log_likelihood": self.log_likelihood,
@@ -380,6 +383,8 @@ def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
     if arrays["n_labels"].shape != (m,):
         raise ValueError(f"n_labels has shape {arrays['n_labels'].shape} for {m} workers")
     first = np.arange(0, (m + 1) * k, k, dtype=np.int32)
+    if "votes" not in metadata:  # the first files of 0.1.0 say it by their method alone
+        metadata = {"votes": metadata.get("parameters", {}).get("method") == "majority", **metadata}
     fitted = FittedCrowd(
         classes,
         workers,
@@ -391,6 +396,7 @@ def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
         float(metadata["log_likelihood"]),
         float(metadata["objective"]),
         arrays["objective_path"],
+        bool(metadata["votes"]),
     )
     flags = np.array([str(flag) for flag in metadata["flags"]], object)
     n_labels, accuracy, low, high = (arrays[name] for name in QUALITY)

@@ -41,6 +41,10 @@ class Start:
     posterior: Floats | None = None
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def is_vote(self) -> bool:
+        return self.mixture is None and self.posterior is None
+
     def sums(self, labels: CodedLabels, engine: MemoryEngine) -> Sums:
         if self.mixture is not None:
             return engine.sums(self.mixture)
