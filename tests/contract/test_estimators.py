@@ -33,6 +33,7 @@ from tacit.models import (
     MixtureFractions,
     PairMatrix,
     TopicModel,
+    checkpoint,
 )
 from tacit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
 from tacit.testing import CHECKS, Labelled
@@ -155,8 +156,8 @@ def test_own_contract(name, check):
     check(clone(model), data())
 
 
-def fitted(model, data):
-    return model.fit(data.rows, data.labels) if isinstance(data, Labelled) else model.fit(data)
+def fitted(model, data, **more):
+    return model.fit(data.rows, data.labels, **more) if isinstance(data, Labelled) else model.fit(data, **more)
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -196,6 +197,30 @@ def test_smoothing_that_cannot_be_gets_one_sentence(name, value):
 def test_smoothing_by_any_number(name, value):
     model, data = CASES[name]
     fitted(clone(model).set_params(smoothing=value, max_iter=2), data())
+
+
+def as_numpy(value):
+    """A number of Python's as numpy has it; all else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return np.int64(value) if isinstance(value, int) else np.float64(value)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_settings_may_be_numbers_of_numpy(name, tmp_path, monkeypatch):
+    """They fit, keep a checkpoint and are saved as Python's are."""
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "SPARING", 0.0)
+    kind, data = CASES[name]
+    model = clone(kind).set_params(max_iter=40, tol=0.0, random_state=3)
+    if "n_components" in model.get_params() and name != "PairMatrix":
+        model.set_params(n_components=2)
+    numpys = clone(model).set_params(**{one: as_numpy(value) for one, value in model.get_params(deep=False).items()})
+    kept = {"checkpoint": tmp_path / "kept.tacit"} if "checkpoint" in inspect.signature(model.fit).parameters else {}
+    fitted(model, data()).save(tmp_path / "plain.tacit")
+    fitted(numpys, data(), **kept).save(tmp_path / "numpy.tacit")
+    assert type(numpys.converged_) is bool
+    assert (tmp_path / "numpy.tacit").read_bytes() == (tmp_path / "plain.tacit").read_bytes()
 
 
 @pytest.mark.parametrize(
