@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tacit
 import tacit.models
+from tacit.diagnose import FitReport
 from tacit.errors import DataError
 from tacit.models import (
     REGISTRY,
@@ -260,11 +261,20 @@ def test_public_names_are_exported_and_documented():
         _ = tacit.Dawid
 
 
-def test_import_is_light():
-    """`import tacit` pulls in none of the heavy dependencies."""
-    code = "import tacit, sys; print([m for m in ('numpy', 'sklearn', 'pyarrow', 'scipy') if m in sys.modules])"
+def test_public_modules_are_there_when_asked_for():
+    code = "import tacit; print([getattr(tacit, name).__name__ for name in tacit._MODULES])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == str([f"tacit.{name}" for name in tacit._MODULES])
+    model, data = CASES["DawidSkene"]
+    assert type(clone(model).fit(data()).report_) is FitReport
+
+
+def test_import_is_light():
+    """`import tacit` pulls in none of the heavy dependencies, nor does the type of `report_`."""
+    code = "import tacit, sys; print(tacit.diagnose.FitReport.__name__); "
+    code += "print([m for m in ('numpy', 'sklearn', 'pyarrow', 'scipy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["FitReport", "[]"]
 
 
 def modules_with_examples():
