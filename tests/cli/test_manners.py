@@ -177,6 +177,24 @@ def test_a_reader_who_leaves_is_no_error(options, files, tmp_path):
     assert "Broken" not in said
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_bug_is_called_one(asked, files, tmp_path, capsys, monkeypatch):
+    """In a sentence, with an exit code that means nothing else; the traceback is for who asks for it."""
+
+    def broken(*_, **__):
+        raise RuntimeError("no such\nthing")
+
+    monkeypatch.setattr("tacit.models.crowd.fit_crowd", broken)
+    monkeypatch.delenv("TACIT_TRACEBACK", raising=False)
+    if asked:
+        monkeypatch.setenv("TACIT_TRACEBACK", "1")
+    assert main(["labels", str(files / "labels.csv"), "--out", str(tmp_path / "o")]) == 70
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("tacit: this is a bug of Tacit (RuntimeError: no such thing); run it again")
+    assert ("Traceback (most recent call last):" in lines) == asked
+    assert asked or len(lines) == 1
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_closed_streams(closed, files):
     given = "-" if closed == "<&-" else str(files / "labels.csv")
