@@ -237,7 +237,7 @@ def test_a_checkpoint_takes_no_other_file_away(files, tmp_path, capsys):
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])
 def test_cells_that_are_no_names(engine, tmp_path, capsys):
-    """A list in a cell, an infinite label, a threshold that is none, a table of ids alone: a sentence each."""
+    """A list in a cell, an infinite label, a table of ids alone: a sentence each."""
 
     def said(columns, *line):
         path = tmp_path / "data.parquet"
@@ -254,7 +254,6 @@ def test_cells_that_are_no_names(engine, tmp_path, capsys):
     votes = {"task": np.repeat(np.arange(10), 2), "worker": ["v", "w"] * 10}
     assert one_word in said({**votes, "label": lists}, "labels")
     assert "the label column holds an infinite number" in said({**votes, "label": [1.0, np.inf] * 10}, "labels")
-    assert "binarize=nan is no threshold" in said({"a": [0.5, 1.5] * 10}, "cluster", "--binarize", "nan")
     assert "the data has no features" in said({"a": words}, "factors", "--id", "a")
     assert "the table has 0 columns" in said({"a": words}, "table", "--id", "a")
 
@@ -300,6 +299,38 @@ def test_slips_get_a_hint(hint, files, tmp_path, capsys, monkeypatch):
     assert main(given) in (2, 3)
     assert hint in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+SENSELESS = {
+    "did you mean 'majority'?": ["labels", "--method", "majorty"],
+    "smoothing=-1.0 is no count of pseudo-labels; give 'auto' or a number >= 0": ["labels", "--smoothing", "-1"],
+    "'--components': 0 is not in the range x>=1": ["table", "--components", "0"],
+    "'--bins': 1 is not in the range x>=2": ["table", "--bins", "1"],
+    "smoothing=nan is no number of pseudo-rows; give 'auto', or 0 or more": ["table", "--smoothing", "nan"],
+    "'--components': -2 is not in the range": ["cluster", "--components", "-2"],
+    "binarize=nan is no threshold; give a number": ["cluster", "--binarize", "nan"],
+    "n_components=21 switches were asked for; give a number from 1 to 20": ["factors", "--components", "21"],
+    "noise=-1.0 is no standard deviation": ["factors", "--noise", "-1"],
+    "'--populations': 0 is not in the range": ["admixture", "--populations", "0"],
+    "min_maf=0.7 is no share of the rarer allele; give 0 or more, below 0.5": ["admixture", "--min-maf", "0.7"],
+    "'--components': 0 is not in the range": ["fractions", "--components", "0"],
+    "'--topics': 0 is not in the range": ["topics", "--topics", "0"],
+    "'--max-topics': 0 is not in the range": ["topics", "--max-topics", "0"],
+    "'--blocks': 0 is not in the range": ["communities", "--blocks", "0"],
+    "n_states=0; give 1 to": ["hmm", "--states", "0"],
+    "smoothing=inf; give 'auto' or a number from 0": ["hmm", "--smoothing", "inf"],
+}
+"""What is said of an option whose value cannot be."""
+
+
+@pytest.mark.parametrize("sentence", SENSELESS)
+def test_values_that_cannot_be_are_refused_before_the_data_are_read(sentence, tmp_path, capsys):
+    """The file is not there, which nobody finds out."""
+    name, *options = SENSELESS[sentence]
+    assert main([name, str(tmp_path / "none.csv"), *options, "--out", str(tmp_path / "o")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"Usage: tacit {name}")
+    assert sentence in said
 
 
 def test_completion_completes_commands_options_and_files():

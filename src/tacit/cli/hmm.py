@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from tacit.cli.columns import STEPS, chosen_columns, column_options
-from tacit.cli.options import output_options, reading_options, strict_option
+from tacit.cli.options import output_options, reading_options, settings, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -55,12 +55,14 @@ def hmm(
     from tacit.models.categorical_hmm import CategoricalHMM, parameter_columns, state_tables
 
     talk = Talk(quiet)
-    with counted_files(files, engine, memory, talk) as found:
-        data = _read(found, called(files[0]), letters, gaps, chosen_columns(sequence=sequence, symbol=symbol))
     model = CategoricalHMM(
         states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads,
     )  # fmt: skip
+    with settings():
+        model._check_settings()
+    with counted_files(files, engine, memory, talk) as found:
+        data = _read(found, called(files[0]), letters, gaps, chosen_columns(sequence=sequence, symbol=symbol))
     with talk.doing("fitting"):
         model.fit(data)
         model._letters = letters if _is_text(found) else None

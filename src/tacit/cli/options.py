@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from tacit.errors import DataError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TEXT_IN_MEMORY = 3
 """Bytes that a byte of a file takes while it is read whole."""
 THREADS = click.IntRange(min=1)
+HIDDEN = click.IntRange(min=1)
+"""How many classes, clusters, topics … there are."""
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -110,6 +115,15 @@ _memory_option = click.option("--memory", type=Bytes(), help="Memory to count on
 _threads_option = click.option(
     "--threads", type=THREADS, help="Threads; all cores by default. No result depends on it."
 )
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """Settings that cannot be: a command line that makes no sense, which is told before any data are read."""
+    try:
+        yield
+    except DataError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def keeping(checkpoint: str | None, resume: bool) -> dict[str, Any]:

@@ -190,8 +190,6 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         if d is None:
             count = estimate_number(seen, MOST_FOUND)
             return count.d, count
-        if not 1 <= d <= MOST_SWITCHES:
-            raise DataError(f"n_components={d} switches were asked for; give a number from 1 to {MOST_SWITCHES}")
         if d > seen.m or d > rank:
             what = f"{seen.m} features that change" if d > seen.m else f"data of rank {rank}"
             raise NotIdentifiableError(
@@ -380,6 +378,10 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             raise DataError(f"refine={self.refine!r} is not there; give one of {', '.join(get_args(Refine))}, or None")
         if self.noise is not None and not is_amount(self.noise):
             raise DataError(f"noise={self.noise!r} is no standard deviation; give 0 or a positive number, or None")
+        if self.n_components is not None and not 1 <= self.n_components <= MOST_SWITCHES:
+            raise DataError(
+                f"n_components={self.n_components} switches were asked for; give a number from 1 to {MOST_SWITCHES}"
+            )
 
     # --------------------------------------------------------- model file
 
