@@ -10,12 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
+from tacit import load
 from tacit.cli.main import COMMANDS, DOORS, main
 from tacit.cli.talk import number_of
 from tacit.io import write
@@ -130,6 +132,27 @@ def test_exit_codes_of_every_command(name, files, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "Traceback" not in said
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("verdict", ["trusted", "caution"])
+def test_strict_tells_the_verdict_of_a_saved_model(verdict, files, tmp_path):
+    """Whatever the model is used for."""
+    model = load(files / "m" / "model.tacit")
+    model.report_ = replace(model.report_, verdict=verdict)
+    model.save(tmp_path / "m.tacit")
+    for line in [*(call(files, name) for name in users(files)), ["report", str(files / "m" / "model.tacit")]]:
+        given = [str(tmp_path / "m.tacit") if word.endswith("model.tacit") else word for word in line]
+        assert main([*given, "--out", str(tmp_path / line[0]), "--quiet", "--strict"]) == int(verdict != "trusted")
+        assert main([*given, "--out", str(tmp_path / line[0]), "--quiet"]) == 0
+
+
+def test_strict_is_there_wherever_a_verdict_is_said(tmp_path, capsys):
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+        silent = name in ("query", "reproduce", "completion")
+        assert ("--strict" in capsys.readouterr().out) != silent, name
+    code = main(["demo", "--out", str(tmp_path / "demo"), "--no-report", "--quiet", "--strict"])
+    assert code == int(json.loads((tmp_path / "demo" / "summary.json").read_text())["verdict"] != "trusted")
 
 
 @pytest.mark.parametrize("name", [*MORE, "impute", "predict"])
