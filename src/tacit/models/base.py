@@ -160,10 +160,10 @@ class LatentModel(BaseEstimator, ABC):
         self.log_likelihood_, self.objective_ = climb.log_likelihood, climb.objective
         self.objective_path_: Floats = np.array(climb.path)
 
-    def _warn_limit(self) -> None:
+    def _warn_limit(self, climb: str = "EM") -> None:
         if not self.converged_ and self.max_iter > 0 and self.tol != 0:
             warnings.warn(
-                f"EM stopped at max_iter={self.max_iter} before its gain fell below tol={self.tol}; "
+                f"{climb} stopped at max_iter={self.max_iter} before its gain fell below tol={self.tol}; "
                 "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",
                 ConvergenceWarning,
                 stacklevel=3,
