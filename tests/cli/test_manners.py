@@ -243,6 +243,25 @@ def test_a_file_in_place_of_a_folder(line, files, capsys):
     assert capsys.readouterr() == ("", f"tacit: {files / 'labels.csv'} is a file; name a folder with {option}\n")
 
 
+@pytest.mark.parametrize("name", ["labels", "table", "cluster", "factors", "admixture"])
+def test_a_cache_that_is_not_used_is_told(name, files, tmp_path, capsys):
+    """What fits memory is read whole, and nothing of it is kept."""
+    line = [*call(files, name), "--cache", str(tmp_path / "kept"), "--out", str(tmp_path / "o")]
+    told = "note: --cache is not used, since the file is read whole; give --engine stream"
+    assert main(line) == 0
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
+    assert main([*line, "--engine", "stream"]) == 0
+    assert told not in capsys.readouterr().err
+    assert (tmp_path / "kept").exists()
+
+
+def test_a_control_without_an_export_is_told(files, tmp_path, capsys):
+    assert main(["labels", str(files / "labels.csv"), "--control", "mood", "--out", str(tmp_path / "o")]) == 0
+    said = capsys.readouterr().err
+    assert f"note: --control is not used, since {files / 'labels.csv'} is no export of Label Studio (.json)" in said
+
+
 def test_a_checkpoint_takes_no_other_file_away(files, tmp_path, capsys):
     """A finished fit removes its checkpoint, so it must be one."""
     votes = tmp_path / "votes.csv"

@@ -18,6 +18,7 @@ from tacit.cli.options import (
     output_options,
     settings,
     strict_option,
+    tell_no_cache,
 )
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
@@ -85,6 +86,7 @@ def admixture(
         with talk.counting("coding", "people") as told:
             genotypes = _store(files, id_, cache, threads, told)
     else:
+        tell_no_cache(cache, talk)
         with talk.doing("reading"):
             genotypes = read_genotype_file(files[0], id_, threads)
     with talk.doing("fitting"):

@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tacit.errors import DataError
+
+if TYPE_CHECKING:
+    from tacit.cli.talk import Talk
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -154,6 +157,12 @@ def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> boo
         return True
     size = os.path.getsize(paths[0]) if os.path.isfile(paths[0]) else 0
     return TEXT_IN_MEMORY * size > (memory or free_memory()) / 2
+
+
+def tell_no_cache(cache: str | None, talk: Talk) -> None:
+    """What is read whole is coded in memory, and nothing of it is kept."""
+    if cache is not None:
+        talk.say("note: --cache is not used, since the file is read whole; give --engine stream to keep its coded rows")
 
 
 def engine_of(engine: str, streamed: bool) -> str:
