@@ -31,7 +31,7 @@ from tacit.factor.assign import label_order
 from tacit.factor.votes import vote_shares
 from tacit.kernels import Floats
 from tacit.models.clock import StageClock, make_report
-from tacit.models.file_parts import Arrays, check_numbers, name_array, plain_names, read_names
+from tacit.models.file_parts import Arrays, check_numbers, name_array, plain, plain_names, read_names, read_report
 from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
@@ -369,6 +369,7 @@ class FittedCrowd:
             "verdict": self.report.verdict,
             "reasons": self.report.reasons,
             "notes": self.report.notes,
+            "quantities": plain(self.report.quantities),
         }
         return arrays, metadata
 
@@ -401,5 +402,5 @@ def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
     flags = np.array([str(flag) for flag in metadata["flags"]], object)
     n_labels, accuracy, low, high = (arrays[name] for name in QUALITY)
     fitted.quality = WorkerQuality(n_labels, accuracy, low, high, flags)
-    fitted.report = FitReport(metadata["verdict"], list(metadata["reasons"]), {}, list(metadata["notes"]), {})
+    fitted.report = read_report(metadata)
     return fitted

@@ -159,15 +159,21 @@ def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: S
     model.log_likelihood_, model.objective_ = (typed(metadata, name, float) for name in ("log_likelihood", "objective"))
     restore_features(model, metadata, names)
     model.selection_ = None if metadata["selection"] is None else typed(metadata, "selection", dict)
+    report = read_report(metadata)
+    if model.selection_ is not None:
+        report.quantities["selection"] = model.selection_
+    model.report_ = report
+
+
+def read_report(metadata: dict[str, Any]) -> FitReport:
+    """What a file says of the verdict: its reasons, the notes, the numbers behind it."""
     verdict, reasons, notes = (metadata[name] for name in ("verdict", "reasons", "notes"))
     _words(reasons, "reasons")
     _words(notes, "notes")
     if verdict not in get_args(Verdict):
         raise ValueError(f"{verdict!r} is no verdict")
     quantities = typed(metadata, "quantities", dict) if "quantities" in metadata else {}  # files of 0.1.0 had none
-    if model.selection_ is not None:
-        quantities = {**quantities, "selection": model.selection_}
-    model.report_ = FitReport(verdict, reasons, quantities, notes, {})
+    return FitReport(verdict, list(reasons), dict(quantities), list(notes), {})
 
 
 def features_of(model: Any) -> dict[str, Any]:
