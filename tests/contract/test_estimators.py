@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import pickle
 import pkgutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.fits import bits
 
 import tacit
 import tacit.models
@@ -222,6 +224,34 @@ def test_settings_may_be_numbers_of_numpy(name, tmp_path, monkeypatch):
     fitted(numpys, data(), **kept).save(tmp_path / "numpy.tacit")
     assert type(numpys.converged_) is bool
     assert (tmp_path / "numpy.tacit").read_bytes() == (tmp_path / "plain.tacit").read_bytes()
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_a_generator_gives_one_seed_a_fit(name):
+    """And what is asked of the fit later has the same: nothing draws again."""
+    kind, data = CASES[name]
+    states = [np.random.RandomState(0), np.random.RandomState(0)]
+    one, two = (fitted(clone(kind).set_params(max_iter=5, random_state=state), data()) for state in states)
+    assert bits(one) == bits(two)
+    made = [str(model.report_).partition("\nseconds")[0] for model in (one, two)]
+    assert made[0] == made[1]
+    if name == "BernoulliMixture":
+        assert one.purity_.equals(two.purity_)
+    once = np.random.RandomState(0)
+    once.randint(2**31)
+    assert states[0].randint(2**31) == once.randint(2**31)
+    assert one._seed() == one._seed()
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.PCG64])
+def test_any_generator_gives_a_seed_of_its_own_to_every_fit(make):
+    state, rows = make(0), answers()
+    first, second = (LatentClass(3, init="random", max_iter=3, random_state=state).fit(rows) for _ in range(2))
+    assert bits(first) != bits(second)
+    again = LatentClass(3, init="random", max_iter=3, random_state=make(0)).fit(rows)
+    assert bits(first) == bits(again)
+    assert first._settings() == again._settings() != second._settings()  # what a checkpoint belongs to
+    assert pickle.loads(pickle.dumps(first))._seed() == first._seed() != second._seed()
 
 
 @pytest.mark.parametrize(
