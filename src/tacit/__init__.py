@@ -30,7 +30,7 @@ __all__ = [
 ]
 _WHERE = {**dict.fromkeys(__all__, "tacit.models"), "scan": "tacit.io.scan"}
 """Public names and their homes: imported when first used, so that ``import tacit`` stays light."""
-_MODULES = ("datasets", "errors", "plan", "plot", "query", "simulate", "testing")
+_MODULES = ("datasets", "diagnose", "errors", "plan", "plot", "query", "simulate", "testing")
 """Public modules, likewise."""
 
 if TYPE_CHECKING:

@@ -106,7 +106,7 @@ def test_few_people_are_not_trusted_when_strict(genotypes, tmp_path, capsys):
         (["nowhere.bed", "--id", "x"], 3, "--id x names a column of a table"),
         (["FILE", "--id", "who"], 3, "there is no column 'who' for the people"),
         (["FILE", "--populations", "500"], 3, "n_populations=500 was asked of 110 people"),
-        (["FILE", "--min-maf", "0.9"], 3, "min_maf=0.9 is no share"),
+        (["FILE", "--min-maf", "0.9"], 2, "min_maf=0.9 is no share"),
         (["FILE", "--init", "magic"], 2, "magic"),
     ],
 )

@@ -98,7 +98,7 @@ def test_the_number_may_be_given_or_chosen_by_another_rule(symptoms, tmp_path):
     summary = json.loads((tmp_path / "stat" / "summary.json").read_text())
     assert summary["n_components"] == summary["chosen"]["statistical"]
     assert fit(path, tmp_path / "x", "--select", "guess") == 2
-    assert fit(path, tmp_path / "x", "--components", "0", "--quiet") == 3
+    assert fit(path, tmp_path / "x", "--components", "0", "--quiet") == 2
 
 
 def test_numbers_are_cut(tmp_path, capsys):

@@ -49,7 +49,7 @@ def test_options_and_errors(table, tmp_path, capsys):
     assert main([*arguments, "--components", "2", "--strict"]) == 1  # a third switch is in the eigenvalues
     assert main(["factors", str(table), "--out", out]) == 3
     assert "give --id sample" in capsys.readouterr().err
-    assert main([*arguments, "--components", "40"]) == 3
+    assert main([*arguments, "--components", "40"]) == 2
     assert main(["factors", str(tmp_path / "none.csv"), "--out", out]) == 4
     model = str(tmp_path / "out" / "model.tacit")
     assert main(["predict", str(table), "--model", model, "--target", "g0", "--out", out]) == 3

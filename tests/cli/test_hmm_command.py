@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.csv as pc
 import pytest
 
+from tacit import load
 from tacit.cli.main import main
 from tacit.simulate import hidden_markov
 
@@ -75,6 +76,32 @@ def test_lines_letters_and_gaps(tmp_path, capsys):
     assert len(rows) == 400
     assert {row.split(",")[2] for row in rows} == {"A", "C", "G", "T", ""}
     assert main([*command, "--quiet", "--strict"]) == 1
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_new_lines_are_split_as_those_of_the_fit_were(said, tmp_path):
+    """Words of one character are no letters, the blanks between them no gaps; nor where the file does not say."""
+    rng = np.random.default_rng(1)
+    lines = ["".join(np.array(list("01"))[rng.integers(0, 2, 40)]) for _ in range(5)]
+    for name, text in (("words", "\n".join(map(" ".join, lines))), ("letters", "\n".join(lines))):
+        (tmp_path / f"{name}.txt").write_text(text + "\n")
+        fit, new = tmp_path / f"{name}-fit", tmp_path / f"{name}-new"
+        more = ["--letters"] if name == "letters" else []
+        line = [str(tmp_path / f"{name}.txt"), "--out"]
+        assert main(["hmm", *line, str(fit), *more, "--states", "2", "--quiet"]) == 0
+        model = fit / "model.tacit"
+        if not said:
+            made = load(model)
+            made._letters = None
+            made.save(model)
+        assert main(["predict", *line, str(new), "--model", str(model), "--quiet"]) == 0
+        assert len((new / "states.csv").read_text().splitlines()) == 201
+        assert (new / "states.csv").read_bytes() == (fit / "states.csv").read_bytes()
+    (tmp_path / "gapped.txt").write_text(lines[0] + " " + lines[1] + "\n")  # a blank among letters is not observed
+    line = ["predict", str(tmp_path / "gapped.txt"), "--model", str(tmp_path / "letters-fit" / "model.tacit")]
+    assert main([*line, "--out", str(tmp_path / "gapped"), "--quiet"]) == 0
+    if said:
+        assert len((tmp_path / "gapped" / "states.csv").read_text().splitlines()) == 82
 
 
 @pytest.mark.parametrize(

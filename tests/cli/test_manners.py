@@ -10,12 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
+from tacit import load
 from tacit.cli.main import COMMANDS, DOORS, main
 from tacit.cli.talk import number_of
 from tacit.io import write
@@ -132,6 +134,27 @@ def test_exit_codes_of_every_command(name, files, tmp_path, capsys):
     assert not (tmp_path / "o").exists()
 
 
+@pytest.mark.parametrize("verdict", ["trusted", "caution"])
+def test_strict_tells_the_verdict_of_a_saved_model(verdict, files, tmp_path):
+    """Whatever the model is used for."""
+    model = load(files / "m" / "model.tacit")
+    model.report_ = replace(model.report_, verdict=verdict)
+    model.save(tmp_path / "m.tacit")
+    for line in [*(call(files, name) for name in users(files)), ["report", str(files / "m" / "model.tacit")]]:
+        given = [str(tmp_path / "m.tacit") if word.endswith("model.tacit") else word for word in line]
+        assert main([*given, "--out", str(tmp_path / line[0]), "--quiet", "--strict"]) == int(verdict != "trusted")
+        assert main([*given, "--out", str(tmp_path / line[0]), "--quiet"]) == 0
+
+
+def test_strict_is_there_wherever_a_verdict_is_said(tmp_path, capsys):
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+        silent = name in ("query", "reproduce", "completion")
+        assert ("--strict" in capsys.readouterr().out) != silent, name
+    code = main(["demo", "--out", str(tmp_path / "demo"), "--no-report", "--quiet", "--strict"])
+    assert code == int(json.loads((tmp_path / "demo" / "summary.json").read_text())["verdict"] != "trusted")
+
+
 @pytest.mark.parametrize("name", [*MORE, "impute", "predict"])
 def test_standard_input_is_a_table(name, files, tmp_path, monkeypatch):
     given = call(files, name)
@@ -177,6 +200,24 @@ def test_a_reader_who_leaves_is_no_error(options, files, tmp_path):
     assert "Broken" not in said
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_bug_is_called_one(asked, files, tmp_path, capsys, monkeypatch):
+    """In a sentence, with an exit code that means nothing else; the traceback is for who asks for it."""
+
+    def broken(*_, **__):
+        raise RuntimeError("no such\nthing")
+
+    monkeypatch.setattr("tacit.models.crowd.fit_crowd", broken)
+    monkeypatch.delenv("TACIT_TRACEBACK", raising=False)
+    if asked:
+        monkeypatch.setenv("TACIT_TRACEBACK", "1")
+    assert main(["labels", str(files / "labels.csv"), "--out", str(tmp_path / "o")]) == 70
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("tacit: this is a bug of Tacit (RuntimeError: no such thing); run it again")
+    assert ("Traceback (most recent call last):" in lines) == asked
+    assert asked or len(lines) == 1
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_closed_streams(closed, files):
     given = "-" if closed == "<&-" else str(files / "labels.csv")
@@ -202,6 +243,25 @@ def test_a_file_in_place_of_a_folder(line, files, capsys):
     assert capsys.readouterr() == ("", f"tacit: {files / 'labels.csv'} is a file; name a folder with {option}\n")
 
 
+@pytest.mark.parametrize("name", ["labels", "table", "cluster", "factors", "admixture"])
+def test_a_cache_that_is_not_used_is_told(name, files, tmp_path, capsys):
+    """What fits memory is read whole, and nothing of it is kept."""
+    line = [*call(files, name), "--cache", str(tmp_path / "kept"), "--out", str(tmp_path / "o")]
+    told = "note: --cache is not used, since the file is read whole; give --engine stream"
+    assert main(line) == 0
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
+    assert main([*line, "--engine", "stream"]) == 0
+    assert told not in capsys.readouterr().err
+    assert (tmp_path / "kept").exists()
+
+
+def test_a_control_without_an_export_is_told(files, tmp_path, capsys):
+    assert main(["labels", str(files / "labels.csv"), "--control", "mood", "--out", str(tmp_path / "o")]) == 0
+    said = capsys.readouterr().err
+    assert f"note: --control is not used, since {files / 'labels.csv'} is no export of Label Studio (.json)" in said
+
+
 def test_a_checkpoint_takes_no_other_file_away(files, tmp_path, capsys):
     """A finished fit removes its checkpoint, so it must be one."""
     votes = tmp_path / "votes.csv"
@@ -219,7 +279,7 @@ def test_a_checkpoint_takes_no_other_file_away(files, tmp_path, capsys):
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])
 def test_cells_that_are_no_names(engine, tmp_path, capsys):
-    """A list in a cell, an infinite label, a threshold that is none, a table of ids alone: a sentence each."""
+    """A list in a cell, an infinite label, a table of ids alone: a sentence each."""
 
     def said(columns, *line):
         path = tmp_path / "data.parquet"
@@ -236,7 +296,6 @@ def test_cells_that_are_no_names(engine, tmp_path, capsys):
     votes = {"task": np.repeat(np.arange(10), 2), "worker": ["v", "w"] * 10}
     assert one_word in said({**votes, "label": lists}, "labels")
     assert "the label column holds an infinite number" in said({**votes, "label": [1.0, np.inf] * 10}, "labels")
-    assert "binarize=nan is no threshold" in said({"a": [0.5, 1.5] * 10}, "cluster", "--binarize", "nan")
     assert "the data has no features" in said({"a": words}, "factors", "--id", "a")
     assert "the table has 0 columns" in said({"a": words}, "table", "--id", "a")
 
@@ -282,6 +341,38 @@ def test_slips_get_a_hint(hint, files, tmp_path, capsys, monkeypatch):
     assert main(given) in (2, 3)
     assert hint in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+SENSELESS = {
+    "did you mean 'majority'?": ["labels", "--method", "majorty"],
+    "smoothing=-1.0 is no count of pseudo-labels; give 'auto' or a number >= 0": ["labels", "--smoothing", "-1"],
+    "'--components': 0 is not in the range x>=1": ["table", "--components", "0"],
+    "'--bins': 1 is not in the range x>=2": ["table", "--bins", "1"],
+    "smoothing=nan is no number of pseudo-rows; give 'auto', or 0 or more": ["table", "--smoothing", "nan"],
+    "'--components': -2 is not in the range": ["cluster", "--components", "-2"],
+    "binarize=nan is no threshold; give a number": ["cluster", "--binarize", "nan"],
+    "n_components=21 switches were asked for; give a number from 1 to 20": ["factors", "--components", "21"],
+    "noise=-1.0 is no standard deviation": ["factors", "--noise", "-1"],
+    "'--populations': 0 is not in the range": ["admixture", "--populations", "0"],
+    "min_maf=0.7 is no share of the rarer allele; give 0 or more, below 0.5": ["admixture", "--min-maf", "0.7"],
+    "'--components': 0 is not in the range": ["fractions", "--components", "0"],
+    "'--topics': 0 is not in the range": ["topics", "--topics", "0"],
+    "'--max-topics': 0 is not in the range": ["topics", "--max-topics", "0"],
+    "'--blocks': 0 is not in the range": ["communities", "--blocks", "0"],
+    "n_states=0; give 1 to": ["hmm", "--states", "0"],
+    "smoothing=inf; give 'auto' or a number from 0": ["hmm", "--smoothing", "inf"],
+}
+"""What is said of an option whose value cannot be."""
+
+
+@pytest.mark.parametrize("sentence", SENSELESS)
+def test_values_that_cannot_be_are_refused_before_the_data_are_read(sentence, tmp_path, capsys):
+    """The file is not there, which nobody finds out."""
+    name, *options = SENSELESS[sentence]
+    assert main([name, str(tmp_path / "none.csv"), *options, "--out", str(tmp_path / "o")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"Usage: tacit {name}")
+    assert sentence in said
 
 
 def test_completion_completes_commands_options_and_files():

@@ -172,6 +172,22 @@ def test_unseen_categories_and_empty_columns_are_told(survey, tmp_path, capsys):
     assert "set aside: 1, for example 'b'" in capsys.readouterr().err
 
 
+def test_gaps_that_are_not_numbers_are_counted_as_filled(tmp_path, capsys):
+    """A gap is NaN in files of numbers, and no null; a column that the model does not know keeps its gaps."""
+    yes = np.tile([0.0, 1.0], 30)
+    rows = pa.table({"a": yes, "b": yes, "c": yes})
+    write_columns(rows, tmp_path / "rows.parquet", format="parquet")
+    line = ["table", str(tmp_path / "rows.parquet"), "--components", "2", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(line) == 0
+    gaps = pa.table({"a": [np.nan, 1.0, 0.0], "b": [1.0, None, np.nan], "c": [0.0, 1.0, 1.0], "z": [np.nan] * 3})
+    write_columns(gaps, tmp_path / "gaps.parquet", format="parquet")
+    line = ["impute", str(tmp_path / "gaps.parquet"), "--model", str(tmp_path / "out" / "model.tacit")]
+    assert main([*line, "--out", str(tmp_path / "i"), "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["n_filled"] == pc.read_csv(tmp_path / "i" / "cells.csv").num_rows == 3
+    assert "3 gaps filled in 3 rows, 3 left" in told.err
+
+
 def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path, capsys):
     assert fit(survey, tmp_path / "o", "--compare", "3", "--bootstrap", "5", "--quiet") == 0
     comparison = (tmp_path / "o" / "comparison.csv").read_text().splitlines()

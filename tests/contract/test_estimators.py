@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import pickle
 import pkgutil
 import subprocess
 import sys
@@ -15,9 +16,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.fits import bits
 
 import tacit
 import tacit.models
+from tacit.diagnose import FitReport
 from tacit.errors import DataError
 from tacit.models import (
     REGISTRY,
@@ -33,6 +36,7 @@ from tacit.models import (
     MixtureFractions,
     PairMatrix,
     TopicModel,
+    checkpoint,
 )
 from tacit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
 from tacit.testing import CHECKS, Labelled
@@ -155,8 +159,8 @@ def test_own_contract(name, check):
     check(clone(model), data())
 
 
-def fitted(model, data):
-    return model.fit(data.rows, data.labels) if isinstance(data, Labelled) else model.fit(data)
+def fitted(model, data, **more):
+    return model.fit(data.rows, data.labels, **more) if isinstance(data, Labelled) else model.fit(data, **more)
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -198,6 +202,58 @@ def test_smoothing_by_any_number(name, value):
     fitted(clone(model).set_params(smoothing=value, max_iter=2), data())
 
 
+def as_numpy(value):
+    """A number of Python's as numpy has it; all else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return np.int64(value) if isinstance(value, int) else np.float64(value)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_settings_may_be_numbers_of_numpy(name, tmp_path, monkeypatch):
+    """They fit, keep a checkpoint and are saved as Python's are."""
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "SPARING", 0.0)
+    kind, data = CASES[name]
+    model = clone(kind).set_params(max_iter=40, tol=0.0, random_state=3)
+    if "n_components" in model.get_params() and name != "PairMatrix":
+        model.set_params(n_components=2)
+    numpys = clone(model).set_params(**{one: as_numpy(value) for one, value in model.get_params(deep=False).items()})
+    kept = {"checkpoint": tmp_path / "kept.tacit"} if "checkpoint" in inspect.signature(model.fit).parameters else {}
+    fitted(model, data()).save(tmp_path / "plain.tacit")
+    fitted(numpys, data(), **kept).save(tmp_path / "numpy.tacit")
+    assert type(numpys.converged_) is bool
+    assert (tmp_path / "numpy.tacit").read_bytes() == (tmp_path / "plain.tacit").read_bytes()
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_a_generator_gives_one_seed_a_fit(name):
+    """And what is asked of the fit later has the same: nothing draws again."""
+    kind, data = CASES[name]
+    states = [np.random.RandomState(0), np.random.RandomState(0)]
+    one, two = (fitted(clone(kind).set_params(max_iter=5, random_state=state), data()) for state in states)
+    assert bits(one) == bits(two)
+    made = [str(model.report_).partition("\nseconds")[0] for model in (one, two)]
+    assert made[0] == made[1]
+    if name == "BernoulliMixture":
+        assert one.purity_.equals(two.purity_)
+    once = np.random.RandomState(0)
+    once.randint(2**31)
+    assert states[0].randint(2**31) == once.randint(2**31)
+    assert one._seed() == one._seed()
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.PCG64])
+def test_any_generator_gives_a_seed_of_its_own_to_every_fit(make):
+    state, rows = make(0), answers()
+    first, second = (LatentClass(3, init="random", max_iter=3, random_state=state).fit(rows) for _ in range(2))
+    assert bits(first) != bits(second)
+    again = LatentClass(3, init="random", max_iter=3, random_state=make(0)).fit(rows)
+    assert bits(first) == bits(again)
+    assert first._settings() == again._settings() != second._settings()  # what a checkpoint belongs to
+    assert pickle.loads(pickle.dumps(first))._seed() == first._seed() != second._seed()
+
+
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
@@ -235,11 +291,20 @@ def test_public_names_are_exported_and_documented():
         _ = tacit.Dawid
 
 
-def test_import_is_light():
-    """`import tacit` pulls in none of the heavy dependencies."""
-    code = "import tacit, sys; print([m for m in ('numpy', 'sklearn', 'pyarrow', 'scipy') if m in sys.modules])"
+def test_public_modules_are_there_when_asked_for():
+    code = "import tacit; print([getattr(tacit, name).__name__ for name in tacit._MODULES])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == str([f"tacit.{name}" for name in tacit._MODULES])
+    model, data = CASES["DawidSkene"]
+    assert type(clone(model).fit(data()).report_) is FitReport
+
+
+def test_import_is_light():
+    """`import tacit` pulls in none of the heavy dependencies, nor does the type of `report_`."""
+    code = "import tacit, sys; print(tacit.diagnose.FitReport.__name__); "
+    code += "print([m for m in ('numpy', 'sklearn', 'pyarrow', 'scipy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["FitReport", "[]"]
 
 
 def modules_with_examples():

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from tacit.refine.em import Step, em
@@ -34,6 +35,14 @@ def test_a_small_gain_is_convergence() -> None:
     found = em(Scripted([-10.0, -5.0, -4.0, -3.9999]), 0, max_iter=50, tol=1e-3)
     assert (found.params, found.n_iter, found.converged) == (3, 3, True)
     assert found.path == [-10.0, -5.0, -4.0, -3.9999]
+
+
+@pytest.mark.parametrize("last", [-4.0, -3.9999, -4.0001])
+def test_convergence_is_plain_yes_or_no_whatever_kind_of_number_tol_is(last: float) -> None:
+    """A model file holds it as JSON."""
+    found = em(Scripted([-10.0, -4.0, last]), 0, max_iter=5, tol=np.float64(1e-3))
+    assert found.converged is True
+    assert em(Scripted([-10.0, -4.0, -3.0]), 0, max_iter=1, tol=np.float64(0)).converged is False
 
 
 def test_running_out_of_steps_is_not() -> None:

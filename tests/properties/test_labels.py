@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit import DawidSkene
-from tacit.data.labels import from_long
+from tacit import DawidSkene, load
+from tacit.data.labels import from_long, with_gold
 from tacit.data.sampling import sample_tasks, task_hashes
 from tacit.engine.memory import MemoryEngine
 from tacit.factor.votes import sums_of, vote_shares
+from tacit.models.label_methods import METHODS
 from tacit.moments.graph import co_label_graph
 from tacit.moments.pairs import count_label_pairs, pair_memory
 from tacit.refine.crowd import crowd_steps
@@ -155,6 +156,31 @@ def test_gold_answers_are_held_fixed_against_everybody():
     assert model.labels_[:2].tolist() == [1, 0]
     np.testing.assert_allclose(model.probabilities_[:2].max(axis=1), 1.0)
     assert model.labels_[2:].tolist() == [i % 2 for i in range(2, 30)]
+
+
+@pytest.mark.parametrize("em", [True, False])
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_holds_gold_answers_fixed(method, em):
+    labels = from_long(*crowd(11, n_classes=2))
+    other = 1 - DawidSkene(method=method, em=em).fit(labels).labels_[:6]  # what the method itself would not say
+    model = DawidSkene(method=method, em=em).fit(with_gold(labels, (labels.task_names[:6], other)))
+    np.testing.assert_allclose(model.probabilities_[:6], np.eye(2)[other], atol=1e-12)
+    assert (model.probabilities_[6:] < 1).any()
+
+
+@pytest.mark.parametrize("em", [True, False])
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"kos", "eigenratio", "ghosh", "minimax-entropy"}))
+def test_predict_answers_the_tasks_of_the_fit_as_the_fit_did(method, em, tmp_path):
+    """Fresh or from a file, all at once or alone, and a task without labels too; `majority` answers by votes."""
+    task, worker, label = crowd(12)
+    labels = from_long([*task, 99], [*worker, 0], [*label, None])
+    model = DawidSkene(method=method, em=em).fit(labels)
+    model.save(tmp_path / "m.tacit")
+    for known in (model, load(tmp_path / "m.tacit")):
+        np.testing.assert_allclose(known.predict_proba(labels), model.probabilities_, atol=1e-12)
+        assert known.predict(labels).tolist() == model.labels_.tolist()
+        alone = [known.predict_proba(labels.piece(at, at + 1))[0] for at in (0, labels.n_rows - 1)]
+        np.testing.assert_allclose(alone, model.probabilities_[[0, -1]], atol=1e-12)
 
 
 def test_samples_follow_the_rows_not_their_order():

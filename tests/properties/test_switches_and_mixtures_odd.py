@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from tacit import Admixture, BinaryFactors, MixtureFractions, load
 from tacit.cli.main import main
@@ -34,7 +35,26 @@ def test_alternating_least_squares_says_how_long_it_took():
     model = BinaryFactors(3, refine="als").fit(X)
     assert model.n_iter_ > 1
     assert model.converged_
-    assert not BinaryFactors(3, refine="als", max_iter=1).fit(X).converged_
+    with pytest.warns(ConvergenceWarning, match="alternating least squares stopped at max_iter=1"):
+        assert not BinaryFactors(3, refine="als", max_iter=1).fit(X).converged_
+    every = BinaryFactors(3, refine="als", max_iter=40, tol=0.0).fit(X)
+    assert (every.n_iter_, every.converged_) == (40, False)
+    np.testing.assert_array_equal(every.components_, model.components_)
+
+
+@pytest.mark.parametrize("refine", ["em", "wls", "als"])
+def test_no_passes_keep_the_start(refine):
+    X = binary_factors(500, m=10, d=3, sigma=0.4, random_state=2).X
+    start, kept = (BinaryFactors(3, refine=one, max_iter=0).fit(X) for one in (None, refine))
+    np.testing.assert_array_equal(kept.components_, start.components_)
+    assert kept.n_iter_ == 0
+
+
+def test_a_baseline_takes_no_more_passes_than_were_allowed():
+    X = binary_factors(500, m=10, d=3, sigma=0.4, random_state=0).X + 3.0
+    model = BinaryFactors(4, max_iter=9, tol=0.0).fit(X)
+    assert model.n_iter_ == 9
+    assert "always on" in " ".join(BinaryFactors(4).fit(X).report_.notes)
 
 
 def test_people_without_a_call_that_matters_are_refused_and_equal_people_doubted():

@@ -350,10 +350,15 @@ def test_a_baseline_may_cost_a_thousandth_of_a_nat_a_row(monkeypatch, loss, take
     params = SwitchParams(np.array([[1.0, 2.0], [3.0, 5.0]]), law(2, s10=0.4, s11=0.6), 0.1)
     old = Refined(params, None, -50.0, -50.0, 3, True, [])
     new = Refined(params, None, -50.0 - loss, -50.0, 4, True, [])
-    monkeypatch.setattr(switch_always_on, "refine_switches", lambda *rest, **more: new)
+    limits = []
+    monkeypatch.setattr(
+        switch_always_on, "refine_switches", lambda *rest, max_iter, **more: limits.append(max_iter) or new
+    )
     found, note = settle_baseline(X, old, max_iter=5, tol=0.1)
     assert (found is old, note is None) == (not taken, not taken)
     assert found.n_iter == (7 if taken else 3)
+    assert settle_baseline(X, old, max_iter=2, tol=0.1)[0].n_iter == found.n_iter
+    assert limits == [2, 0]  # what the first climb left of the passes
     plain = Refined(some_params(2, 2), None, -50.0, -50.0, 3, True, [])
     assert settle_baseline(X, plain, max_iter=5, tol=0.1) == (plain, None)
 
@@ -387,6 +392,9 @@ def test_appendix_l_stops_when_switches_stand_still_or_after_its_passes():
     assert passes == 2
     np.testing.assert_array_equal(again, h)
     assert alternating_least_squares(X, wrong, max_iter=1)[2] == 1
+    everything = alternating_least_squares(X, wrong, max_iter=7, stop=False)
+    assert everything[2] == 7
+    np.testing.assert_array_equal(everything[1], h)
     np.testing.assert_allclose(oracle(X, h), np.linalg.lstsq(h, X, rcond=None)[0], atol=1e-12)
     drawn = random_switches(400, 3, np.random.default_rng(0))
     assert drawn.shape == (400, 3)

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
+from tacit.cli.options import (
+    HIDDEN,
+    are_streamed,
+    engine_of,
+    engine_options,
+    keeping,
+    output_options,
+    settings,
+    strict_option,
+    tell_no_cache,
+)
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -33,7 +43,7 @@ SHOWN = 8
 
 @click.command()
 @click.argument("files", metavar="GENOTYPES…", nargs=-1, required=True)
-@click.option("--populations", type=int, help="Number of ancestral populations; found by cross-validation by default.")
+@click.option("--populations", type=HIDDEN, help="Number of populations; found by cross-validation by default.")
 @click.option("--init", type=click.Choice(["als", "tensor"]), default="als", show_default=True, help="Where to start.")
 @click.option("--refine", type=click.Choice(list(REFINE)), default="auto", show_default=True,
               help="auto: likelihood from 100 people on, least squares below.")  # fmt: skip
@@ -64,18 +74,21 @@ def admixture(
 
     talk, kept = Talk(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
-    genotypes: AnyGenotypes
-    if streamed:
-        with talk.counting("coding", "people") as told:
-            genotypes = _store(files, id_, cache, threads, told)
-    else:
-        with talk.doing("reading"):
-            genotypes = read_genotype_file(files[0], id_, threads)
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads,
         engine=engine_of(engine, streamed),
     )  # fmt: skip
+    with settings():
+        model._check_settings()
+    genotypes: AnyGenotypes
+    if streamed:
+        with talk.counting("coding", "people") as told:
+            genotypes = _store(files, id_, cache, threads, told)
+    else:
+        tell_no_cache(cache, talk)
+        with talk.doing("reading"):
+            genotypes = read_genotype_file(files[0], id_, threads)
     with talk.doing("fitting"):
         model.fit(genotypes, **kept)
         report = model.report_

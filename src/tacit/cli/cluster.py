@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
+from tacit.cli.options import (
+    HIDDEN,
+    are_streamed,
+    engine_of,
+    engine_options,
+    keeping,
+    output_options,
+    settings,
+    strict_option,
+)
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -21,7 +30,7 @@ SHOWN = 8
 
 @click.command()
 @click.argument("files", metavar="TABLE…", nargs=-1, required=True)
-@click.option("--components", type=int, help="Number of clusters; found from the data by default.")
+@click.option("--components", type=HIDDEN, help="Number of clusters; found from the data by default.")
 @click.option("--select", type=click.Choice(CRITERIA), default="auto", show_default=True, help="How to find it.")
 @click.option("--binarize", type=float, metavar="T", help="Cut numbers: above T is yes.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
@@ -57,6 +66,8 @@ def cluster(
         n_jobs=threads,
         engine=engine_of(engine, streamed),
     )
+    with settings():
+        model._check_settings()
     results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, streamed)
     rows = fit_rows(model, source, "clusters", partial(_found, model), results, kept)
     with talk.doing("examining"):

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from tacit.cli.columns import EDGES, chosen_columns, column_options
-from tacit.cli.options import output_options, reading_options, strict_option
+from tacit.cli.options import HIDDEN, output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -25,7 +25,7 @@ SHOWN = 12
 
 @click.command()
 @click.argument("files", metavar="EDGES…", nargs=-1, required=True)
-@click.option("--blocks", type=int, help="Number of communities; found from the graph by default.")
+@click.option("--blocks", type=HIDDEN, help="Number of communities; found from the graph by default.")
 @click.option(
     "--degree-corrected", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
     help="Take degrees as given (yes), or let them tell communities apart (no)?",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from tacit.cli.options import output_options
+from tacit.cli.options import output_options, strict_option
 from tacit.cli.results import Results
 from tacit.cli.talk import Talk
 
 
 @click.command()
+@strict_option
 @output_options("tacit-demo", report=True)
-def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool) -> int:
+def demo(strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool) -> int:
     """Ten weak classifiers label handwritten digits; Tacit finds the digits without seeing the truth.
 
     \b
@@ -32,7 +33,7 @@ def demo(out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report:
     results.batches("truth", [crowd.truth])
     with talk.doing("fitting"):
         fitted = fit_crowd(read_labels(crowd.labels), CrowdSettings(seed=seed))
-    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, results, json_, False, [])
+    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, results, json_, strict, [])
     workers = fitted.worker_columns()
     order = sorted(range(len(workers["worker"])), key=lambda i: workers["accuracy"][i])
     best, worst = workers["worker"][order[-1]], workers["worker"][order[0]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
+from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, settings, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -65,6 +65,8 @@ def factors(
         n_jobs=threads,
         engine=engine_of(engine, streamed),
     )
+    with settings():
+        model._check_settings()
     results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, None, cache, streamed)
     rows = fit_rows(model, source, "switches", partial(switch_values, model), results, kept, in_blocks=True)
     n_rows = model._passes.n_rows if rows is None else rows.data.num_rows

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from tacit.cli.options import tell_no_cache
 from tacit.cli.results import Results
 from tacit.cli.rows import Rows, data_columns, named_rows, read_rows
 from tacit.data.frames import build_frame
@@ -55,6 +56,7 @@ def fit_rows(
             model.fit(scan(files.paths, columns=columns, cache=files.cache, told=told), **weight, **keeping)
         results.batches(stem, _answers(whole, files, answer, results, f"writing {stem}", in_blocks), main=True)
         return None
+    tell_no_cache(files.cache, talk)
     with talk.doing("reading"):
         rows = read_rows(files.paths[0], files.id_, files.weights)
     with talk.doing("fitting"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli.options import THREADS, output_options, strict_option
+from tacit.cli.options import HIDDEN, THREADS, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -23,7 +23,7 @@ SHOWN = 12
 @click.command()
 @click.argument("values_file", metavar="VALUES")
 @click.option("--reference", metavar="FILE", help="Known profiles: one row per feature, one column per part.")
-@click.option("--components", type=int, help="Number of parts; the reference's, or found from the data by default.")
+@click.option("--components", type=HIDDEN, help="Number of parts; the reference's, or found from the data by default.")
 @click.option(
     "--samples-in", type=click.Choice(["columns", "rows"]), default="columns", show_default=True,
     help="Are samples the columns of the file (one row per feature) or its rows?",

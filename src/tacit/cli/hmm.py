@@ -9,13 +9,14 @@ import click
 import numpy as np
 
 from tacit.cli.columns import STEPS, chosen_columns, column_options
-from tacit.cli.options import output_options, reading_options, strict_option
+from tacit.cli.options import output_options, reading_options, settings, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
     from tacit.data.sequences import Sequences
+    from tacit.io.scan import Scan
     from tacit.models.categorical_hmm import CategoricalHMM
 
 SHOWN = 8
@@ -54,14 +55,17 @@ def hmm(
     from tacit.models.categorical_hmm import CategoricalHMM, parameter_columns, state_tables
 
     talk = Talk(quiet)
-    with counted_files(files, engine, memory, talk) as found:
-        data = _read(found, called(files[0]), letters, gaps, chosen_columns(sequence=sequence, symbol=symbol))
     model = CategoricalHMM(
         states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads,
     )  # fmt: skip
+    with settings():
+        model._check_settings()
+    with counted_files(files, engine, memory, talk) as found:
+        data = _read(found, called(files[0]), letters, gaps, chosen_columns(sequence=sequence, symbol=symbol))
     with talk.doing("fitting"):
         model.fit(data)
+        model._letters = letters if _is_text(found) else None
         report = model.report_
         entropy = model.entropy_rate(random_state=seed)
     results = Results(out, format_, talk, no_report=no_report)
@@ -90,14 +94,20 @@ def _read(
     """Sequences of counted files: texts with one a line, or tables."""
     from tacit.data.sequences import lines_to_sequences, read_sequences
     from tacit.errors import DataError
-    from tacit.io.scan import Scan
 
-    if isinstance(found, Scan) and found.text:
+    if _is_text(found):
         lines = (lines for _, lines in found.lines())
         return lines_to_sequences(lines, letters=letters, gaps=gaps, what=name)
     if letters:
         raise DataError(f"--letters is for text files, and {name} is a table; leave it out, or give a .txt file")
     return with_gaps(read_sequences(found, columns=columns, what=name), gaps)
+
+
+def _is_text(found: Any) -> bool:
+    """Whether counted files hold a sequence a line."""
+    from tacit.io.scan import Scan
+
+    return isinstance(found, Scan) and found.text
 
 
 def with_gaps(data: Sequences, gaps: tuple[str, ...]) -> Sequences:
@@ -123,15 +133,22 @@ def show(model: CategoricalHMM, talk: Talk) -> None:
 
 
 def read_known(model: CategoricalHMM, path: str, columns: dict[str, str], talk: Talk) -> Sequences:
-    """Sequences of a file under the symbols of a model; letters are symbols where all of its symbols are letters."""
+    """Sequences of a file under the symbols of a model; lines are split as those of its fit were."""
     from tacit.cli.counted import counted_files
     from tacit.data.sequences import read_sequences
-    from tacit.io.text_lines import is_text
 
-    letters = is_text(path) and all(len(str(symbol)) == 1 for symbol in model.symbols_.tolist())
     with counted_files((path,), "memory", None, talk) as found:
+        letters = _is_text(found) and (_are_letters(model, found) if model._letters is None else model._letters)
         data = _read(found, called(path), letters, columns=columns)
         return read_sequences(data, symbols=model.symbols_, what=called(path))
+
+
+def _are_letters(model: CategoricalHMM, found: Scan) -> bool:
+    """Whether letters are meant where the fit did not say: symbols of one character, and no blanks between them."""
+    symbols = [str(symbol) for symbol in model.symbols_.tolist()]
+    if any(len(symbol) > 1 for symbol in symbols):
+        return False
+    return " " in symbols or not any(len(line.split()) > 1 for _, lines in found.lines() for line in lines)
 
 
 def predict_states(model: CategoricalHMM, asked: Asked) -> int:

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from tacit.cli.options import output_options
+from tacit.cli.options import output_options, strict_option
 from tacit.cli.results import Results, conclude, of_model
 from tacit.cli.talk import Talk, number_of
 
@@ -14,8 +14,11 @@ from tacit.cli.talk import Talk, number_of
 @click.command()
 @click.argument("table_file", metavar="TABLE")
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file of tacit table.")
+@strict_option
 @output_options("tacit-impute")
-def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
+def impute(
+    table_file: str, model_file: str, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool
+) -> int:  # fmt: skip
     """Fill the gaps of a table: imputed.csv has the same rows, columns and order; values are never changed.
 
     cells.csv (row, column, value, probability) says how sure each filled cell is.
@@ -23,6 +26,8 @@ def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool
     \b
     tacit impute survey.csv --model classes/model.tacit
     """
+    import pyarrow.compute as pc
+
     from tacit.cli.rows import load_table_model, under_table
     from tacit.io.read import read_columns
 
@@ -34,11 +39,11 @@ def impute(table_file: str, model_file: str, out: str, format_: str, json_: bool
         known = under_table(model, whole)
         filled, cells = model.impute(known), model.imputed_cells(known)
     columns = {name: filled[name] if name in filled.column_names else whole[name] for name in whole.column_names}
-    before, after = (sum(column.null_count for column in cells) for cells in (whole.columns, columns.values()))
+    left = sum(pc.sum(pc.is_null(column, nan_is_null=True)).as_py() or 0 for column in columns.values())
     results = Results(out, format_, talk)
     results.table("imputed", {name: column.combine_chunks() for name, column in columns.items()}, main=True)
     numbers = cells["row"].to_numpy() + 1  # rows are named from 1, as in every result without ids
     results.table("cells", {"row": numbers, **{name: cells[name].combine_chunks() for name in cells.column_names[1:]}})
-    summary = of_model(model, model_file, whole.num_rows, "impute", begin, n_filled=before - after)
-    facts = f"{number_of(before - after, 'gaps')} filled in {number_of(whole.num_rows, 'rows')}, {after:,} left"
-    return conclude(summary, facts, results, json_=json_)
+    summary = of_model(model, model_file, whole.num_rows, "impute", begin, n_filled=cells.num_rows)
+    facts = f"{number_of(cells.num_rows, 'gaps')} filled in {number_of(whole.num_rows, 'rows')}, {left:,} left"
+    return conclude(summary, facts, results, json_=json_, strict=strict)

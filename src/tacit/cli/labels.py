@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.columns import VOTES, chosen_columns, column_options
-from tacit.cli.options import are_streamed, engine_options, keeping, output_options, strict_option
+from tacit.cli.options import (
+    are_streamed,
+    engine_options,
+    keeping,
+    output_options,
+    settings,
+    strict_option,
+    tell_no_cache,
+)
 from tacit.cli.results import Results, conclude, summarise
-from tacit.cli.talk import Talk, number_of
+from tacit.cli.talk import Talk, called, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +64,9 @@ def labels(
     from tacit.models.crowd import CrowdSettings, check_crowd, fit_crowd
 
     talk, clock, kept = Talk(quiet), StageClock(), keeping(checkpoint, resume)
+    smooth: Any = "auto" if smoothing is None else smoothing
+    with settings():
+        asked = CrowdSettings(method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine)
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
     with clock.stage("data"):
         answers = read_columns(truth) if truth else None
@@ -63,10 +74,8 @@ def labels(
         data = _read(files, engine, memory, cache, talk, control, chosen, abstain or ("", -1), known)
         with talk.heeding_warnings():
             check_crowd(data)
-    smooth: Any = "auto" if smoothing is None else smoothing
-    settings = CrowdSettings(method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine)
     with talk.doing("fitting"):
-        fitted = fit_crowd(data, settings, clock, **kept)
+        fitted = fit_crowd(data, asked, clock, **kept)
     parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
     results = Results(out, format_, talk, no_report=no_report)
     return write_crowd(fitted, parameters, answers, results, json_, strict, [*files, gold, truth])
@@ -92,7 +101,10 @@ def _read(
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
     from tacit.data.label_input import read_gold, read_labels
 
+    if control is not None and not _is_export(files[0]):
+        talk.say(f"note: --control is not used, since {called(files[0])} is no export of Label Studio (.json)")
     if not are_streamed(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
+        tell_no_cache(cache, talk)
         with talk.doing("reading"):
             source, embedded_gold = read_label_file(files[0], control)
             gold = embedded_gold if gold is None else gold

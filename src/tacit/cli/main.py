@@ -1,7 +1,7 @@
 """`tacit`: the group of commands, loaded one at a time, and the one place where errors become exit codes.
 
 Exit codes: 0 good, 1 written but not to be trusted (--strict), 2 usage, 3 bad data, 4 a file cannot be read
-or written, 130 interrupted.
+or written, 70 a bug of Tacit's own, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import traceback
 from contextlib import suppress
 from importlib import import_module
 
@@ -132,6 +133,11 @@ def main(arguments: list[str]) -> int:
         return _fail(4, str(error))
     except TacitError as error:
         return _fail(3, str(error))
+    except Exception as error:
+        if os.environ.get("TACIT_TRACEBACK"):
+            traceback.print_exc()
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        return _fail(70, f"this is a bug of Tacit ({said}); run it again with TACIT_TRACEBACK=1 set, and report it")
 
 
 def _fail(code: int, sentence: str) -> int:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from tacit.errors import DataError
+
+if TYPE_CHECKING:
+    from tacit.cli.talk import Talk
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TEXT_IN_MEMORY = 3
 """Bytes that a byte of a file takes while it is read whole."""
 THREADS = click.IntRange(min=1)
+HIDDEN = click.IntRange(min=1)
+"""How many classes, clusters, topics … there are."""
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -112,6 +120,15 @@ _threads_option = click.option(
 )
 
 
+@contextmanager
+def settings() -> Iterator[None]:
+    """Settings that cannot be: a command line that makes no sense, which is told before any data are read."""
+    try:
+        yield
+    except DataError as error:
+        raise click.UsageError(str(error)) from None
+
+
 def keeping(checkpoint: str | None, resume: bool) -> dict[str, Any]:
     """What `fit` is told of checkpoints."""
     if resume and not checkpoint:
@@ -140,6 +157,12 @@ def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> boo
         return True
     size = os.path.getsize(paths[0]) if os.path.isfile(paths[0]) else 0
     return TEXT_IN_MEMORY * size > (memory or free_memory()) / 2
+
+
+def tell_no_cache(cache: str | None, talk: Talk) -> None:
+    """What is read whole is coded in memory, and nothing of it is kept."""
+    if cache is not None:
+        talk.say("note: --cache is not used, since the file is read whole; give --engine stream to keep its coded rows")
 
 
 def engine_of(engine: str, streamed: bool) -> str:

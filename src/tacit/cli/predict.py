@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.columns import ROLES, column_options, columns_of_model
-from tacit.cli.options import output_options
+from tacit.cli.options import output_options, strict_option
 from tacit.cli.results import Results, conclude, of_model
 from tacit.cli.talk import Talk
 
@@ -47,6 +47,7 @@ class Asked:
     columns: dict[str, str]
     results: Results
     json_: bool
+    strict: bool
     begin: float
 
     @property
@@ -56,7 +57,7 @@ class Asked:
     def conclude(self, n_rows: int, facts: str, **more: Any) -> int:
         """How every prediction ends."""
         summary = of_model(self.model, self.model_file, n_rows, "predict", self.begin, **more)
-        return conclude(summary, facts, self.results, json_=self.json_)
+        return conclude(summary, facts, self.results, json_=self.json_, strict=self.strict)
 
 
 @click.command()
@@ -64,10 +65,11 @@ class Asked:
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file.")
 @click.option("--target", metavar="COLUMN", help="Column to predict from the others; of a graph: with the other ends.")
 @column_options(*(role for role in ROLES if role != "target"))
+@strict_option
 @output_options("tacit-predict")
 def predict(
-    data_file: str, model_file: str, target: str | None, out: str, format_: str, json_: bool, seed: int, quiet: bool,
-    **roles: str | None,
+    data_file: str, model_file: str, target: str | None, strict: bool, out: str, format_: str, json_: bool, seed: int,
+    quiet: bool, **roles: str | None,
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
     fractions.csv of a model of mixtures, ancestry.csv of a model of populations, documents.csv of topics,
@@ -90,6 +92,6 @@ def predict(
     if target is not None and kind not in COLUMNS:
         raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
     columns = columns_of_model(kind, model_file, roles)
-    asked = Asked(data_file, model, model_file, target, columns, Results(out, format_, talk), json_, begin)
+    asked = Asked(data_file, model, model_file, target, columns, Results(out, format_, talk), json_, strict, begin)
     code: int = getattr(import_module(f"tacit.cli.{module}"), function)(model, asked)
     return code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.columns import ROLES, column_options, columns_of_model
-from tacit.cli.options import writable
+from tacit.cli.options import strict_option, writable
 from tacit.cli.results import told_by
 from tacit.cli.talk import Talk
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 @click.option("--out", metavar="DIR", callback=writable,
               help="Folder for report.html; the model's own by default, - for stdout.")  # fmt: skip
 @column_options(*ROLES)
+@strict_option
 @click.option("--quiet", is_flag=True, help="No talk on stderr.")
 def report(
-    model_file: str, data_file: str | None, out: str | None, quiet: bool, **roles: str | None
+    model_file: str, data_file: str | None, out: str | None, strict: bool, quiet: bool, **roles: str | None
 ) -> int:  # fmt: skip
     """Write report.html for a saved model: what was found, and can it be trusted?
 
@@ -53,14 +54,15 @@ def report(
             data = read_input(model, data_file, columns, talk)
             summary["files"] = {**summary.get("files", {}), **file_hashes([data_file])}
         page = page_of(model, context_of(summary, data))
+    code = int(strict and page.verdict != "trusted")
     if out == "-":
         sys.stdout.write(render(page))
-        return 0
+        return code
     folder = Path(model_file).parent if out is None else Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     write_report(folder / "report.html", page)
     talk.say(f"verdict: {page.verdict}; wrote {folder / 'report.html'}")
-    return 0
+    return code
 
 
 def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:

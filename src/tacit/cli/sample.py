@@ -7,7 +7,7 @@ import time
 import click
 import numpy as np
 
-from tacit.cli.options import output_options
+from tacit.cli.options import output_options, strict_option
 from tacit.cli.results import Results, conclude, of_model
 from tacit.cli.talk import Talk
 
@@ -15,8 +15,11 @@ from tacit.cli.talk import Talk
 @click.command()
 @click.argument("model_file", metavar="MODEL")
 @click.option("-n", "number", type=click.IntRange(min=1), default=1000, show_default=True, help="Rows to draw.")
+@strict_option
 @output_options("tacit-sample")
-def sample(model_file: str, number: int, out: str, format_: str, json_: bool, seed: int, quiet: bool) -> int:
+def sample(
+    model_file: str, number: int, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool
+) -> int:  # fmt: skip
     """Draw rows from the joint distribution of a saved model, or one sequence of a hidden Markov model: sample.csv.
 
     \b
@@ -37,4 +40,4 @@ def sample(model_file: str, number: int, out: str, format_: str, json_: bool, se
     results = Results(out, format_, talk)
     results.table("sample", columns, main=True)
     summary = of_model(model, model_file, number, "sample", begin, seed=seed)
-    return conclude(summary, f"{number:,} rows drawn", results, json_=json_)
+    return conclude(summary, f"{number:,} rows drawn", results, json_=json_, strict=strict)

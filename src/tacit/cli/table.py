@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, strict_option
+from tacit.cli.options import (
+    HIDDEN,
+    are_streamed,
+    engine_of,
+    engine_options,
+    keeping,
+    output_options,
+    settings,
+    strict_option,
+)
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -20,9 +29,9 @@ SHOWN = 8
 
 @click.command()
 @click.argument("files", metavar="TABLE…", nargs=-1, required=True)
-@click.option("--components", type=int, help="Number of classes; chosen from the data by default.")
+@click.option("--components", type=HIDDEN, help="Number of classes; chosen from the data by default.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
-@click.option("--bins", type=int, help="Cut numeric columns with many values into so many intervals.")
+@click.option("--bins", type=click.IntRange(min=2), help="Cut numeric columns with many values into so many intervals.")
 @click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
 @click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
 @click.option("--select", type=click.Choice(["heldout", "bic"]), default="heldout", show_default=True)
@@ -65,6 +74,8 @@ def table(
         n_jobs=threads,
         engine=engine_of(engine, streamed),
     )
+    with settings():
+        model._check_settings()
     results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, streamed)
     rows = fit_rows(model, source, "classes", partial(_found, model), results, kept)
     stored = model._stored

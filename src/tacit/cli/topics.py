@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.columns import WORDS, chosen_columns, column_options
-from tacit.cli.options import output_options, reading_options, strict_option
+from tacit.cli.options import HIDDEN, output_options, reading_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -23,8 +23,8 @@ SHOWN = 8
 
 @click.command()
 @click.argument("files", metavar="DOCUMENTS…", nargs=-1, required=True)
-@click.option("--topics", "n_topics", type=int, help="Number of topics; found from the documents by default.")
-@click.option("--max-topics", type=int, help="Largest number of topics that is found.")
+@click.option("--topics", "n_topics", type=HIDDEN, help="Number of topics; found from the documents by default.")
+@click.option("--max-topics", type=HIDDEN, help="Largest number of topics that is found.")
 @click.option("--words", "words_file", metavar="FILE", help="Names of the columns of a Matrix Market file, one a line.")
 @click.option("--init", "init_file", metavar="FILE", help="Topics to start from: a topics.csv, or a model.tacit.")
 @column_options(*WORDS)

@@ -76,7 +76,7 @@ def alternate(space: Subspace, means: Floats, shares: Floats, *, max_iter: int, 
         shares = simplex_least_squares(frequencies.T @ frequencies, basis @ (coords.T @ frequencies), shares)
         frequencies = _better_frequencies(shares.T @ shares, coords @ (basis.T @ shares), frequencies)
         squares.append(squares_of(space, shares, frequencies))
-        converged = tol > 0 and squares[-2] - squares[-1] < tol * cells
+        converged = bool(tol > 0 and squares[-2] - squares[-1] < tol * cells)
     return AlternatingFit(shares, frequencies, squares, converged)
 
 

@@ -40,11 +40,17 @@ def vote_shares(labels: Labels, overall: Floats | None = None) -> Floats:
     votes = counts.reshape(labels.n_rows, labels.n_classes).astype(np.float64)
     total = votes.sum(axis=1, keepdims=True)
     overall = overall_shares(labels) if overall is None else overall
-    shares = np.where(total > 0, votes / np.maximum(total, 1), overall)
-    if labels.gold is not None:  # a known answer outvotes everybody
-        known = labels.gold >= 0
-        shares[known] = np.eye(labels.n_classes)[labels.gold[known]]
-    return np.asarray(shares)
+    return hold_known(labels, np.where(total > 0, votes / np.maximum(total, 1), overall))
+
+
+def hold_known(labels: Labels, shares: Floats) -> Floats:
+    """A soft labelling (n, K) in which known answers stand: they outvote everybody."""
+    if labels.known is None:
+        return shares
+    rows, answers = labels.known
+    held = shares.copy()
+    held[rows] = np.eye(labels.n_classes)[answers]
+    return held
 
 
 def sums_of(labels: Labels, posterior: Floats) -> Sums:

@@ -157,7 +157,7 @@ class Admixture(TransformerMixin, LatentModel):
                     f"n_populations={self.n_populations} was asked of {panel.n_samples} people and {panel.n_snps} SNPs "
                     f"that vary; give a number from 1 to {most}"
                 )
-            return None, self.n_populations
+            return None, int(self.n_populations)  # a checkpoint holds no number of numpy
         path = choose_populations(
             panel,
             most=max(min(MOST_TRIED, panel.n_samples // 3, panel.n_snps // 3), 1),

@@ -40,6 +40,8 @@ COUNTED = ("n_", "max_", "bins")
 """How the names of parameters begin that count something; None is the default of most."""
 NUMBERS: dict[type, Any] = {int: int | np.integer, float: int | float | np.number}
 """What a parameter may be whose default is a number."""
+GENERATORS = (np.random.RandomState, np.random.Generator, np.random.BitGenerator)
+"""Seeds that give another number whenever they are asked."""
 
 
 class Climb(Protocol):
@@ -80,10 +82,14 @@ class LatentModel(BaseEstimator, ABC):
     _backend: str  # the caller's kind of frame
     _clock: StageClock
     _notes: list[str]
+    _drawn: int  # the seed of the fit, where a generator gave it
 
     # ----------------------------------------------------------- settings
 
     def _seed(self) -> int:
+        """The one seed of a fit; what is made of the fit later has the same."""
+        if isinstance(self.random_state, GENERATORS) and "_drawn" in self.__dict__:
+            return self._drawn
         return seed_of(self.random_state)
 
     def _progress(self, stage: str) -> Callable[[Step], None] | None:
@@ -99,7 +105,7 @@ class LatentModel(BaseEstimator, ABC):
         return tell
 
     def _check_settings(self) -> None:
-        """Parameters that every estimator reads alike; each has one sentence for what it cannot be."""
+        """Parameters that every estimator reads alike, each with one sentence for what it cannot be; draws the seed."""
         name, given, _ = str(self.engine).partition("=")
         if name not in self._engines or (given and name != "dask"):
             known = ", ".join(repr(name) for name in self._engines)
@@ -119,6 +125,8 @@ class LatentModel(BaseEstimator, ABC):
                 raise DataError(f"{name}={value!r} is no number; give one, such as {defaults[name]!r}")
         resolve_jobs(self.n_jobs)  # which refuses what is no number of threads
         self._check_options()
+        if isinstance(self.random_state, GENERATORS):
+            self._drawn = seed_of(self.random_state)
 
     def _check_options(self) -> None:
         """Parameters of this estimator alone."""
@@ -126,7 +134,10 @@ class LatentModel(BaseEstimator, ABC):
     def _settings(self) -> dict[str, str]:
         """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
         free = ("n_jobs", "verbose", "engine")
-        return {name: _told_apart(value) for name, value in self.get_params(deep=False).items() if name not in free}
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name not in free}
+        if isinstance(self.random_state, GENERATORS):
+            settings["random_state"] = f"drawn {self._seed()}"
+        return {name: _told_apart(value) for name, value in settings.items()}
 
     # ---------------------------------------------------------------- fit
 
@@ -160,10 +171,10 @@ class LatentModel(BaseEstimator, ABC):
         self.log_likelihood_, self.objective_ = climb.log_likelihood, climb.objective
         self.objective_path_: Floats = np.array(climb.path)
 
-    def _warn_limit(self) -> None:
+    def _warn_limit(self, climb: str = "EM") -> None:
         if not self.converged_ and self.max_iter > 0 and self.tol != 0:
             warnings.warn(
-                f"EM stopped at max_iter={self.max_iter} before its gain fell below tol={self.tol}; "
+                f"{climb} stopped at max_iter={self.max_iter} before its gain fell below tol={self.tol}; "
                 "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",
                 ConvergenceWarning,
                 stacklevel=3,

@@ -213,7 +213,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _number(self, table: Table, found: Screened) -> int:
         if self.n_components is not None:
-            return min(self.n_components, len(found.path.fits))
+            return min(int(self.n_components), len(found.path.fits))  # a checkpoint holds no number of numpy
         rows, seed = table.without(~found.kept), self._seed()
         if self.select == "purity":
             return choose_by_test(found.path.fits, lambda fit: any_flagged(rows, fit.mixture, seed=seed))

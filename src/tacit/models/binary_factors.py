@@ -79,6 +79,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         Use half of the rows for moments and the others for scores, as the paper's proofs do.
     max_iter, tol : int, float
         EM stops when an iteration gains less than `tol` nats per cell, or after `max_iter` passes; 0 keeps the start.
+        ``"als"`` stops when no switch moves, unless `tol` is 0.
     random_state : int or None
         The one seed; None is 0.
     n_jobs : int or None
@@ -179,8 +180,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         self._clock, self._seen = clock, seen
         if kept is not None:
             kept.done()
-        if self.refine == "em":
-            self._warn_limit()
+        self._warn_limit("EM" if self.refine == "em" else "alternating least squares")
         return self
 
     def _choose(self, seen: Spectrum) -> tuple[int, SwitchCount | None]:
@@ -190,8 +190,6 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         if d is None:
             count = estimate_number(seen, MOST_FOUND)
             return count.d, count
-        if not 1 <= d <= MOST_SWITCHES:
-            raise DataError(f"n_components={d} switches were asked for; give a number from 1 to {MOST_SWITCHES}")
         if d > seen.m or d > rank:
             what = f"{seen.m} features that change" if d > seen.m else f"data of rank {rank}"
             raise NotIdentifiableError(
@@ -230,11 +228,13 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 X, params, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
                 begun=None if saved is None else saved.place, keep=None if kept is None else kept.keeping(),
             )  # fmt: skip
+        if self.refine is not None and self.max_iter == 0:
+            return refine_switches(X, params, max_iter=0, tol=self.tol)
         if self.refine == "wls":
             params = replace(params, W=weighted_least_squares(X.whole(), params.W, float(np.sqrt(params.sigma2))))
         elif self.refine == "als":
             first = (X.whole() @ np.linalg.pinv(params.W) > 0.5).astype(np.float64)
-            W, _, passes = alternating_least_squares(X.whole(), first, max_iter=self.max_iter)
+            W, _, passes = alternating_least_squares(X.whole(), first, max_iter=self.max_iter, stop=self.tol > 0)
             found = refine_switches(X, replace(params, W=W), max_iter=0, tol=self.tol)
             return replace(found, n_iter=passes, converged=passes < self.max_iter)
         return replace(refine_switches(X, params, max_iter=0, tol=self.tol), converged=True)
@@ -380,6 +380,10 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             raise DataError(f"refine={self.refine!r} is not there; give one of {', '.join(get_args(Refine))}, or None")
         if self.noise is not None and not is_amount(self.noise):
             raise DataError(f"noise={self.noise!r} is no standard deviation; give 0 or a positive number, or None")
+        if self.n_components is not None and not 1 <= self.n_components <= MOST_SWITCHES:
+            raise DataError(
+                f"n_components={self.n_components} switches were asked for; give a number from 1 to {MOST_SWITCHES}"
+            )
 
     # --------------------------------------------------------- model file
 

@@ -161,7 +161,7 @@ class CategoricalHMM(LatentModel):
         self._forget()
         order = np.argsort(-found.refined.sums.emissions.sum(axis=1), kind="stable")
         refined = permuted(found.refined, order)
-        self._data, self.symbols_ = data, data.symbols
+        self._data, self.symbols_, self._letters = data, data.symbols, None
         self._publish(refined.params)
         shown = refined.sums.emissions.sum(axis=1)
         self.weights_ = shown / shown.sum()
@@ -293,6 +293,7 @@ class CategoricalHMM(LatentModel):
     weights_: Floats
     smoothing_: float
     n_observed_: int
+    _letters: bool | None  # whether lines of text were split into letters, not words; None: there were none, or unknown
     _path: StatesPath | None
     _prior: ChainPrior
 

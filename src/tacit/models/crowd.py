@@ -28,10 +28,22 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Mixture, unstack_confusions
 from tacit.errors import DataError, DataWarning, NotIdentifiableError, nearest
 from tacit.factor.assign import label_order
-from tacit.factor.votes import overall_shares, vote_shares
+from tacit.factor.votes import vote_shares
 from tacit.kernels import Floats
 from tacit.models.clock import StageClock, make_report
-from tacit.models.file_parts import Arrays, check_numbers, name_array, plain_names, read_names
+from tacit.models.file_parts import (
+    ROUNDING,
+    Arrays,
+    check_numbers,
+    mixture_over,
+    name_array,
+    plain,
+    plain_names,
+    read_names,
+    read_path,
+    read_report,
+    typed,
+)
 from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
@@ -46,8 +58,8 @@ MOMENTS_MARGIN = 1e-3
 """Nats per label by which the moment start must beat the votes: real crowds rarely pass it, near-random do."""
 MOST_CLASSES = 1000
 """More kinds of labels than this are ids or free text, not classes."""
-QUALITY = ("n_labels", "accuracy", "accuracy_low", "accuracy_high")
-"""Arrays of the model file that hold worker quality."""
+QUALITY = ("accuracy", "accuracy_low", "accuracy_high")
+"""Arrays of the model file that hold worker quality, beside `n_labels`."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +171,7 @@ def fit_crowd(
         refined.log_likelihood,
         refined.objective,
         np.array(refined.path),
+        unpolished is not None and unpolished.is_vote,
     )
     fitted.evidence = Evidence(data, graph, believed, notes, clock, settings)
     return fitted
@@ -218,13 +231,12 @@ def _kept_race(kept: KeptFile | None, entrants: list[Entrant[Mixture, Sums]]) ->
 
 def _beliefs(data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture) -> Believed:
     """What is believed of the tasks of a block: looked up for labels in memory, made when asked for others."""
+    if unpolished is not None and unpolished.is_vote:
+        return lambda begin, block: vote_shares(block, mixture.weights)
     if isinstance(data, Labels):
         posterior = posterior_of(engine, mixture)[0] if unpolished is None else unpolished.beliefs(data, engine)
         return lambda begin, block: posterior[begin : begin + block.n_rows]
-    if unpolished is None:
-        return lambda begin, block: posterior_of(MemoryEngine(block, engine.threads), mixture)[0]
-    overall = overall_shares(data)
-    return lambda begin, block: vote_shares(block, overall)
+    return lambda begin, block: posterior_of(MemoryEngine(block, engine.threads), mixture)[0]
 
 
 @dataclass(frozen=True)
@@ -267,6 +279,7 @@ class FittedCrowd:
     log_likelihood: float
     objective: float
     path: Floats
+    votes: bool  # the plain vote answers, not the mixture that it implies
 
     evidence: Evidence = field(init=False, repr=False)
 
@@ -336,10 +349,11 @@ class FittedCrowd:
         }
 
     def beliefs(self, labels: Labels, n_jobs: int | None = None, *, calm: bool = True) -> tuple[Floats, Floats]:
-        """Posterior and log-likelihood of any tasks; an unknown worker counts as the crowd's average."""
+        """What is believed of any tasks, and their log-likelihood; an unknown worker counts as the crowd's average."""
         data = recode(labels, self.worker_names, self.class_names)
         mixture = Mixture(self.mixture.weights, np.vstack([self.mixture.table, self.pooled]), data.first)
-        return posterior_of(MemoryEngine(data, n_jobs), cooled(mixture, self.beta) if calm else mixture)
+        posterior, score = posterior_of(MemoryEngine(data, n_jobs), cooled(mixture, self.beta) if calm else mixture)
+        return (vote_shares(data, self.mixture.weights) if self.votes else posterior), score
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Arrays and metadata of the model file."""
@@ -358,14 +372,16 @@ class FittedCrowd:
             "classes": plain_names(self.class_names.tolist()),
             "workers": plain_names(self.worker_names.tolist()),
             "flags": [str(flag) for flag in quality.flag],
-            "confidence": self.beta,
-            "n_iter": self.n_iter,
-            "converged": self.converged,
-            "log_likelihood": self.log_likelihood,
-            "objective": self.objective,
+            "confidence": float(self.beta),
+            "votes": self.votes,
+            "n_iter": int(self.n_iter),
+            "converged": bool(self.converged),
+            "log_likelihood": float(self.log_likelihood),
+            "objective": float(self.objective),
             "verdict": self.report.verdict,
             "reasons": self.report.reasons,
             "notes": self.report.notes,
+            "quantities": plain(self.report.quantities),
         }
         return arrays, metadata
 
@@ -375,25 +391,32 @@ def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
     classes, workers = (name_array(read_names(metadata, what), what) for what in ("classes", "workers"))
     k, m = len(classes), len(workers)
     check_numbers(
-        arrays, {"weights": (k,), "table": (m * k, k), "pooled": (k, k), **dict.fromkeys(QUALITY[1:], (m,))}
+        arrays, {"weights": (k,), "table": (m * k, k), "pooled": (k, k), **dict.fromkeys(QUALITY, (m,))}
     )
-    if arrays["n_labels"].shape != (m,):
-        raise ValueError(f"n_labels has shape {arrays['n_labels'].shape} for {m} workers")
-    first = np.arange(0, (m + 1) * k, k, dtype=np.int32)
+    n_labels, flags = arrays["n_labels"], typed(metadata, "flags", list)
+    if n_labels.shape != (m,) or n_labels.dtype != np.int64 or (n_labels < 0).any() or len(flags) != m:
+        raise ValueError(f"n_labels or flags are not those of {m} workers")
+    if (np.abs(arrays["pooled"].sum(axis=0) - 1) > ROUNDING).any():
+        raise ValueError("pooled holds probabilities that do not sum to one")
+    beta = typed(metadata, "confidence", float)
+    if not 0 < beta <= 1 or typed(metadata, "n_iter", int) < 0:
+        raise ValueError("confidence or n_iter cannot be")
+    if "votes" not in metadata:  # the first files of 0.1.0 say it by their method alone
+        metadata = {"votes": metadata.get("parameters", {}).get("method") == "majority", **metadata}
     fitted = FittedCrowd(
         classes,
         workers,
-        Mixture(arrays["weights"], arrays["table"], first),
+        mixture_over(arrays, np.arange(0, (m + 1) * k, k, dtype=np.int32)),
         arrays["pooled"],
-        float(metadata["confidence"]),
-        int(metadata["n_iter"]),
-        bool(metadata["converged"]),
-        float(metadata["log_likelihood"]),
-        float(metadata["objective"]),
-        arrays["objective_path"],
+        beta,
+        metadata["n_iter"],
+        typed(metadata, "converged", bool),
+        typed(metadata, "log_likelihood", float),
+        typed(metadata, "objective", float),
+        read_path(arrays),
+        typed(metadata, "votes", bool),
     )
-    flags = np.array([str(flag) for flag in metadata["flags"]], object)
-    n_labels, accuracy, low, high = (arrays[name] for name in QUALITY)
-    fitted.quality = WorkerQuality(n_labels, accuracy, low, high, flags)
-    fitted.report = FitReport(metadata["verdict"], list(metadata["reasons"]), {}, list(metadata["notes"]), {})
+    accuracy, low, high = (arrays[name] for name in QUALITY)
+    fitted.quality = WorkerQuality(n_labels, accuracy, low, high, np.array([str(flag) for flag in flags], object))
+    fitted.report = read_report(metadata)
     return fitted

@@ -13,6 +13,7 @@ from tacit.data.table import Column
 from tacit.diagnose.report import FitReport, Verdict
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
+from tacit.kernels import Floats
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -115,7 +116,11 @@ def check_numbers(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None
 
 def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
     """Class weights and tables, each a distribution."""
-    first = np.concatenate([[0], np.cumsum([column.size for column in columns])]).astype(np.int32)
+    return mixture_over(arrays, np.concatenate([[0], np.cumsum([column.size for column in columns])]).astype(np.int32))
+
+
+def mixture_over(arrays: Arrays, first: NDArray[np.int32]) -> Mixture:
+    """The same where column n of the tables owns the rows from ``first[n]`` on."""
     n_classes = len(arrays["weights"])
     if not n_classes:
         raise ValueError("weights holds nothing")
@@ -149,25 +154,36 @@ def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Ar
 
 def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
     """Give `model` what `with_story` told; `names` as for `restore_features`."""
-    path = arrays["objective_path"]
-    if path.ndim != 1 or not path.size or path.dtype != np.float64:
-        raise ValueError("objective_path is not a list of numbers")
-    model.objective_path_, model._backend = path, "pyarrow"
+    model.objective_path_, model._backend = read_path(arrays), "pyarrow"
     model.n_iter_, model.converged_ = typed(metadata, "n_iter", int), typed(metadata, "converged", bool)
     if model.n_iter_ < 0:
         raise ValueError(f"n_iter is {model.n_iter_}")
     model.log_likelihood_, model.objective_ = (typed(metadata, name, float) for name in ("log_likelihood", "objective"))
     restore_features(model, metadata, names)
     model.selection_ = None if metadata["selection"] is None else typed(metadata, "selection", dict)
+    report = read_report(metadata)
+    if model.selection_ is not None:
+        report.quantities["selection"] = model.selection_
+    model.report_ = report
+
+
+def read_path(arrays: Arrays) -> Floats:
+    """The objective along the climb."""
+    path = arrays["objective_path"]
+    if path.ndim != 1 or not path.size or path.dtype != np.float64:
+        raise ValueError("objective_path is not a list of numbers")
+    return path
+
+
+def read_report(metadata: dict[str, Any]) -> FitReport:
+    """What a file says of the verdict: its reasons, the notes, the numbers behind it."""
     verdict, reasons, notes = (metadata[name] for name in ("verdict", "reasons", "notes"))
     _words(reasons, "reasons")
     _words(notes, "notes")
     if verdict not in get_args(Verdict):
         raise ValueError(f"{verdict!r} is no verdict")
     quantities = typed(metadata, "quantities", dict) if "quantities" in metadata else {}  # files of 0.1.0 had none
-    if model.selection_ is not None:
-        quantities = {**quantities, "selection": model.selection_}
-    model.report_ = FitReport(verdict, reasons, quantities, notes, {})
+    return FitReport(verdict, list(reasons), dict(quantities), list(notes), {})
 
 
 def features_of(model: Any) -> dict[str, Any]:

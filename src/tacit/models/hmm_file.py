@@ -35,6 +35,7 @@ def hmm_state(model: CategoricalHMM) -> tuple[Arrays, dict[str, Any]]:
         "symbols": describe_column(Column("symbol", model.symbols_)),
         "smoothing": float(model.smoothing_),
         "n_observed": int(model.n_observed_),
+        "letters": model._letters,
     }
     return with_story(model, arrays, metadata)
 
@@ -53,5 +54,7 @@ def restore_hmm(model: CategoricalHMM, arrays: Arrays, metadata: dict[str, Any])
     model.smoothing_, model.n_observed_ = typed(metadata, "smoothing", float), typed(metadata, "n_observed", int)
     if model.smoothing_ < 0 or model.n_observed_ < 1:
         raise ValueError("smoothing or n_observed is too small")
+    letters = metadata.get("letters")  # the first files of 0.1.0 had none
+    model._letters = None if letters is None else typed(metadata, "letters", bool)
     model.symbols_, model.weights_ = symbols, arrays["weights"]
     model._publish(Chain(arrays["start"], arrays["transitions"], arrays["emissions"]))

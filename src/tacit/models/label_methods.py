@@ -22,7 +22,7 @@ from tacit.factor.assign import align_each_worker, align_to_labels
 from tacit.factor.robust import PairWeight, fit_robust_root
 from tacit.factor.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative
 from tacit.factor.task_sums import fit_root
-from tacit.factor.votes import sums_of, vote_shares, vote_sums
+from tacit.factor.votes import hold_known, sums_of, vote_shares, vote_sums
 from tacit.kernels import Floats
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.moments.pairs import PairCounts, count_label_pairs
@@ -40,6 +40,10 @@ class Start:
     mixture: Mixture | None = None
     posterior: Floats | None = None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_vote(self) -> bool:
+        return self.mixture is None and self.posterior is None
 
     def sums(self, labels: CodedLabels, engine: MemoryEngine) -> Sums:
         if self.mixture is not None:
@@ -172,7 +176,7 @@ def _soft_labels(module: str, *, random: bool = False) -> Method:
 
     def start(labels: Labels, settings: Settings) -> Start:
         more = {"rng": settings.rng} if random else {}
-        return Start(posterior=_imported(module)(labels, **more))
+        return Start(posterior=hold_known(labels, _imported(module)(labels, **more)))
 
     return start
 

@@ -66,7 +66,8 @@ class PairMatrix(LatentModel):
     columns : dict, optional
         Names of the columns of a frame of pairs, ``{"row": …, "column": …, "count": …}``.
     max_iter, tol : int, float
-        EM stops when a pass gains less than `tol` nats per pair, or after `max_iter` passes.
+        EM stops when a pass gains less than `tol` nats per pair, or after `max_iter` passes; at rank 2 every climb of a
+        mixing law does.
     random_state : int or None
         The one seed; None is 0.
     n_jobs : int or None
@@ -83,6 +84,9 @@ class PairMatrix(LatentModel):
     symmetric_ : whether B was taken as symmetric
     dictionary_, mixing_ : D (items, K) and W (K, K), for K > 2 by ``"auto"``
     item_table_ : frame (item, count, marginal, separation)
+    n_iter_, converged_, objective_, objective_path_ : of EM on the pair counts for K > 2. At rank 2 by ``"auto"`` they
+        tell of the last climb of the rows' mixing law alone: items and laws are settled in turn, in two or three
+        rounds, and that B would stand still in another one is not claimed. Other methods do not climb: 0, True.
     report_ : `tacit.diagnose.report.FitReport`
 
     Examples

@@ -111,12 +111,12 @@ def em(
         new_objective = steps.objective(new_params, new_sums)
         gain = new_objective - objective
         if gain < -MONOTONE_SLACK * abs(objective):  # cannot happen by theory: keep the better point, and be honest
-            converged = -gain < tol * cells
+            converged = bool(-gain < tol * cells)
             break
         n_iter += 1
         before, params, sums, objective = params, new_params, new_sums, new_objective
         path.append(objective)
-        converged = tol > 0 and gain < tol * cells
+        converged = bool(tol > 0 and gain < tol * cells)  # tol may be a number of numpy
         tell_pass(n_iter, max_iter, gain / cells, last_gain, tol)
         last_gain = gain / cells
         if callback is not None:

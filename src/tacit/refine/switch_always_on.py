@@ -78,12 +78,14 @@ def settle_baseline(
 ) -> tuple[Refined[SwitchParams, SwitchSums], str | None]:
     """The fit by the convention, climbed on from there, and a note; the fit as it is when there is no baseline.
 
-    The path is that of the second climb, since the convention is another point; `n_iter` counts the passes of both.
+    The path is that of the second climb, since the convention is another point; `n_iter` counts the passes of both,
+    `max_iter` at the most.
     """
     turned = conventional(refined.params, over(X).n_rows)
     if turned is None:
         return refined, None
-    again = refine_switches(X, turned, max_iter=max_iter, tol=tol, callback=callback, begun=begun, keep=keep)
+    left = max(max_iter - refined.n_iter, 0)
+    again = refine_switches(X, turned, max_iter=left, tol=tol, callback=callback, begun=begun, keep=keep)
     if again.objective < refined.objective - COST * over(X).n_rows:
         return refined, None
     note = "one switch is always on (the baseline); the others are on in at most half of the rows"

@@ -48,14 +48,19 @@ def weighted_least_squares(X: Floats, W: Floats, sigma: float) -> Floats:
     return np.asarray(np.linalg.pinv(both, hermitian=True) @ cross)
 
 
-def alternating_least_squares(X: Floats, h: Floats, *, max_iter: int = 200) -> tuple[Floats, NDArray[np.float64], int]:
-    """Appendix L: weights (d, m), switches (n, d) and passes, from first switches h until they stand still."""
+def alternating_least_squares(
+    X: Floats, h: Floats, *, max_iter: int = 200, stop: bool = True
+) -> tuple[Floats, NDArray[np.float64], int]:
+    """Appendix L: weights (d, m), switches (n, d) and passes, from first switches h until they stand still.
+
+    Without `stop` all passes are made.
+    """
     h = np.asarray(h, np.float64)
     W = oracle(X, h)
     for passes in range(1, max_iter + 1):
         unmixed = X @ np.linalg.pinv(W)
         new = (unmixed > 0.5).astype(np.float64)
-        if np.array_equal(new, h):
+        if stop and np.array_equal(new, h):
             return W, h, passes
         h, W = new, oracle(X, new)
     return W, h, max_iter
