@@ -273,3 +273,9 @@ def test_numbers_too_large_for_whole_ones_stay_apart():
     assert names.tolist() == [1e20, 2e20]
     halves = pa.array(np.array([0, 1.5, np.nan], np.float16))
     assert encode(halves, "label")[1].tolist() == [0, 1.5]
+
+
+def test_known_answers_come_with_labels_when_they_are_coded():
+    labels = read_labels(np.array([[0, 1, 0], [1, 1, 0], [0, 0, 0]]))
+    with pytest.raises(DataError, match="coded already hold their known answers; give gold when"):
+        DawidSkene().fit(labels, gold={0: 1})

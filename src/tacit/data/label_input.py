@@ -39,6 +39,8 @@ def is_long(data: Any, columns: Columns = None) -> bool:
 def read_labels(data: Any, *, columns: Columns = None, abstain: Abstain = ("", -1), gold: Any = None) -> Labels:
     """Labels of any accepted kind; `gold` is a frame task/label, a mapping, or a column beside a matrix."""
     if isinstance(data, Labels):
+        if gold is not None:
+            raise DataError("labels that are coded already hold their known answers; give gold when they are coded")
         return data
     frame = as_frame(data)
     if frame is None:
