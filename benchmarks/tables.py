@@ -23,7 +23,7 @@ from harness import PeakMemory, data_folder, fresh
 
 SETS = ("car", "mushroom", "mushroom gaps", "1M", "1M gaps", "0.5M gaps", "0.25M gaps")
 SYSTEMS = ("tacit", "stepmix", "pomegranate")
-PATIENCE = 600.0
+PATIENCE = 360.0
 """Seconds that one system gets for one set."""
 N_CLASSES = 10
 
