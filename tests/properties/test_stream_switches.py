@@ -141,7 +141,7 @@ def test_workers_give_the_same_bits(tmp_path, small_blocks, n_workers):
 def test_going_on_is_going_through(tmp_path, monkeypatch, climb):
     """Stopped in the plane, beyond it, or in the second climb with a baseline; the rest of the climb is the climb."""
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
-    monkeypatch.setattr(checkpoint_module, "SPARING", 0.0)  # the second climb is short: no step of it may pass unwritten
+    monkeypatch.setattr(checkpoint_module, "SPARING", 0.0)  # the second climb is short: none of it may pass unwritten
     data = binary_factors(1_500, m=8, d=3, sigma=1.0, random_state=2)
     X, path = data.X + 3.0, tmp_path / "kept.tacit"  # the constant is a switch that is always on
     settings = {"search": "newton", "max_iter": 400, "tol": 1e-7}
