@@ -73,7 +73,8 @@ def _schema(source: Source, schemas: Sequence[Any], choose: Callable[[Sequence[s
 
 def _parse(piece: bytes, options: Any) -> Any:
     table = pa_json.read_json(pa.BufferReader(piece), pa_json.ReadOptions(block_size=len(piece) + 1), options)
-    table.validate(full=True)  # pyarrow does not check UTF-8 while it parses
+    table.validate(full=True)  # pyarrow does not check UTF-8 while it parses,
+    table.schema.names  # noqa: B018 - and that of keys when they are looked at
     if table.num_rows != piece.count(b"\n") + 1:  # pyarrow takes several objects on a line for several rows
         raise pa.ArrowInvalid("a line holds more than one object")
     return table
