@@ -259,7 +259,7 @@ TACIT_INLINE void block_of(const Model &m, const int32_t *codes, const int64_t *
             continue;
         }
         int64_t t = 0;
-        if (count == P)
+        if (P > 1 && count == P)
             for (; t < common; ++t)
                 for (int p = 0; p < P; ++p) ahead[p].template step<true>(m, t);
         for (int p = 0; p < count; ++p) {
@@ -276,7 +276,7 @@ TACIT_INLINE void block_of(const Model &m, const int32_t *codes, const int64_t *
                 home[p].carry.fill(0, m.width);
             }
             int64_t back = 0;
-            if (count == P)
+            if (P > 1 && count == P)
                 for (; back < common; ++back)
                     for (int p = 0; p < P; ++p) home[p].step(m, length[p] - 1 - back, pairs, out);
             for (int p = 0; p < count; ++p)

@@ -34,7 +34,7 @@ from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
 from tacit.io.scan import Scan
-from tacit.kernels import Floats
+from tacit.kernels import WIDEST, Floats
 from tacit.models.clock import StageClock
 from tacit.models.cluster_file import Decided, cluster_state, restore_clusters
 from tacit.models.table_checkpoint import TableCheckpoint, table_key
@@ -408,10 +408,11 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _check_number(self, table: AnyTable) -> None:
         rows = max(table.n_samples, int(table.total_weight))
+        most = min(rows, WIDEST)
         for name in ("n_components", "max_components"):
             number = getattr(self, name)
-            if number is not None and not 1 <= number <= rows:
-                raise DataError(f"{name}={number} clusters were asked of {rows} rows; give a number from 1 to {rows}")
+            if number is not None and not 1 <= number <= most:
+                raise DataError(f"{name}={number} clusters were asked of {rows} rows; give a number from 1 to {most}")
 
     # --------------------------------------------------------- model file
 

@@ -22,6 +22,7 @@ from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.block_starts import Codes, spectral_labels
 from tacit.kernels import Floats
+from tacit.kernels.belief import MOST_BLOCKS
 from tacit.models.base import LatentModel
 from tacit.models.block_file import block_state, restore_blocks
 from tacit.models.clock import StageClock
@@ -151,10 +152,10 @@ class BlockModel(ClusterMixin, LatentModel):
             self._notes.append(number.tell())
             return number.chosen, number
         linked = int((graph.degrees > 0).sum())
-        if not 1 <= self.n_blocks <= linked:
+        if not 1 <= self.n_blocks <= (most := min(linked, MOST_BLOCKS)):
             raise NotIdentifiableError(
                 f"n_blocks={self.n_blocks} blocks of a graph in which {linked} nodes have edges; give a number from 1 "
-                f"to {linked}"
+                f"to {most}"
             )
         return self.n_blocks, None
 

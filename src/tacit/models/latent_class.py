@@ -33,7 +33,7 @@ from tacit.factor.table_pool import (
     searched_spa,
 )
 from tacit.io.scan import whole
-from tacit.kernels import Floats
+from tacit.kernels import WIDEST, Floats
 from tacit.models.clock import StageClock
 from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_checkpoint import TableCheckpoint, table_key
@@ -348,8 +348,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         if self.n_components < 1:
             raise DataError(f"n_components={self.n_components} is no number of classes; give 1 or more, or None")
         rows = max(table.n_samples, int(table.total_weight))
-        if self.n_components > rows:
+        if self.n_components > (most := min(rows, WIDEST)):
             raise DataError(
-                f"n_components={self.n_components} classes were asked of {rows} rows; ask for {rows} at most, "
+                f"n_components={self.n_components} classes were asked of {rows} rows; ask for {most} at most, "
                 "far fewer to learn anything"
             )

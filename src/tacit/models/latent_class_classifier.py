@@ -22,7 +22,7 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
 from tacit.io.scan import whole
-from tacit.kernels import Floats
+from tacit.kernels import WIDEST, Floats
 from tacit.models.base import LatentModel
 from tacit.models.classifier_file import classifier_state, restore_classifier
 from tacit.models.clock import StageClock
@@ -133,13 +133,19 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         """The number of latent classes per label: as given, or whose labels of left-out rows are likeliest."""
         self.selection_: dict[str, Any] | None = None
         self._left_out: LeftOut | None = None
+        room = WIDEST // len(self.classes_)
+        if room < (self.n_components or 1):
+            raise DataError(
+                f"n_components={self.n_components} latent classes for each of {len(self.classes_):,} labels: at most "
+                f"{WIDEST:,} in all fit; give a smaller number, and check that the labels are not ids"
+            )
         if self.n_components is not None:
             return int(self.n_components)
         sample = sample_rows(table, MOST_ROWS, self._seed())
         tried: list[int] = []
         values: list[float] = []
         most = label_counts(sample).max() / 2  # with a class for every other row there is nothing left to learn
-        grid = [number for number in CANDIDATES if number <= max(most, 1)]
+        grid = [number for number in CANDIDATES if number <= max(min(most, room), 1)]
         for number in numbers_tried(grid, "classes per label"):
             left_out = self._leave_out(sample, number)
             if left_out is None:
@@ -242,8 +248,8 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
 
     def _check_options(self) -> None:
         pseudo_rows(self.smoothing)  # refuses what is no number of them
-        if self.n_components is not None and self.n_components < 1:
-            raise DataError(f"n_components={self.n_components} is no number of classes; give 1 or more, or None")
+        if self.n_components is not None and not 1 <= self.n_components <= WIDEST:
+            raise DataError(f"n_components={self.n_components} is no number of classes; give 1 to {WIDEST}, or None")
 
     # --------------------------------------------------------- model file
 

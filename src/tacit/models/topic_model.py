@@ -22,7 +22,7 @@ from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import resolve_jobs
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.topic_start import first_topics, topics_by_triples, word_spectrum
-from tacit.kernels import Floats
+from tacit.kernels import WIDEST, Floats
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
 from tacit.models.given_topics import given_topics
@@ -170,7 +170,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
                 documents, self._seed(), most=None if self.max_topics is None else most, n_jobs=self.n_jobs
             )
             return self._chosen.chosen, None
-        most = min(documents.n_words, documents.n_documents)
+        most = min(documents.n_words, documents.n_documents, WIDEST)
         if not 1 <= self.n_topics <= most:
             raise NotIdentifiableError(
                 f"n_topics={self.n_topics} topics of {documents.n_documents} documents with {documents.n_words} words; "

@@ -1,0 +1,51 @@
+"""More hidden causes than the kernels hold are refused in a sentence that says how many fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tacit import BernoulliMixture, BlockModel, LatentClass, LatentClassClassifier, TopicModel
+from tacit.errors import DataError, TacitError
+from tacit.kernels import WIDEST
+from tacit.kernels.belief import MOST_BLOCKS
+
+ROWS = WIDEST + 100
+BITS = (np.arange(ROWS)[:, None] >> np.arange(11)) & 1
+
+
+def ring(nodes: int) -> sp.csr_array:
+    """Every node linked with the next."""
+    return sp.csr_array(np.roll(np.eye(nodes), 1, axis=1) + np.roll(np.eye(nodes), -1, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "most"),
+    [
+        (LatentClass(WIDEST + 1), BITS, WIDEST),
+        (BernoulliMixture(WIDEST + 1), BITS, WIDEST),
+        (TopicModel(WIDEST + 1), sp.csr_array(np.eye(ROWS, dtype=np.int64)), WIDEST),
+        (BlockModel(MOST_BLOCKS + 1), ring(MOST_BLOCKS + 50), MOST_BLOCKS),
+    ],
+)
+def test_more_than_fit(model, data, most):
+    with pytest.raises(TacitError, match=rf"={most + 1} .*; (give a number from 1 to|ask for) {most}\b"):
+        model.fit(data)
+
+
+def test_classes_of_all_labels_together():
+    labels = np.arange(ROWS) % 3
+    with pytest.raises(DataError, match=f"n_components={WIDEST + 1} is no number of classes; give 1 to {WIDEST}"):
+        LatentClassClassifier(WIDEST + 1).fit(BITS, labels)
+    with pytest.raises(DataError, match="n_components=342 latent classes for each of 3 labels: at most 1,024 in all"):
+        LatentClassClassifier(342).fit(BITS, labels)
+    with pytest.raises(DataError, match="for each of 1,124 labels: at most 1,024 in all fit; .* are not ids"):
+        LatentClassClassifier().fit(BITS, np.arange(ROWS))
+
+
+def test_many_labels_leave_room_for_few_classes_each():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(300), 20)  # 300 labels: three classes each fit, four do not
+    model = LatentClassClassifier(random_state=0).fit(rng.integers(0, 2, (len(labels), 6)), labels)
+    assert max(model.selection_["n_components"]) <= WIDEST // 300
