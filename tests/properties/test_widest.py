@@ -41,7 +41,7 @@ def test_classes_of_all_labels_together():
     with pytest.raises(DataError, match="n_components=342 latent classes for each of 3 labels: at most 1,024 in all"):
         LatentClassClassifier(342).fit(BITS, labels)
     with pytest.raises(DataError, match="for each of 1,124 labels: at most 1,024 in all fit; .* are not ids"):
-        LatentClassClassifier().fit(BITS, np.arange(ROWS))
+        LatentClassClassifier().fit(np.repeat(BITS, 3, axis=0), np.repeat(np.arange(ROWS), 3))
 
 
 def test_many_labels_leave_room_for_few_classes_each():
