@@ -47,7 +47,7 @@ COMMANDS = {
     "hmm-real": "hmm.py real",
     "hmm-long": "hmm.py long",
     "hmm-pass": "hmm.py pass",
-    "hmm-number": "hmm.py number",
+    "hmm-number": "hmm.py number --repeats 180",
     "communities-overlap": "communities.py overlap --repeats 1",
     "communities-real": "communities.py real",
     "communities-number": "communities.py number",
