@@ -147,27 +147,26 @@ class Workers:
     def __init__(self, answer):
         self.answer = answer
 
-    def run(self, ask):
-        return self._tell()
+    def run(self, ask, on_error):
+        assert on_error == "return"
+        return self.answer
 
     def map(self, *asked, **given):
         return asked
 
     def gather(self, asked):
-        return self._tell()
-
-    def _tell(self):
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
 
 def test_workers_without_the_package_or_of_another_version():
+    gone = pytest.importorskip("distributed").comm.CommClosedError("closed")
     with pytest.raises(DataError, match=r"a worker cannot run tacit \(ModuleNotFoundError: No module named 'tacit'\)"):
-        workers._check_workers(Workers(ModuleNotFoundError("No module named 'tacit'")))
+        workers._check_workers(Workers({"tcp://a:1": ModuleNotFoundError("No module named 'tacit'")}))
     with pytest.raises(DataError, match=r"the worker tcp://b:1 has tacit 0.0.1, this is .*; install the same there"):
         workers._check_workers(Workers({"tcp://a:1": tacit.__version__, "tcp://b:1": "0.0.1"}))
-    workers._check_workers(Workers({"tcp://a:1": tacit.__version__}))
+    workers._check_workers(Workers({"tcp://a:1": tacit.__version__, "tcp://b:1": gone}))  # one that died says nothing
 
 
 def test_what_a_worker_cannot_do_later_is_said_too(survey, tmp_path):

@@ -10,6 +10,14 @@ import pytest
 from tacit.engine import blas
 
 
+@pytest.fixture(autouse=True)
+def heard_as_usual():
+    """Python's own handler: what a shell starts in the background has none."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def looked_up(monkeypatch):
     """Looking up raises an interrupt inside, as a signal does in the callbacks of it, and goes on."""

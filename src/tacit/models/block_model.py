@@ -152,7 +152,8 @@ class BlockModel(ClusterMixin, LatentModel):
             self._notes.append(number.tell())
             return number.chosen, number
         linked = int((graph.degrees > 0).sum())
-        if not 1 <= self.n_blocks <= (most := min(linked, MOST_BLOCKS)):
+        most = min(linked, MOST_BLOCKS)
+        if not 1 <= self.n_blocks <= most:
             raise NotIdentifiableError(
                 f"n_blocks={self.n_blocks} blocks of a graph in which {linked} nodes have edges; give a number from 1 "
                 f"to {most}"
