@@ -40,7 +40,7 @@ def test_classes_of_all_labels_together():
         LatentClassClassifier(WIDEST + 1).fit(BITS, labels)
     with pytest.raises(DataError, match="n_components=342 latent classes for each of 3 labels: at most 1,024 in all"):
         LatentClassClassifier(342).fit(BITS, labels)
-    with pytest.raises(DataError, match="for each of 1,124 labels: at most 1,024 in all fit; .* are not ids"):
+    with pytest.raises(DataError, match=r"for each of 1,124 labels: at most 1,024 in all fit; .* are not ids"):
         LatentClassClassifier().fit(np.repeat(BITS, 3, axis=0), np.repeat(np.arange(ROWS), 3))
 
 
