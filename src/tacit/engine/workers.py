@@ -94,7 +94,7 @@ def _client(address: str | None) -> Any:
 
 def _check_workers(client: Any) -> None:
     """Every worker must have this version: other code would give other bits."""
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     for worker, version in client.run(_version, on_error="return").items():
         if isinstance(version, CommClosedError):
