@@ -136,8 +136,8 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         room = WIDEST // len(self.classes_)
         if room < (self.n_components or 1):
             raise DataError(
-                f"n_components={self.n_components} latent classes for each of {len(self.classes_):,} labels: at most "
-                f"{WIDEST:,} in all fit; give a smaller number, and check that the labels are not ids"
+                f"{len(self.classes_):,} labels with n_components={self.n_components or 1} or more each: at most "
+                f"{WIDEST:,} latent classes fit; give a smaller number, and check that the labels are not ids"
             )
         if self.n_components is not None:
             return int(self.n_components)
