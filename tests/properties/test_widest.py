@@ -38,7 +38,7 @@ def test_classes_of_all_labels_together():
     labels = np.arange(ROWS) % 3
     with pytest.raises(DataError, match=f"n_components={WIDEST + 1} is no number of classes; give 1 to {WIDEST}"):
         LatentClassClassifier(WIDEST + 1).fit(BITS, labels)
-    with pytest.raises(DataError, match="3 labels with n_components=342 or more each: at most 1,024 latent classes fit"):
+    with pytest.raises(DataError, match="3 labels with n_components=342 or more each: at most 1,024 latent classes"):
         LatentClassClassifier(342).fit(BITS, labels)
     with pytest.raises(DataError, match=r"1,124 labels with n_components=1 or more each: .*; .* are not ids"):
         LatentClassClassifier().fit(np.repeat(BITS, 3, axis=0), np.repeat(np.arange(ROWS), 3))
