@@ -156,10 +156,24 @@ int64_t widest_row(const Graph &graph) {
     return widest;
 }
 
-template <int W>
+// Nodes of a chunk with the number of blocks known to the compiler: loops over blocks are unrolled.
+#define TACIT_BY_BLOCKS(run, blocks, ...)       \
+    switch (blocks) {                           \
+    case 2: run<2>(__VA_ARGS__); break;         \
+    case 3: run<3>(__VA_ARGS__); break;         \
+    case 4: run<4>(__VA_ARGS__); break;         \
+    case 5: run<5>(__VA_ARGS__); break;         \
+    case 6: run<6>(__VA_ARGS__); break;         \
+    case 7: run<7>(__VA_ARGS__); break;         \
+    case 8: run<8>(__VA_ARGS__); break;         \
+    case 10: run<10>(__VA_ARGS__); break;       \
+    case 12: run<12>(__VA_ARGS__); break;       \
+    default: run<0>(__VA_ARGS__); break;        \
+    }
+
 int sweep(const Graph &graph, const Model &model, int sweeps, double tol, double damping, int threads, double *messages,
           double *beliefs, double *change, int *done) {
-    const int K = W ? W : model.blocks;
+    const int K = model.blocks;
     const int64_t groups = graph.nodes < kGroups ? graph.nodes : kGroups;
     const int64_t per_group = (graph.nodes + groups - 1) / groups;
     if (threads < 1 || graph.offsets[graph.nodes] < kAlone) threads = 1;
@@ -188,8 +202,8 @@ int sweep(const Graph &graph, const Model &model, int sweeps, double tol, double
                     [&](int64_t chunk, int slot) {
                         double *mine = sums.data() + sums_room * slot;
                         std::memset(mine, 0, sizeof(double) * (K + 1));
-                        update<W>(graph, model, field.data(), state, begin(chunk), begin(chunk + 1),
-                                  scratch.data() + room * slot, mine);
+                        TACIT_BY_BLOCKS(update, K, graph, model, field.data(), state, begin(chunk), begin(chunk + 1),
+                                        scratch.data() + room * slot, mine);
                     },
                     [&](int64_t, int slot) {
                         const double *mine = sums.data() + sums_room * slot;
@@ -198,7 +212,9 @@ int sweep(const Graph &graph, const Model &model, int sweeps, double tol, double
                     });
                 in_waves(
                     chunks, threads,
-                    [&](int64_t chunk, int) { deliver<W>(graph, model, state, begin(chunk), begin(chunk + 1)); },
+                    [&](int64_t chunk, int) {
+                        TACIT_BY_BLOCKS(deliver, K, graph, model, state, begin(chunk), begin(chunk + 1));
+                    },
                     [](int64_t, int) {});
                 refresh(model, occupied.data(), field.data());
             }
@@ -241,10 +257,9 @@ void weigh(const Graph &graph, const Model &model, const double *field, const do
     }
 }
 
-template <int W>
 int bethe(const Graph &graph, const Model &model, int threads, const double *messages, const double *beliefs,
           double *energy, double *pairs) {
-    const int K = W ? W : model.blocks;
+    const int K = model.blocks;
     if (threads < 1 || graph.offsets[graph.nodes] < kAlone) threads = 1;
     return if_there_is_room([&] {
         const int64_t room = spaced(widest_row(graph) * K), sums_room = spaced(K * K + 1);
@@ -259,8 +274,8 @@ int bethe(const Graph &graph, const Model &model, int threads, const double *mes
             [&](int64_t chunk, int slot) {
                 double *mine = sums.data() + sums_room * slot;
                 std::memset(mine, 0, sizeof(double) * (K * K + 1));
-                weigh<W>(graph, model, field.data(), messages, chunk * kChunk,
-                         std::min(graph.nodes, (chunk + 1) * kChunk), scratch.data() + room * slot, mine);
+                TACIT_BY_BLOCKS(weigh, K, graph, model, field.data(), messages, chunk * kChunk,
+                                std::min(graph.nodes, (chunk + 1) * kChunk), scratch.data() + room * slot, mine);
             },
             [&](int64_t, int slot) {
                 const double *mine = sums.data() + sums_room * slot;
@@ -272,27 +287,13 @@ int bethe(const Graph &graph, const Model &model, int threads, const double *mes
 }
 }  // namespace
 
-#define TACIT_BY_BLOCKS(run, ...)                                                                                     \
-    switch (blocks) {                                                                                                 \
-    case 2: return run<2>(__VA_ARGS__);                                                                               \
-    case 3: return run<3>(__VA_ARGS__);                                                                               \
-    case 4: return run<4>(__VA_ARGS__);                                                                               \
-    case 5: return run<5>(__VA_ARGS__);                                                                               \
-    case 6: return run<6>(__VA_ARGS__);                                                                               \
-    case 7: return run<7>(__VA_ARGS__);                                                                               \
-    case 8: return run<8>(__VA_ARGS__);                                                                               \
-    case 10: return run<10>(__VA_ARGS__);                                                                             \
-    case 12: return run<12>(__VA_ARGS__);                                                                             \
-    default: return run<0>(__VA_ARGS__);                                                                              \
-    }
-
 TACIT_EXPORT belief_sweeps(const int64_t *offsets, const int64_t *reverse, const double *weights, const double *mass,
                            int64_t nodes, const double *log_prior, const double *affinity, const double *log_affinity,
                            double scale, int blocks, int sweeps, double tol, double damping, int threads,
                            double *messages, double *beliefs, double *change, int *done) {
     const Graph graph{offsets, reverse, weights, mass, nodes};
     const Model model{log_prior, affinity, log_affinity, scale, blocks};
-    TACIT_BY_BLOCKS(sweep, graph, model, sweeps, tol, damping, threads, messages, beliefs, change, done)
+    return sweep(graph, model, sweeps, tol, damping, threads, messages, beliefs, change, done);
 }
 
 TACIT_EXPORT belief_bethe(const int64_t *offsets, const int64_t *reverse, const double *weights, const double *mass,
@@ -301,5 +302,5 @@ TACIT_EXPORT belief_bethe(const int64_t *offsets, const int64_t *reverse, const 
                           double *energy, double *pairs) {
     const Graph graph{offsets, reverse, weights, mass, nodes};
     const Model model{log_prior, affinity, log_affinity, scale, blocks};
-    TACIT_BY_BLOCKS(bethe, graph, model, threads, messages, beliefs, energy, pairs)
+    return bethe(graph, model, threads, messages, beliefs, energy, pairs);
 }

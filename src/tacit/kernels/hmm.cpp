@@ -5,7 +5,8 @@
 // step divides by the sum of the step before, which is known while the product with the transitions runs: the division
 // costs no time. A code below zero is a gap, whose emissions are all one. One sequence is one chain; blocks of whole
 // sequences go to threads and are added in order, so threads do not change a bit, nor does a sequence's company.
-// Long for one file, because all its passes are made of the same steps in registers.
+// Long for one file, because all its passes are made of the same steps in registers. A step is written into every place
+// that calls it, which is most of what there is to compile: few places, then, and long chains share those of short ones.
 #include "lanes.hpp"
 #include "waves.hpp"
 #include <algorithm>
@@ -34,7 +35,7 @@ struct Model {
 template <int K, int L> struct States {
     typedef typename Vec<L>::f F;
     typedef typename Vec<L>::u U;
-    static constexpr int W = K <= 2 ? 2 : (K + 3) / 4 * 4, R = W / L;
+    static constexpr int W = K == 2 ? 2 : (K + 3) / 4 * 4, R = W / L;
     F v[R];
 
     TACIT_INLINE void load(const double *p, int) { for (int r = 0; r < R; ++r) v[r] = *(const U *)(p + r * L); }
@@ -141,7 +142,7 @@ template <int K, int L> struct Ahead {
     double inverse = 1, log_scales = 0;
     Likelihood likelihood;
 
-    template <bool Scored> TACIT_INLINE void step(const Model &m, int64_t t) {
+    TACIT_INLINE void step(const Model &m, int64_t t) {
         const int64_t row = m.row(chain[t]);
         States<K, L> e;
         e.load(m.emit + row * m.width, m.width);
@@ -154,7 +155,8 @@ template <int K, int L> struct Ahead {
         a.times(e);
         const double c = a.sum();
         inverse = 1 / c;
-        if (Scored) { likelihood.add(c); log_scales += m.log_scale[row]; }
+        likelihood.add(c);
+        log_scales += m.log_scale[row];
         if (kept) { a.store(kept); kept += m.width; }
     }
 };
@@ -196,41 +198,11 @@ template <int K, int L> struct Home {
     }
 };
 
-// A chain too long to be kept whole: forward once, leaving marks, then stretch by stretch from the end.
-template <int K, int L>
-TACIT_INLINE void long_chain(const Model &m, const int32_t *chain, int64_t length, double *kept, double *marks,
-                             double *posterior, PairSums<K, L> &pairs, const Sums &out, double *log_likelihood) {
-    const int64_t stretch = m.room, stretches = (length + stretch - 1) / stretch;
-    Ahead<K, L> ahead{chain, nullptr, {}, 1, 0, {}};
-    ahead.a.fill(1, m.width);
-    for (int64_t t = 0; t < length; ++t) {
-        if (t % stretch == 0) {
-            double *mark = marks + t / stretch * (m.width + 1);
-            ahead.a.store(mark);
-            mark[m.width] = ahead.inverse;
-        }
-        ahead.template step<true>(m, t);
-    }
-    *log_likelihood = ahead.likelihood.total() + ahead.log_scales;
-    Home<K, L> home{chain, nullptr, posterior, {}, {}, true};
-    home.b.fill(1, m.width);
-    home.carry.fill(0, m.width);
-    for (int64_t c = stretches - 1; c >= 0; --c) {
-        const int64_t begin = c * stretch, end = std::min(length, begin + stretch);
-        const double *mark = marks + c * (m.width + 1);
-        ahead.a.load(mark, m.width);
-        ahead.inverse = mark[m.width];
-        ahead.kept = kept;
-        for (int64_t t = begin; t < end; ++t) ahead.template step<false>(m, t);
-        home.kept = kept + (end - begin - 1) * m.width;
-        for (int64_t t = end - 1; t >= begin; --t) home.step(m, t, pairs, out);
-    }
-}
-
 // Chains abreast: as many as registers hold.
 constexpr int abreast(int K) { return K == 0 || K > 8 ? 1 : K <= 4 ? 4 : 2; }
 
-// All chains of a block, P of them abreast: a chain's next step waits for the one before, another chain's does not.
+// All chains of a block, P of them abreast: a chain's next step waits for the one before, another chain's does not. One
+// too long to be kept whole goes alone: forward once, leaving a mark at every stretch, then stretch by stretch from the end.
 template <int K, int L, int P = abreast(K)>
 TACIT_INLINE void block_of(const Model &m, const int32_t *codes, const int64_t *offsets, int64_t from, int64_t to,
                            double *kept, double *marks, const Sums &out, double *log_likelihood) {
@@ -242,28 +214,31 @@ TACIT_INLINE void block_of(const Model &m, const int32_t *codes, const int64_t *
         int count = 0;
         int64_t length[P], common = INT64_MAX;
         Ahead<K, L> ahead[P];
-        for (; count < P && s + count < to; ++count) {
+        bool marked = false;
+        for (; count < P && s + count < to && !marked; ++count) {
             const int64_t size = offsets[s + count + 1] - offsets[s + count];
-            if (size > stretch && !only_forward) break;
+            marked = size > stretch && !only_forward;
+            if (marked && count) { marked = false; break; }
             length[count] = size;
             common = std::min(common, size);
             ahead[count].chain = codes + offsets[s + count];
-            ahead[count].kept = only_forward ? nullptr : kept + count * stretch * m.width;
+            ahead[count].kept = only_forward || marked ? nullptr : kept + count * stretch * m.width;
             ahead[count].a.fill(1, m.width);
-        }
-        if (!count) {
-            long_chain<K, L>(m, codes + offsets[s], offsets[s + 1] - offsets[s], kept, marks,
-                             out.posterior ? out.posterior + offsets[s] * m.states : nullptr, pairs, out,
-                             log_likelihood + s);
-            ++s;
-            continue;
         }
         int64_t t = 0;
         if (P > 1 && count == P)
             for (; t < common; ++t)
-                for (int p = 0; p < P; ++p) ahead[p].template step<true>(m, t);
+                for (int p = 0; p < P; ++p) ahead[p].step(m, t);
         for (int p = 0; p < count; ++p) {
-            for (int64_t u = t; u < length[p]; ++u) ahead[p].template step<true>(m, u);
+            for (int64_t begin = t; begin < length[p]; begin += stretch) {
+                if (marked) {
+                    double *mark = marks + begin / stretch * (m.width + 1);
+                    ahead[p].a.store(mark);
+                    mark[m.width] = ahead[p].inverse;
+                }
+                const int64_t end = std::min(length[p], begin + stretch);
+                for (int64_t u = begin; u < end; ++u) ahead[p].step(m, u);
+            }
             log_likelihood[s + p] = length[p] ? ahead[p].likelihood.total() + ahead[p].log_scales : 0;
         }
         if (!only_forward) {
@@ -280,7 +255,19 @@ TACIT_INLINE void block_of(const Model &m, const int32_t *codes, const int64_t *
                 for (; back < common; ++back)
                     for (int p = 0; p < P; ++p) home[p].step(m, length[p] - 1 - back, pairs, out);
             for (int p = 0; p < count; ++p)
-                for (int64_t u = length[p] - 1 - back; u >= 0; --u) home[p].step(m, u, pairs, out);
+                for (int64_t end = length[p] - back; end > 0;) {
+                    const int64_t begin = marked ? (end - 1) / stretch * stretch : 0;
+                    if (marked) {
+                        const double *mark = marks + begin / stretch * (m.width + 1);
+                        ahead[p].a.load(mark, m.width);
+                        ahead[p].inverse = mark[m.width];
+                        ahead[p].kept = kept;
+                        for (int64_t u = begin; u < end; ++u) ahead[p].step(m, u);
+                        home[p].kept = kept + (end - begin - 1) * m.width;
+                    }
+                    for (int64_t u = end - 1; u >= begin; --u) home[p].step(m, u, pairs, out);
+                    end = begin;
+                }
         }
         s += count;
     }
@@ -325,12 +312,11 @@ void paths_of(const Model &m, const int32_t *codes, const int64_t *offsets, int6
     }
 }
 
-TACIT_PATHS(block, block_of, (W == 1 || W == 2 ? 2 : 4))
+TACIT_PATHS(block, block_of, (W == 2 ? 2 : 4))
 
-// By rows of the transitions: the wrapper fills 9 to 16 states up to 12 or 16.
+// By rows of the transitions: the wrapper fills one state up to 2, and 9 to 16 up to 12 or 16.
 template <class... A> void block_by_rows(int rows, A &&...a) {
     switch (rows) {
-    case 1: TACIT_DISPATCH(block, 1, a...); break;
     case 2: TACIT_DISPATCH(block, 2, a...); break;
     case 3: TACIT_DISPATCH(block, 3, a...); break;
     case 4: TACIT_DISPATCH(block, 4, a...); break;

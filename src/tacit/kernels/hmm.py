@@ -86,7 +86,7 @@ def _pass(
 ) -> tuple[Floats, Floats | None, Floats | None, Floats | None]:  # fmt: skip
     n_states, n_symbols, width = _shape(chains, start, transitions, emissions)
     by_symbol, log_scale = _relative(emissions)
-    rows = width if 8 < n_states <= 16 else n_states  # these the kernel holds in registers
+    rows = width if n_states == 1 or 8 < n_states <= 16 else n_states  # these the kernel holds in registers
     floored = np.zeros((rows, rows))
     floored[:n_states, :n_states] = np.maximum(transitions, FLOOR)
     arrays = [

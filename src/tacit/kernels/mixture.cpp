@@ -5,7 +5,7 @@
 // added in order. rows: the posterior of every row. A row's cells come either from a dense code matrix or
 // from a ragged list; a row adds its cells in order in both. Codes of a dense row may stand for several columns each
 // (packed.hpp): the table is then spread before the pass, and the sums of every block gathered.
-// Long for one file, because both passes share the code that scores a row in registers.
+// One walk serves both: what scores a row in registers is compiled once for each width.
 #include "lanes.hpp"
 #include "packed.hpp"
 #include "waves.hpp"
@@ -72,10 +72,12 @@ TACIT_INLINE int64_t batch_rows(int width) {
 }
 TACIT_INLINE int64_t room_of(int width) { return (batch_rows(width) + 2) * width; }  // two rows for gaps
 
-struct Sums {
+// What a block leaves: its sums or, where `posterior` is not null, the posteriors of its rows.
+struct Result {
+    double *total, *table_sum;               // (width), (table_rows, width)
+    double *posterior, *row_log_likelihood;  // (rows, classes), (rows)
+    int classes;
     double log_likelihood;
-    double *total;      // (width)
-    double *table_sum;  // (table_rows, width)
 };
 
 // Turns exp(score - m) of a row into its posterior; the logarithms of the normalisers are taken 64 at a time.
@@ -101,6 +103,15 @@ struct Likelihood {
     TACIT_INLINE double total() const { return sum + std::log(product); }
 };
 
+template <class R> TACIT_INLINE void keep_row(R &p, double m, int64_t i, const Result &out) {
+    double full[kWidest];
+    const double z = p.sum();
+    p.scale(1 / z);
+    p.store(full);
+    std::memcpy(out.posterior + i * out.classes, full, sizeof(double) * out.classes);
+    out.row_log_likelihood[i] = m + std::log(z);
+}
+
 // exp(score - largest score) of a ragged row, and the largest.
 template <class R>
 TACIT_INLINE double exp_cells(R &p, const int32_t *at, int64_t count, const Tables &t, int width) {
@@ -112,8 +123,8 @@ TACIT_INLINE double exp_cells(R &p, const int32_t *at, int64_t count, const Tabl
 }
 
 template <int W, int L>
-TACIT_INLINE void sum_block(const Ragged &source, const Tables &t, const double *row_weight, double *, int64_t begin,
-                            int64_t end, Sums &out) {
+TACIT_INLINE void take_block(const Ragged &source, const Tables &t, const double *row_weight, double *, int64_t begin,
+                             int64_t end, Result &out) {
     const int width = W ? W : t.width;
     Likelihood likelihood;
     Row<W, L> p;
@@ -121,6 +132,10 @@ TACIT_INLINE void sum_block(const Ragged &source, const Tables &t, const double 
         const int32_t *at;
         const int64_t count = source.get(i, at);
         const double m = exp_cells(p, at, count, t, width);
+        if (out.posterior) {
+            keep_row(p, m, i, out);
+            continue;
+        }
         likelihood.settle(p, m, row_weight, i);
         p.add_to(out.total);
         for (int64_t c = 0; c < count; ++c) p.add_to(out.table_sum + (int64_t)at[c] * width);
@@ -226,8 +241,8 @@ TACIT_INLINE void score_rows(const Dense<Code> &source, const Tables &t, const d
 }
 
 template <int W, int L, class Code>
-TACIT_INLINE void sum_block(const Dense<Code> &source, const Tables &t, const double *row_weight, double *room,
-                            int64_t begin, int64_t end, Sums &out) {
+TACIT_INLINE void take_block(const Dense<Code> &source, const Tables &t, const double *row_weight, double *room,
+                             int64_t begin, int64_t end, Result &out) {
     const int width = W ? W : t.width;
     double *zeros = room, *unseen = room + width, *scores = room + 2 * width, largest[kBatchNumbers / 2];
     std::memset(zeros, 0, sizeof(double) * width);
@@ -241,10 +256,15 @@ TACIT_INLINE void sum_block(const Dense<Code> &source, const Tables &t, const do
         for (int64_t i = from; i < to; ++i) {
             double *score = scores + (i - from) * width;
             p.start(score, width);
+            if (out.posterior) {
+                keep_row(p, largest[i - from], i, out);
+                continue;
+            }
             likelihood.settle(p, largest[i - from], row_weight, i);
             p.store(score);
             total.add(score);
         }
+        if (out.posterior) continue;
         int64_t n = 0;
         for (; n + kColumns <= source.columns; n += kColumns)
             tally_columns<W, L, kColumns>(source, n, out.table_sum, unseen, width, from, to, scores);
@@ -255,49 +275,7 @@ TACIT_INLINE void sum_block(const Dense<Code> &source, const Tables &t, const do
     out.log_likelihood = likelihood.total();
 }
 
-template <class R>
-TACIT_INLINE void keep_row(R &p, double m, int64_t i, int classes, double *posterior, double *row_log_likelihood) {
-    double full[kWidest];
-    const double z = p.sum();
-    p.scale(1 / z);
-    p.store(full);
-    std::memcpy(posterior + i * classes, full, sizeof(double) * classes);
-    row_log_likelihood[i] = m + std::log(z);
-}
-
-template <int W, int L>
-TACIT_INLINE void rows_block(const Ragged &source, const Tables &t, double *, int64_t begin, int64_t end, int classes,
-                             double *posterior, double *row_log_likelihood) {
-    const int width = W ? W : t.width;
-    Row<W, L> p;
-    for (int64_t i = begin; i < end; ++i) {
-        const int32_t *at;
-        const int64_t count = source.get(i, at);
-        const double m = exp_cells(p, at, count, t, width);
-        keep_row(p, m, i, classes, posterior, row_log_likelihood);
-    }
-}
-
-template <int W, int L, class Code>
-TACIT_INLINE void rows_block(const Dense<Code> &source, const Tables &t, double *room, int64_t begin, int64_t end,
-                             int classes, double *posterior, double *row_log_likelihood) {
-    const int width = W ? W : t.width;
-    double *zeros = room, *scores = room + 2 * width, largest[kBatchNumbers / 2];
-    std::memset(zeros, 0, sizeof(double) * width);
-    Row<W, L> p;
-    for (int64_t from = begin; from < end; from += batch_rows(width)) {
-        const int64_t to = from + batch_rows(width) < end ? from + batch_rows(width) : end;
-        score_rows<W, L>(source, t, zeros, from, to, scores);
-        exp_rows<W, L>(scores, to - from, width, largest);
-        for (int64_t i = from; i < to; ++i) {
-            p.start(scores + (i - from) * width, width);
-            keep_row(p, largest[i - from], i, classes, posterior, row_log_likelihood);
-        }
-    }
-}
-
-TACIT_PATHS(sum, sum_block, (W == 2 ? 2 : 4))
-TACIT_PATHS(rows, rows_block, (W == 2 ? 2 : 4))
+TACIT_PATHS(take, take_block, (W == 2 ? 2 : 4))
 TACIT_PATHS(spread, spread_states, (W == 2 ? 2 : 4))
 TACIT_PATHS(gather, gather_states, (W == 2 ? 2 : 4))
 #define TACIT_BY_WIDTH(name, ...)                            \
@@ -326,36 +304,40 @@ inline Tables pointed(const Given &given, const Packed *packed, double *cells, d
     return {tables.log_weights, states, rows_pointed(given, packed), width};
 }
 
+// Sums are added to `total` and `table_sum`; with a `posterior` nothing is summed.
 template <class Source>
-int mixture_sums(const Source &source, int64_t rows, const double *row_weight, const Given &given, int threads,
-                 double *total, double *table_sum, double *log_likelihood) {
+int mixture_pass(const Source &source, int64_t rows, const double *row_weight, const Given &given, int threads,
+                 double *total, double *table_sum, double *log_likelihood, double *posterior,
+                 double *row_log_likelihood) {
     const int width = width_of(given.classes);
     const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
     if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
     const Packed *packed = packed_in(source);
-    const int64_t size = (rows_pointed(given, packed) + 1) * width, numbers = (given.table_rows + 1) * width;
-    const int64_t stride = spaced(size), whole = spaced(numbers), room = spaced(room_of(width));
+    const int64_t pointed_size = (rows_pointed(given, packed) + 1) * width, numbers = (given.table_rows + 1) * width;
+    const int64_t size = posterior ? width : pointed_size, stride = spaced(size);
+    const int64_t whole = spaced(numbers), spread = spaced(pointed_size), room = spaced(room_of(width));
     return if_there_is_room([&] {
-        const Room all(whole + (packed ? stride + whole : 0) + (stride + room) * threads);
+        const Room all(whole + (packed ? spread + whole : 0) + (stride + room) * threads);
         double *buffers = all.data + whole, *states = nullptr, *cells = nullptr;
-        if (packed) states = buffers, cells = states + stride, buffers = cells + whole;
+        if (packed) states = buffers, cells = states + spread, buffers = cells + whole;
         const Tables tables = pointed(given, packed, all.data, states);
-        std::vector<Sums> sums(threads);
+        std::vector<Result> results(threads);
         double log_sum = 0;
         in_waves(
             blocks, threads,
             [&](int64_t block, int slot) {
                 double *mine = buffers + (stride + room) * slot;
                 std::memset(mine, 0, sizeof(double) * size);
-                sums[slot] = {0, mine, mine + width};
+                results[slot] = {mine, mine + width, posterior, row_log_likelihood, given.classes, 0};
                 const int64_t begin = block * kBlockRows;
                 const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                TACIT_BY_WIDTH(sum, source, tables, row_weight, mine + stride, begin, end, sums[slot]);
+                TACIT_BY_WIDTH(take, source, tables, row_weight, mine + stride, begin, end, results[slot]);
             },
             [&](int64_t, int slot) {
-                log_sum += sums[slot].log_likelihood;
-                double *from = sums[slot].table_sum, *to = table_sum;
-                for (int c = 0; c < given.classes; ++c) total[c] += sums[slot].total[c];
+                if (posterior) return;
+                log_sum += results[slot].log_likelihood;
+                double *from = results[slot].table_sum, *to = table_sum;
+                for (int c = 0; c < given.classes; ++c) total[c] += results[slot].total[c];
                 if (packed) {
                     std::memset(cells, 0, sizeof(double) * numbers);
                     TACIT_BY_WIDTH(gather, *packed, from, cells, width);
@@ -364,32 +346,7 @@ int mixture_sums(const Source &source, int64_t rows, const double *row_weight, c
                 for (int64_t r = 0; r < given.table_rows; ++r, from += width, to += given.classes)
                     for (int c = 0; c < given.classes; ++c) to[c] += from[c];
             });
-        *log_likelihood = log_sum;
-    });
-}
-
-template <class Source>
-int mixture_rows(const Source &source, int64_t rows, const Given &given, int threads, double *posterior,
-                 double *row_log_likelihood) {
-    const int width = width_of(given.classes);
-    const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-    if (threads > blocks) threads = blocks > 0 ? (int)blocks : 1;
-    const Packed *packed = packed_in(source);
-    const int64_t whole = spaced((given.table_rows + 1) * width), room = spaced(room_of(width));
-    return if_there_is_room([&] {
-        const Room all(whole + (packed ? spaced(rows_pointed(given, packed) * width) : 0) + room * threads);
-        double *rooms = all.data + whole, *states = rooms;
-        if (packed) rooms += spaced(rows_pointed(given, packed) * width);
-        const Tables tables = pointed(given, packed, all.data, states);
-        in_waves(
-            blocks, threads,
-            [&](int64_t block, int slot) {
-                const int64_t begin = block * kBlockRows;
-                const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
-                TACIT_BY_WIDTH(rows, source, tables, rooms + room * slot, begin, end, given.classes, posterior,
-                               row_log_likelihood);
-            },
-            [](int64_t, int) {});
+        if (!posterior) *log_likelihood = log_sum;
     });
 }
 }  // namespace
@@ -399,14 +356,14 @@ int mixture_rows(const Source &source, int64_t rows, const Given &given, int thr
                                        const double *log_weights, const double *log_table, int64_t table_rows,        \
                                        int classes, int threads, double *total, double *table_sum,                    \
                                        double *log_likelihood) {                                                      \
-        return mixture_sums(source, rows, row_weight, Given{log_weights, log_table, table_rows, classes}, threads,    \
-                            total, table_sum, log_likelihood);                                                        \
+        return mixture_pass(source, rows, row_weight, Given{log_weights, log_table, table_rows, classes}, threads,    \
+                            total, table_sum, log_likelihood, nullptr, nullptr);                                      \
     }                                                                                                                 \
     TACIT_EXPORT mixture_rows_##suffix(source_parameters, int64_t rows, const double *log_weights,                    \
                                        const double *log_table, int64_t table_rows, int classes, int threads,         \
                                        double *posterior, double *row_log_likelihood) {                               \
-        return mixture_rows(source, rows, Given{log_weights, log_table, table_rows, classes}, threads, posterior,     \
-                            row_log_likelihood);                                                                      \
+        return mixture_pass(source, rows, nullptr, Given{log_weights, log_table, table_rows, classes}, threads,       \
+                            nullptr, nullptr, nullptr, posterior, row_log_likelihood);                                \
     }
 #define COMMA ,
 
