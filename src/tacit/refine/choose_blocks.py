@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from tacit.factor.bethe_hessian import signals
 
-FIRST_LOOK, MOST_BLOCKS = 12, 48
+FIRST_LOOK, MOST_TRIED = 12, 48
 """Signals asked for at first, and at most: doubled while all of them are informative."""
 LEVEL = 2.0
 """Ratio of neighbouring strengths that parts two levels; in 354 simulated graphs without levels none exceeded 1.72."""
@@ -43,7 +43,7 @@ class NumberOfBlocks:
 
 def choose_blocks(matrix: sp.csr_array) -> NumberOfBlocks:
     """The number of blocks of a graph (symmetric, no diagonal)."""
-    most = min(MOST_BLOCKS, matrix.shape[0])
+    most = min(MOST_TRIED, matrix.shape[0])
     number = min(FIRST_LOOK, most)
     while True:
         found = signals(matrix, number)
