@@ -1,6 +1,6 @@
 """Bernoulli mixtures side by side: Tacit, StepMix and pomegranate on the same yes/no rows, one fresh process each.
 
-    pip install ".[bench]"
+    pip install ".[bench]" pomegranate stepmix
     python benchmarks/clusters.py                       # all sets; the long ones take minutes for the peers
     python benchmarks/clusters.py --sets nltcs digits
 

@@ -1,6 +1,6 @@
 """Latent class EM side by side: Tacit, StepMix and pomegranate on the same codes, one fresh process each.
 
-    pip install ".[bench]"
+    pip install ".[bench]" pomegranate stepmix
     python benchmarks/tables.py                      # all sets; StepMix on the long table takes minutes
     python benchmarks/tables.py --sets car mushroom
 
