@@ -297,3 +297,23 @@ def test_states_of_one_symbol_are_fitted_and_doubted(init):
     for long in (3, 60):  # few observations, and many: they take other ways
         model = CategoricalHMM(2, init=init, max_iter=5, tol=0).fit([["s"] * long] * 4)
         assert model.report_.verdict == "not identifiable"
+
+
+@pytest.mark.parametrize("steps", [list("ab" * 9), list(np.random.default_rng(0).choice(list("abc"), 20))])
+def test_a_sequence_too_short_to_be_parted_is_not_compared_with_itself(steps):
+    model = CategoricalHMM().fit([steps])
+    assert model.n_states_ == 1
+    assert model.selection_ == {"chosen": 1, "held_out": []}
+    assert model.report_.verdict == "caution"
+    assert any("too few neighbouring symbols" in reason for reason in model.report_.reasons)
+    assert any("too few steps to leave any out" in note for note in model.report_.notes)
+
+
+def test_states_asked_of_a_short_sequence_are_doubted_for_what_is_true():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        report = CategoricalHMM(2).fit([list("ab" * 9)]).report_
+    assert report.verdict == "not identifiable"
+    assert any("too few to leave any out" in reason for reason in report.reasons)
+    assert not any("look independent" in reason for reason in report.reasons)
+    assert not any("left out most probable" in note for note in report.notes)

@@ -14,7 +14,10 @@ from tacit import TopicModel
 from tacit.data.document_input import read_documents
 from tacit.data.documents import Documents
 from tacit.diagnose.coherence import npmi_coherence
+from tacit.diagnose.report import Examiner
+from tacit.diagnose.topics import _examine_structure
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
+from tacit.refine.choose_topics import TopicNumber, choose_topics
 from tacit.refine.em import em
 from tacit.refine.topic_starts import begin, random_topics
 from tacit.refine.topics import TopicPrior, TopicSteps
@@ -198,7 +201,8 @@ def test_one_topic_is_the_marginal(made):
     model = TopicModel(1, smoothing=(0.1, 1e-9)).fit(made.counts)
     expected = np.asarray(made.counts.sum(axis=0)) / made.counts.sum()
     np.testing.assert_allclose(model.topics_[0], expected, atol=1e-6)
-    assert model.report_.verdict == "trusted"
+    assert model.report_.verdict == "caution"  # word pairs show three
+    assert "and one was fitted" in model.report_.reasons[0]
 
 
 def test_coherence_equals_its_definition(made):
@@ -273,3 +277,31 @@ def test_small_and_odd_documents_get_finite_answers(data, number):
     np.testing.assert_allclose(model.transform(data).sum(axis=1), 1.0, atol=1e-12)
     assert np.isfinite(model.score(data))
     assert model.n_topics_ == 1 or model.report_.verdict != "trusted"
+
+
+def test_no_reason_is_given_where_every_direction_that_was_asked_for_stood_out():
+    """With 40 documents ten directions are asked for at most: nothing is known of an eleventh."""
+    examiner, documents = Examiner(), read_documents(topic_documents(40, 60, 3, random_state=0).counts)
+    number = TopicNumber(14, [9.0] * 10)
+    examiner.quantities["tokens_per_word"] = 50.0
+    examiner.quantities["documents_of_three"] = 40
+    _examine_structure(examiner, documents, 14, number, 0)
+    assert examiner.found == []
+    _examine_structure(examiner, documents, 14, TopicNumber(14, [9.0] * 9 + [1.0]), 0)
+    assert "show 10 topics" in examiner.found[0][1]
+
+
+@pytest.mark.slow
+def test_many_topics_are_not_one():
+    """Three or five of sixty predict words left out worse than one does: the walk must go on."""
+    documents = read_documents(topic_documents(4000, 1000, 60, random_state=0).counts)
+    found = choose_topics(documents, 0)
+    assert found.rank == 30
+    assert found.chosen >= 28
+    assert found.heldout[3] < found.heldout[1]  # else the walk was not tried
+
+
+@pytest.mark.slow
+def test_the_most_topics_that_were_allowed_are_the_most():
+    documents = read_documents(topic_documents(2000, 1000, 40, random_state=0).counts)
+    assert 28 <= choose_topics(documents, 0, most=35).chosen <= 35

@@ -75,8 +75,8 @@ def test_both_halves_take_their_turn():
     assert found.z == pytest.approx(z)
     assert found.p_value == pytest.approx(norm.sf(z))
     assert hmm.neighbour_test(data) == hmm.neighbour_test(data, 1)
-    assert hmm.neighbour_test(read_sequences([["a", "b", "a"]])) == (0, 1)  # nothing in the second half
-    assert hmm.neighbour_test(read_sequences([["a", "a", "a"]] * 9)) == (0, 1)  # one symbol
+    assert hmm.neighbour_test(read_sequences([["a", "b", "a"]])) == (0, 1, False)  # nothing in the second half
+    assert hmm.neighbour_test(read_sequences([["a", "a", "a"]] * 9)) == (0, 1, True)  # one symbol
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,8 @@ def shown(counts, K, directions):
 @pytest.mark.parametrize(
     ("K", "directions", "level", "enough"),
     [
-        (1, [9.0], None, False),
+        (1, [9.0], "caution", False),
+        (1, [2.4], None, False),
         (2, [2.4], "not identifiable", False),
         (2, [2.5], None, True),
         (3, [9.0, 2.4], "caution", True),

@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tacit
@@ -76,6 +77,40 @@ def test_the_reason_names_what_is_wrong(make: str, verdict: str | None, words: s
     assert verdict is None or report.verdict == verdict
     assert any(words in reason for reason in report.reasons), report.reasons
     assert all(reason.endswith(".") for reason in report.reasons)
+
+
+def two_workers_and_answers(known: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Labels of workers who are right with .95 and .6 about 200 tasks, and the answers of some of these."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 2, 200)
+    right = rng.random((200, 2)) < (0.95, 0.6)
+    given = np.where(right, truth[:, None], 1 - truth[:, None])
+    tasks, workers = np.repeat(np.arange(200), 2), np.tile(["good", "poor"], 200)
+    votes = pd.DataFrame({"task": tasks, "worker": workers, "label": given.ravel()})
+    return votes, pd.DataFrame({"task": np.arange(known), "label": truth[:known]})
+
+
+@pytest.mark.parametrize(("known", "doubted"), [(150, False), (20, False), (19, True), (0, True)])
+def test_known_answers_say_who_is_right(known: int, doubted: bool):
+    votes, answers = two_workers_and_answers(known)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if doubted else "error", tacit.errors.IdentifiabilityWarning)
+        report = tacit.DawidSkene().fit(votes, gold=answers if known else None).report_
+    assert (report.verdict == "not identifiable") == doubted
+    assert any("nothing says who is right" in reason for reason in report.reasons) == doubted
+    assert doubted or not any("gold" in reason for reason in report.reasons)
+
+
+def test_parts_with_known_answers_name_their_classes_alike():
+    """The same workers twice under other names and tasks: nothing joins the two parts but the answers."""
+    votes, answers = two_workers_and_answers(60)
+    other = votes.assign(task=votes["task"] + 1000, worker="other " + votes["worker"])
+    both = pd.concat([votes, other]), pd.concat([answers, answers.assign(task=answers["task"] + 1000)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tacit.errors.IdentifiabilityWarning)
+        reports = [tacit.DawidSkene().fit(both[0], gold=gold).report_ for gold in (both[1], both[1].iloc[:60])]
+    told = [" ".join(report.reasons) for report in reports]
+    assert ["parts that share no task" in one for one in told] == [False, True]
 
 
 def test_a_class_that_hardly_occurs_is_named():

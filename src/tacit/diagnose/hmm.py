@@ -55,6 +55,7 @@ class NeighbourTest(NamedTuple):
 
     z: float
     p_value: float
+    possible: bool = True  # both halves have neighbours
 
 
 def neighbour_test(data: Sequences, n_directions: int = 1) -> NeighbourTest:
@@ -66,8 +67,10 @@ def neighbour_test(data: Sequences, n_directions: int = 1) -> NeighbourTest:
     """
     begins, ends = pieces_of(data)
     halves = [data.slices(begins[part::2], ends[part::2]).pairs() for part in (0, 1)]
-    if min(float(half.sum()) for half in halves) < 1 or data.n_symbols < 2:
+    if data.n_symbols < 2:
         return NeighbourTest(0.0, 1.0)
+    if min(float(half.sum()) for half in halves) < 1:
+        return NeighbourTest(0.0, 1.0, possible=False)
     found = [_test_along(one, other, n_directions) for one, other in (halves, halves[::-1])]
     z = float(sum(found) / 2)
     return NeighbourTest(z, float(ndtr(-z)))
@@ -121,6 +124,12 @@ def examine_chain(
         examiner.quantities["held_out"] = path.held_out
     _examine_size(examiner, N, M, K)
     if K == 1:
+        if not test.possible:
+            examiner.doubt(
+                "caution",
+                "There are too few neighbouring symbols to test whether they depend on one another, so one state is "
+                "what is left, not what was found; give more sequences, or longer ones.",
+            )
         if test.p_value < NO_STRUCTURE:
             examiner.doubt(
                 "caution",
@@ -154,7 +163,13 @@ def _examine_size(examiner: Examiner, N: int, M: int, K: int) -> None:
 
 def _examine_structure(examiner: Examiner, data: Sequences, smallest: float, test: NeighbourTest) -> None:
     """`smallest` is the transitions' least singular value."""
-    if test.p_value > NO_STRUCTURE:
+    if not test.possible:
+        examiner.doubt(
+            "not identifiable",
+            "There are too few neighbouring symbols to test whether they depend on one another, so nothing shows "
+            "hidden states; give more sequences, or longer ones.",
+        )
+    elif test.p_value > NO_STRUCTURE:
         examiner.doubt(
             "not identifiable",
             f"Neighbouring symbols look independent (p = {test.p_value:.2g}), so nothing shows hidden states; one "
@@ -197,7 +212,15 @@ def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -
 
 
 def _examine_last_state(examiner: Examiner, data: Sequences, K: int, seed: int, threads: int) -> None:
-    gain, error = last_state_gain(data, K, seed=seed, threads=threads)
+    found = last_state_gain(data, K, seed=seed, threads=threads)
+    if found is None:
+        examiner.doubt(
+            "caution",
+            f"{data.n_steps} steps are too few to leave any out, so nothing shows that {K} states are needed; give "
+            "more sequences, or longer ones.",
+        )
+        return
+    gain, error = found
     examiner.quantities |= {"last_state_gain": gain, "last_state_error": error}
     if gain <= SURE * error:
         examiner.doubt(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.labels import CodedLabels, Labels
 from tacit.diagnose.agreement import (
@@ -28,6 +29,8 @@ PART_SHARE = 0.02
 """Labels that may lie outside the main part of the crowd before it is mentioned."""
 MOST_WORKERS = 2_000
 """Workers for whom reachable co-occurrences are counted: the cost is cubic."""
+KNOWN_TASKS = 10
+"""Known answers a class from which the workers of a part are learnt without one another."""
 TABLE_CELLS = 50_000_000
 """Cells of two-way tables tested for any relation at all."""
 SHOWN = 5
@@ -39,18 +42,21 @@ def examine_graph(examiner: Examiner, labels: CodedLabels, graph: CoLabelGraph, 
     per_part = np.bincount(graph.component, labels.per_worker, graph.n_components).astype(np.int64)
     total = max(labels.n_labels, 1)
     largest = float(per_part.max(initial=0)) / total
-    open_share = float(per_part[~graph.determined].sum()) / total
+    taught = taught_parts(labels, graph)
+    untaught = float(per_part[~taught].sum()) / total
+    open_share = float(per_part[~graph.determined & ~taught].sum()) / total
     n_parts, active = int((per_part > 0).sum()), int((labels.per_worker > 0).sum())
     examiner.quantities |= {"n_parts": n_parts, "largest_part": largest, "undetermined_labels": open_share}
+    examiner.quantities["taught_labels"] = 1 - untaught
     examiner.quantities |= missing_blocks(pairs)
-    if not any((np.diff(block.offsets) > 1).any() for block in labels.blocks()):
+    if untaught and not any((np.diff(block.offsets) > 1).any() for block in labels.blocks()):
         examiner.doubt(
             "not identifiable",
             "No task has labels of two workers, so nothing tells a right label from a wrong one; ask at least "
             "three workers about the same tasks.",
         )
         return False
-    if active < 3:
+    if untaught and active < 3:
         examiner.doubt(
             "not identifiable",
             "Only two workers share tasks: when they disagree nothing says who is right; ask a third worker "
@@ -70,7 +76,7 @@ def examine_graph(examiner: Examiner, labels: CodedLabels, graph: CoLabelGraph, 
             f"{open_share:.0%} of the labels come from workers whose common tasks form no odd cycle; the "
             "quality of these workers is not determined: give some of their tasks to a third worker.",
         )
-    if 1 - largest > PART_SHARE:
+    if min(1 - largest, untaught) > PART_SHARE:
         examiner.doubt(
             "caution",
             f"The crowd falls into {n_parts} parts that share no task (the largest holds {largest:.0%} of the "
@@ -78,6 +84,17 @@ def examine_graph(examiner: Examiner, labels: CodedLabels, graph: CoLabelGraph, 
             "workers of different parts label the same tasks.",
         )
     return True
+
+
+def taught_parts(labels: CodedLabels, graph: CoLabelGraph) -> NDArray[np.bool_]:
+    """Parts of the crowd (n_components,) with enough known answers: these say who is right, and name the classes."""
+    tasks = np.zeros(graph.n_components, np.int64)
+    for block in labels.blocks() if labels.has_gold else ():
+        assert block.gold is not None
+        first = block.offsets[:-1][(block.gold >= 0) & (np.diff(block.offsets) > 0)]
+        part = graph.component[block.workers[first]]  # which is that of all workers of the task
+        tasks += np.bincount(part, minlength=graph.n_components)
+    return np.asarray(tasks >= KNOWN_TASKS * labels.n_classes)
 
 
 def examine_structure(labels: CodedLabels, graph: CoLabelGraph) -> Examination:
@@ -117,7 +134,13 @@ def _doubt_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -
     related = tables_related(pairs) if pairs is not None and small else None
     examiner.quantities["relation"] = related
     seen = f"(support {overall:.1f}, {LEAST_SUPPORT:.0f} needed)"
-    if related is not None and related < LEAST_SUPPORT:
+    if examiner.quantities.get("taught_labels") == 1:
+        examiner.doubt(
+            "caution",
+            f"Workers do not agree more than their habits make them {seen}: what is believed of them rests on the "
+            "known answers alone; make the question clearer, or ask other workers.",
+        )
+    elif related is not None and related < LEAST_SUPPORT:
         examiner.doubt(
             "not identifiable",
             f"Workers agree no more than their habits make them {seen}: either they guess, or nearly all tasks "

@@ -88,6 +88,12 @@ def _examine_structure(examiner: Examiner, documents: Documents, K: int, number:
     rank = 1 + leading(scores)
     examiner.quantities |= {"directions": scores, "topics_shown": rank}
     d0 = examiner.quantities["tokens_per_word"]
+    if K == 1 < rank:
+        examiner.doubt(
+            "caution",
+            f"Word pairs of half of the documents show {rank} topics or more on the other half, and one was fitted; "
+            f"ask for {rank}.",
+        )
     if K == 1:
         return False
     if not (documents.lengths >= 2).any():
@@ -101,7 +107,7 @@ def _examine_structure(examiner: Examiner, documents: Documents, K: int, number:
             f"{STANDS_OUT} would show a second topic. Ask for one topic, or bring more or longer documents.",
         )
         return False
-    if rank < K:
+    if rank < K and rank <= len(scores):  # else every direction asked for stood out, and nothing is known of others
         examiner.doubt(
             "caution",
             f"Word pairs of half of the documents show {rank} topics on the other half, and {K} were fitted: the rest "

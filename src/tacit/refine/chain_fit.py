@@ -287,7 +287,8 @@ def fit_chain(
             prior, tried, total = choose_smoothing(steps, chain, held, near)
             flat = unigram(learn, held, prior)[1]
             prior = no_states(prior) if flat > total else prior
-            chain, held_out = tried.params, max(total, flat) / max(held.n_observed, 1)
+            chain = tried.params
+            held_out = max(total, flat) / max(held.n_observed, 1) if split.held is not split.learn else None
     steps = ChainSteps(data, prior, threads)
     refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
     return FittedChain(refined, prior, name, scores, held_out)
@@ -335,7 +336,8 @@ def _near_moments(
     refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
     cells = max(held.n_observed, 1)
     scores = {one: found[0] / cells for one, found in tried.items()}
-    return FittedChain(refined, chosen, name, scores, max(total, flat) / cells)
+    held_out = max(total, flat) / cells if split.held is not split.learn else None
+    return FittedChain(refined, chosen, name, scores, held_out)
 
 
 def near_chain(prior: ChainPrior, chain: Chain) -> ChainPrior:

@@ -40,7 +40,7 @@ FIRST_STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0)
 
 @dataclass(frozen=True)
 class StatesPath:
-    """Log-likelihood an observation of what was left out, for 1, 2, … states."""
+    """Log-likelihood an observation of what was left out, for 1, 2, … states; none where nothing could be."""
 
     chosen: int
     held_out: list[float]
@@ -48,6 +48,8 @@ class StatesPath:
 
     def told(self) -> str:
         """One sentence for the report."""
+        if not self.held_out:
+            return "1 state: there are too few steps to leave any out, and nothing else tells how many states there are"
         shown = ", ".join(f"{value:.4f}" for value in self.held_out)
         return f"{self.chosen} states: log-likelihoods an observation of sequences left out for 1, 2, … are {shown}"
 
@@ -58,6 +60,8 @@ class StatesPath:
 def choose_states(data: Sequences, *, seed: int = 0, threads: int = 1) -> StatesPath:
     """Walk 1, 2, … states and choose."""
     split = cut(data, seed, share=0.25)
+    if split.held is split.learn:
+        return StatesPath(1, [], [])
     learn, held = (thinned(part, MORE_DATA * most_raced(data), seed) for part in (split.learn, split.held))
     steps = ChainSteps(learn, chain_prior(data, 1.0), threads)  # symbols of what is left out are known
     chain, told = unigram(learn, held, steps.prior)[0], []
@@ -82,12 +86,14 @@ def choose_states(data: Sequences, *, seed: int = 0, threads: int = 1) -> States
     return StatesPath(chosen, [float(one.sum()) / cells for one in told], errors)
 
 
-def last_state_gain(data: Sequences, n_states: int, *, seed: int = 0, threads: int = 1) -> tuple[float, float]:
+def last_state_gain(data: Sequences, n_states: int, *, seed: int = 0, threads: int = 1) -> tuple[float, float] | None:
     """What the last state gains on sequences left out, in nats an observation, and the standard error of that.
 
-    Both halves of the pieces take their turn at being left out.
+    Both halves of the pieces take their turn at being left out; None where there is one piece.
     """
     halves = cut(data, seed + 1, share=0.5)
+    if halves.held is halves.learn:
+        return None
     prior = chain_prior(data, 1.0)
     gains, cells = [], 0
     for learn, held in ((halves.learn, halves.held), (halves.held, halves.learn)):

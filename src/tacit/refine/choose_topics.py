@@ -106,12 +106,15 @@ def choose_topics(
         return TopicNumber(most, scores)
     if rank <= len(scores) or len(scores) < MOST_DIRECTIONS:
         return TopicNumber(rank, scores)
-    return _by_held_out_words(documents, scores, seed, n_jobs)
+    return _by_held_out_words(documents, scores, seed, most, n_jobs)
 
 
-def _by_held_out_words(documents: Documents, scores: list[float], seed: int, n_jobs: int | None) -> TopicNumber:
+def _by_held_out_words(
+    documents: Documents, scores: list[float], seed: int, most: int | None, n_jobs: int | None
+) -> TopicNumber:
     fitted, other = left_out(documents, seed)
-    grid = [number for number in GRID if number < min(documents.n_words, fitted.n_documents)]
+    most = min(most or GRID[-1], documents.n_words - 1, fitted.n_documents - 1)
+    grid = [number for number in GRID if number <= most]
     spectrum = word_spectrum(WordPairs.of(fitted), grid[-1] - 1, tol=1e-6)
     found: dict[int, float] = {}
     for number in tried(grid, "topics"):
@@ -122,7 +125,8 @@ def _by_held_out_words(documents: Documents, scores: list[float], seed: int, n_j
         values, tokens = completion(other, topics, steps.prior.a, seed, n_jobs)
         found[number] = float(values.sum() / max(tokens, 1.0))
         best = max(found, key=lambda one: found[one])
-        if len(found) > 2 and best < list(found)[-2]:  # two numbers past the best one
+        # Two numbers past the best; not past one topic, which the directions have refuted: few of many gain nothing.
+        if len(found) > 2 and grid[0] < best < list(found)[-2]:
             break
     wanted = found[grid[0]] + ENOUGH * (found[best] - found[grid[0]])
     return TopicNumber(next(number for number in grid if found[number] >= wanted), scores, found)

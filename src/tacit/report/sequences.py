@@ -67,7 +67,7 @@ def page_of(fitted: CategoricalHMM, context: Context) -> Page:
 
 def _figures(fitted: CategoricalHMM) -> list[Figure]:
     known = fitted.report_.quantities
-    how = "found on sequences left out" if fitted.selection_ else "as asked for"
+    how = "as asked for" if fitted.selection_ is None else "found on sequences left out"
     per = fitted.log_likelihood_ / max(fitted.n_observed_, 1)
     each = fitted.n_observed_ / max(len(fitted.symbols_), 1)
     third = Figure("Observations a symbol", f"{each:,.1f}", "below 1 nothing can be known")
@@ -249,9 +249,12 @@ def state_runs(model: CategoricalHMM, data: Sequences) -> tuple[list[dict[str, A
 
 
 def _number(fitted: CategoricalHMM) -> Section:
-    held = (fitted.selection_ or {}).get("held_out")
-    if not held:
+    if fitted.selection_ is None:
         told = f"{fitted.n_states_} states were asked for; without --states the number is found."
+        return Section("How many states", [Note(told)])
+    held = fitted.selection_.get("held_out")
+    if not held:
+        told = "There are too few steps to leave any out and compare numbers on them."
         return Section("How many states", [Note(told)])
     rows = [{"x": number, "y": float(value)} for number, value in enumerate(held, start=1)]
     chart = lines(rows, x="states", y="nats an observation", whole_x=True, marked=float(fitted.n_states_))

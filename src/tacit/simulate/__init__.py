@@ -1,4 +1,7 @@
-"""Data with known truth, one module per door (tables and fractions have none); everything is drawn from one generator in one fixed order."""
+"""Data with known truth, one module per door (tables and fractions have none).
+
+Everything is drawn from one generator in one fixed order.
+"""
 
 from __future__ import annotations
 
