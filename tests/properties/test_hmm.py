@@ -14,9 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 import tacit
 from tacit import CategoricalHMM
 from tacit.data.sequences import lines_to_sequences, read_sequences
+from tacit.diagnose.hmm import neighbour_test
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning, NotIdentifiableError
 from tacit.factor.assign import match_classes
-from tacit.refine.chain_fit import cut, fit_chain, pieces_of, thinned
+from tacit.refine import chain_fit
+from tacit.refine.chain_fit import cut, fit_chain, pieces_of, spectral_starts, thinned
 from tacit.refine.chains import ChainSteps, chain_prior
 from tacit.refine.em import em
 from tacit.simulate import hidden_markov
@@ -317,3 +319,15 @@ def test_states_asked_of_a_short_sequence_are_doubted_for_what_is_true():
     assert any("too few to leave any out" in reason for reason in report.reasons)
     assert not any("look independent" in reason for reason in report.reasons)
     assert not any("left out most probable" in note for note in report.notes)
+
+
+def test_the_order_of_many_sequences_decides_nothing(monkeypatch):
+    """More steps than the start by slices looks at: which of them it takes, their content decides; so do halves."""
+    monkeypatch.setattr(chain_fit, "MOST_TRIGRAMS", 1500)
+    made = hidden_markov(4000, n_states=3, n_symbols=12, n_sequences=40, overlap=0.1, random_state=1).sequences
+    order = np.random.default_rng(0).permutation(40)
+    turned = made.slices(made.offsets[:-1][order], made.offsets[1:][order])
+    starts = [spectral_starts(data, 3, np.random.default_rng(0))[0][1] for data in (made, turned)]
+    np.testing.assert_allclose(starts[0].emissions, starts[1].emissions, atol=1e-8)
+    tests = [neighbour_test(data, 2).z for data in (made, turned)]
+    assert tests[0] == pytest.approx(tests[1], rel=1e-9)

@@ -20,6 +20,7 @@ from tacit.diagnose.report import Examiner
 from tacit.engine.chain import Chain
 from tacit.engine.mixture import Mixture
 from tacit.factor.scaled_svd import scaled_svd
+from tacit.refine.chain_fit import cut
 from tacit.refine.chains import ChainPrior
 from tacit.refine.choose_clusters import PathNumbers
 from tacit.refine.choose_topics import TopicNumber
@@ -69,7 +70,8 @@ def test_dependence_is_measured_along_directions_of_the_other_half(size, asked, 
 
 def test_both_halves_take_their_turn():
     data = read_sequences(letters(1, sticky=0.3))
-    one, other = (data.slices(data.offsets[part:-1:2], data.offsets[part + 1 :: 2]).pairs() for part in (0, 1))
+    split = cut(data, 0, share=0.5)
+    one, other = split.learn.pairs(), split.held.pairs()
     found = hmm.neighbour_test(data, 2)
     z = (hmm._test_along(one, other, 2) + hmm._test_along(other, one, 2)) / 2
     assert found.z == pytest.approx(z)

@@ -30,7 +30,7 @@ from tacit.diagnose.report import Examination, Examiner
 from tacit.engine.chain import Chain
 from tacit.factor.scaled_svd import scaled_svd
 from tacit.kernels import Floats
-from tacit.refine.chain_fit import pieces_of
+from tacit.refine.chain_fit import cut
 from tacit.refine.chains import ChainPrior
 from tacit.refine.choose_states import StatesPath, last_state_gain
 
@@ -65,11 +65,11 @@ def neighbour_test(data: Sequences, n_directions: int = 1) -> NeighbourTest:
     variance n var(f) var(g); both halves take their turn. With small alphabets the two scores tell nearly the same, so
     their mean is read as one score: the level is at most the stated one.
     """
-    begins, ends = pieces_of(data)
-    halves = [data.slices(begins[part::2], ends[part::2]).pairs() for part in (0, 1)]
     if data.n_symbols < 2:
         return NeighbourTest(0.0, 1.0)
-    if min(float(half.sum()) for half in halves) < 1:
+    split = cut(data, 0, share=0.5)
+    halves = [split.learn.pairs(), split.held.pairs()]
+    if split.held is split.learn or min(float(half.sum()) for half in halves) < 1:
         return NeighbourTest(0.0, 1.0, possible=False)
     found = [_test_along(one, other, n_directions) for one, other in (halves, halves[::-1])]
     z = float(sum(found) / 2)

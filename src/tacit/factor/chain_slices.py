@@ -39,8 +39,6 @@ ROUGHLY = 1e-3
 """Relative error of the decomposition: far below what noise does to its vectors."""
 AT_ONCE = 1 << 15
 """Trigrams whose features are held together."""
-MOST_TRIGRAMS = 200_000
-"""Trigrams looked at: what they decide has K³ numbers, so a part of a long sequence is enough."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def diagonalise(pair: Floats, slices: Floats, rng: np.random.Generator) -> tuple
 def _moments(data: Sequences, around: Neighbours) -> tuple[Floats, Floats]:
     """E[before(x₁) after(x₃)ᵀ] over trigrams, and the same weighted by each feature of x₂."""
     at = data.within(2)
-    at = at[(data.codes[at] >= 0) & (data.codes[at + 1] >= 0) & (data.codes[at + 2] >= 0)][:MOST_TRIGRAMS]
+    at = at[(data.codes[at] >= 0) & (data.codes[at + 1] >= 0) & (data.codes[at + 2] >= 0)]
     weights = np.hstack([around.before, around.after[:, 1:]])
     slices = np.zeros((weights.shape[1], around.before.shape[1], around.after.shape[1]))
     for begin in range(0, len(at), AT_ONCE):
