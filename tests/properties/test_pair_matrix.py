@@ -171,9 +171,18 @@ def test_bad_arguments_get_one_sentence(options, error, words):
         PairMatrix(**options).fit(pairs(30, 500, random_state=0).counts)
 
 
-def test_a_rectangle_is_not_symmetric():
+@pytest.mark.parametrize("said", [True, np.True_, 1], ids=repr)
+def test_a_rectangle_is_not_symmetric(said):
     with pytest.raises(DataError, match="symmetric=True, and the counts have 30 row and 20 column items"):
-        PairMatrix(symmetric=True).fit(np.ones((30, 20), int))
+        PairMatrix(symmetric=said).fit(np.ones((30, 20), int))
+
+
+@pytest.mark.parametrize("said", [True, np.True_, 1, False, np.False_, 0], ids=repr)
+def test_items_are_the_same_where_symmetry_is_said_in_any_spelling(said):
+    frame = pd.DataFrame({"row": list("abcab") * 20, "column": list("xyzzy") * 20})
+    model = PairMatrix(symmetric=said, max_iter=0).fit(frame)
+    assert model.symmetric_ is bool(said)
+    assert len(model.items_) == (6 if said else 3)
 
 
 def test_three_batches_need_three_pairs():

@@ -165,7 +165,7 @@ class PairMatrix(LatentModel):
     def _settle_symmetry(self, counts: Counts) -> tuple[bool, Symmetry | None]:
         """What the caller said, or what the counts say; the look is kept for the report."""
         if not counts.same_items:
-            if self.symmetric is True:
+            if self.symmetric not in ("auto", False):  # True, also as numpy spells it
                 raise DataError(
                     f"symmetric=True, and the counts have {counts.shape[0]} row and {counts.shape[1]} column items "
                     "that are not the same; give a square matrix, or symmetric=False"
@@ -310,7 +310,7 @@ class PairMatrix(LatentModel):
     # -------------------------------------------------------------- input
 
     def _read(self, X: Any) -> Counts:
-        square = True if self.symmetric is True else None if self.symmetric == "auto" else False
+        square = None if self.symmetric == "auto" else bool(self.symmetric)
         counts = read_counts(X, columns=self.columns, square=square, what="the counts")
         self._backend = backend_of(X)
         return counts
