@@ -62,6 +62,18 @@ def test_imputed_cells_say_what_impute_does(frame: pd.DataFrame, model: LatentCl
     assert len(LatentClass(2).fit(matrix).imputed_cells(matrix)) == 20
 
 
+@pytest.mark.parametrize("gap", [pd.NA, None, np.nan, pd.NaT], ids=str)
+@pytest.mark.parametrize("words", [True, False])
+def test_any_gap_of_an_array_of_objects_is_filled(gap: Any, words: bool) -> None:
+    matrix = np.array([[0, 1, 0], [1, 0, 1]] * 20, object)
+    matrix = matrix.astype(str).astype(object) if words else matrix
+    matrix[0, 2] = matrix[3, 0] = gap
+    model = LatentClass(2).fit(matrix)
+    filled = model.impute(matrix)
+    assert [str(filled[0, 2]), str(filled[3, 0])] == ["0", "1"]
+    assert model.imputed_cells(matrix).to_pydict()["row"] == [3, 0]
+
+
 def test_indices_comparison_bootstrap_and_test(frame: pd.DataFrame, model: LatentClass) -> None:
     indices = model.fit_indices()
     assert indices["bic"] == pytest.approx(model.bic(frame))
