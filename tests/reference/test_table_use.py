@@ -92,6 +92,13 @@ def test_indices_comparison_bootstrap_and_test(frame: pd.DataFrame, model: Laten
     assert model.ratio_test(n_draws=19).p_value > 0.05
 
 
+def test_a_model_that_went_on_from_another_is_compared(frame: pd.DataFrame, model: LatentClass) -> None:
+    """Fits of other numbers of classes cannot begin at the model given: they start as by default."""
+    further = LatentClass(init=model).fit(frame)
+    pd.testing.assert_frame_equal(further.compare(frame, [1, 2, 3]), LatentClass().compare(frame, [1, 2, 3]))
+    assert further.init is model
+
+
 def test_a_loaded_model_asks_for_rows(frame: pd.DataFrame, model: LatentClass, tmp_path) -> None:
     model.save(tmp_path / "m.tacit")
     loaded = load(tmp_path / "m.tacit")

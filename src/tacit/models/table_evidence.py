@@ -43,6 +43,8 @@ class Intervals:
 class TableEvidence(TableModel):
     """The methods, for an estimator that holds a mixture, its columns and perhaps its rows."""
 
+    init: Any
+
     @abstractmethod
     def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums]]:
         """A start's name and the fit at a number of classes."""
@@ -55,6 +57,8 @@ class TableEvidence(TableModel):
     def compare(self, X: Any, numbers: Iterable[int] = range(1, 11), sample_weight: Any = None) -> Any:
         """Fit every number of classes and lay their indices side by side, one row each; this model stays as it is.
 
+        A fitted model given as `init` has one number of classes only: the fits then start as with ``init="auto"``.
+
         >>> import numpy as np
         >>> from tacit import LatentClass
         >>> rows = np.repeat([[0, 0, 0], [1, 1, 1]], 50, axis=0)
@@ -62,6 +66,8 @@ class TableEvidence(TableModel):
         [1, 2]
         """
         model = clone(self)
+        if isinstance(self.init, TableModel):
+            model.init = "auto"
         with one_blas_thread():
             table = _in_memory(model._read_rows(X, sample_weight))
             most = int(table.total_weight)
