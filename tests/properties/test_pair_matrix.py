@@ -153,6 +153,19 @@ def test_rank_one_and_weights_and_rectangles():
     assert any("not whole" in reason for reason in weighted.report_.reasons)
 
 
+def test_what_is_said_of_the_number_is_what_was_used():
+    """The paper's method has rank 2 whatever the test of every rank says."""
+    C = np.random.default_rng(0).poisson(2.0, (30, 20))
+    for method, number in (("auto", 1), ("paper", 2)):
+        model = PairMatrix(None, method=method).fit(C)
+        assert model.n_components_ == model.selection_["chosen"] == number
+        report = model.report_
+        assert report.quantities["selection"] == model.selection_
+        assert report.quantities["supported_components"] == 1
+        assert [note for note in report.notes if note.startswith(f"{number} component")]
+    assert "2 components, as method='paper' has them" in report.notes[0]
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
