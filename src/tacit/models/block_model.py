@@ -248,6 +248,7 @@ class BlockModel(ClusterMixin, LatentModel):
 
     def beliefs_in(self, graph: Graph) -> Floats:
         """`predict_proba` of a graph that was read already."""
+        check_is_fitted(self)
         place = self._places(graph.names)
         new = np.flatnonzero(place < 0)
         beliefs = self.probabilities_[place]
