@@ -205,7 +205,7 @@ def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path,
     assert len(cells["row"]) == sum(cell is None for name, column in gaps.items() for cell in column)
 
 
-def test_files_that_are_streamed_give_what_memory_gives(tmp_path):
+def test_files_that_are_streamed_give_what_memory_gives(tmp_path, capsys):
     rng = np.random.default_rng(0)
     hidden = rng.integers(0, 2, 600)
     lines = ["person,a,b,c,d"]
@@ -223,6 +223,8 @@ def test_files_that_are_streamed_give_what_memory_gives(tmp_path):
     for name in ("classes.csv", "profiles.csv"):
         assert (tmp_path / "stream" / name).read_text() == (tmp_path / "memory" / name).read_text()
     assert list((tmp_path / "cache").iterdir())
-    for refused in (["--compare", "3"], ["--engine", "abacus"]):
+    in_memory = "--compare and --bootstrap need the rows in memory; give one file and --engine memory"
+    for refused, words in ((["--compare", "3"], in_memory), (["--engine", "abacus"], "abacus")):
         assert main(["table", *parts, *refused, "--out", str(tmp_path / "refused")]) == 2
+        assert words in capsys.readouterr().err
     assert main(["table", *parts, "--id", "persn", "--out", str(tmp_path / "refused")]) == 3

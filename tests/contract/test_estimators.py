@@ -9,17 +9,19 @@ import pickle
 import pkgutil
 import subprocess
 import sys
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.fits import bits
 
 import tacit
 import tacit.models
+from tacit.data.graph_input import read_graph
 from tacit.diagnose import FitReport
 from tacit.errors import DataError
 from tacit.models import (
@@ -182,6 +184,36 @@ def test_settings_that_cannot_be_get_one_sentence(name, setting, value, sentence
     settings = [one for one in model.get_params() if one == setting or (setting == "n_" and one.startswith("n_"))]
     with pytest.raises(ValueError, match=sentence):
         fitted(clone(model).set_params(**{settings[0]: value}), data())
+
+
+LEARNS = ("fit", "partial_fit", "fit_transform", "fit_predict", "compare")
+
+
+def questions():
+    """(estimator, method or property) for all that only a fitted one can answer."""
+    for name in sorted(REGISTRY):
+        kind = getattr(tacit, name)
+        for asked in dir(kind):
+            value = inspect.getattr_static(kind, asked)
+            own = inspect.isfunction(value) and value.__module__.startswith("tacit.")
+            if asked[0] != "_" and asked not in LEARNS and (own or isinstance(value, property | cached_property)):
+                yield name, asked
+
+
+@pytest.mark.parametrize(("name", "asked"), questions())
+def test_what_was_not_fitted_says_so(name, asked):
+    model, data = CASES[name]
+    model, rows = clone(model), data()
+    rows = rows.rows if isinstance(rows, Labelled) else read_graph(rows) if asked == "beliefs_in" else rows
+    if isinstance(inspect.getattr_static(type(model), asked), property | cached_property):
+        with pytest.raises(NotFittedError):
+            getattr(model, asked)
+        return
+    ask = getattr(model, asked)
+    needed = [one for one in inspect.signature(ask).parameters.values() if one.default is one.empty]
+    given = [rows if at == 0 else "word" for at, one in enumerate(needed) if one.kind is one.POSITIONAL_OR_KEYWORD]
+    with pytest.raises(NotFittedError):
+        ask(*given)
 
 
 SMOOTHED = ("BernoulliMixture", "CategoricalHMM", "DawidSkene", "LatentClass", "LatentClassClassifier", "PairMatrix")

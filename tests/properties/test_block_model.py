@@ -295,6 +295,12 @@ def test_degrees_decide_the_model():
     assert not same.plain, "nothing to learn from degrees that are alike"
 
 
+@pytest.mark.parametrize("given", [False, np.False_, 0, True, np.True_, 1], ids=repr)
+def test_the_model_is_the_one_asked_for_in_any_spelling(made, given):
+    model = BlockModel(3, degree_corrected=given, max_iter=0).fit(made.matrix)
+    assert model.degree_corrected_ is bool(given)
+
+
 def test_blocks_asked_for_are_not_emptied():
     """Eight blocks of a graph that shows two: the climb may empty some, and the best that kept all is taken."""
     made = block_graph(120, 2, 10.0, strength=5.0, random_state=8)

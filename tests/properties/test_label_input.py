@@ -16,7 +16,8 @@ from tacit.data.label_input import is_long, read_labels
 from tacit.data.labels import from_long
 from tacit.data.names import LONGEST_NAME, encode, match
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
-from tacit.moments.pairs import count_label_pairs
+from tacit.models.label_methods import METHODS
+from tacit.moments.pairs import count_label_pairs, pair_memory
 from tacit.simulate import crowd
 
 LONG = crowd(60, 7, 3, labels_per_task=4, random_state=0).labels
@@ -240,6 +241,22 @@ def test_pair_list_says_its_memory():
     labels = read_labels(LONG)
     with pytest.raises(DataError, match=r"use method='auto', which needs no pair list, or raise the memory limit"):
         count_label_pairs(labels, memory=1)
+
+
+PAIRED = {"robust", "robust-uniform", "robust-paper", "designated", "symnmf", "multispa", "cnmf"}
+PAIRED |= {"tensor", "eigenratio"}
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_methods_that_list_worker_pairs_heed_their_memory(method):
+    rows = np.random.default_rng(3).integers(0, 2, (40, 5))
+    model = DawidSkene(method=method, memory=pair_memory(read_labels(rows)) - 1, max_iter=2, tol=0)
+    if method not in PAIRED:
+        assert model.fit(rows).n_iter_ <= 2
+        return
+    with pytest.raises(DataError, match=r"list of worker pairs .* use method='auto', which needs no pair list"):
+        model.fit(rows)
+    model.set_params(memory=None).fit(rows)
 
 
 def wide_votes() -> pd.DataFrame:

@@ -153,6 +153,19 @@ def test_rank_one_and_weights_and_rectangles():
     assert any("not whole" in reason for reason in weighted.report_.reasons)
 
 
+def test_what_is_said_of_the_number_is_what_was_used():
+    """The paper's method has rank 2 whatever the test of every rank says."""
+    C = np.random.default_rng(0).poisson(2.0, (30, 20))
+    for method, number in (("auto", 1), ("paper", 2)):
+        model = PairMatrix(None, method=method).fit(C)
+        assert model.n_components_ == model.selection_["chosen"] == number
+        report = model.report_
+        assert report.quantities["selection"] == model.selection_
+        assert report.quantities["supported_components"] == 1
+        assert [note for note in report.notes if note.startswith(f"{number} component")]
+    assert "2 components, as method='paper' has them" in report.notes[0]
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -171,9 +184,18 @@ def test_bad_arguments_get_one_sentence(options, error, words):
         PairMatrix(**options).fit(pairs(30, 500, random_state=0).counts)
 
 
-def test_a_rectangle_is_not_symmetric():
+@pytest.mark.parametrize("said", [True, np.True_, 1], ids=repr)
+def test_a_rectangle_is_not_symmetric(said):
     with pytest.raises(DataError, match="symmetric=True, and the counts have 30 row and 20 column items"):
-        PairMatrix(symmetric=True).fit(np.ones((30, 20), int))
+        PairMatrix(symmetric=said).fit(np.ones((30, 20), int))
+
+
+@pytest.mark.parametrize("said", [True, np.True_, 1, False, np.False_, 0], ids=repr)
+def test_items_are_the_same_where_symmetry_is_said_in_any_spelling(said):
+    frame = pd.DataFrame({"row": list("abcab") * 20, "column": list("xyzzy") * 20})
+    model = PairMatrix(symmetric=said, max_iter=0).fit(frame)
+    assert model.symmetric_ is bool(said)
+    assert len(model.items_) == (6 if said else 3)
 
 
 def test_three_batches_need_three_pairs():

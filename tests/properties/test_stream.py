@@ -104,6 +104,23 @@ def test_every_engine_gives_the_same_bits(files, grouped, number, request):
         assert other.categories_[1].tolist() == fits[0].categories_[1].tolist()
 
 
+EVIDENCE = {
+    "fit_indices": LatentClass.fit_indices,
+    "bootstrap": LatentClass.bootstrap,
+    "ratio_test": LatentClass.ratio_test,
+    "compare": lambda model: model.compare(survey(300).drop_columns(["price"]), [1]),
+}
+
+
+@pytest.mark.parametrize("question", EVIDENCE)
+def test_evidence_asks_for_rows_in_memory(question, ungrouped):
+    rows = survey(300).drop_columns(["price"])
+    model = LatentClass(2, engine="stream", max_iter=2, tol=0).fit(rows)
+    with pytest.raises(DataError, match=r"ratio_test need the rows in memory; give engine='memory'"):
+        EVIDENCE[question](model)
+    assert model.fit_indices(rows)["n_rows"] == 300
+
+
 def test_long_files_cross_blocks_and_parts(tmp_path, monkeypatch, ungrouped):
     """Three parts of blocks, in files whose ends fall nowhere in particular, with a column of many words."""
     rng = np.random.default_rng(1)

@@ -62,6 +62,18 @@ def test_imputed_cells_say_what_impute_does(frame: pd.DataFrame, model: LatentCl
     assert len(LatentClass(2).fit(matrix).imputed_cells(matrix)) == 20
 
 
+@pytest.mark.parametrize("gap", [pd.NA, None, np.nan, pd.NaT], ids=str)
+@pytest.mark.parametrize("words", [True, False])
+def test_any_gap_of_an_array_of_objects_is_filled(gap: Any, words: bool) -> None:
+    matrix = np.array([[0, 1, 0], [1, 0, 1]] * 20, object)
+    matrix = matrix.astype(str).astype(object) if words else matrix
+    matrix[0, 2] = matrix[3, 0] = gap
+    model = LatentClass(2).fit(matrix)
+    filled = model.impute(matrix)
+    assert [str(filled[0, 2]), str(filled[3, 0])] == ["0", "1"]
+    assert model.imputed_cells(matrix).to_pydict()["row"] == [3, 0]
+
+
 def test_indices_comparison_bootstrap_and_test(frame: pd.DataFrame, model: LatentClass) -> None:
     indices = model.fit_indices()
     assert indices["bic"] == pytest.approx(model.bic(frame))
@@ -78,6 +90,13 @@ def test_indices_comparison_bootstrap_and_test(frame: pd.DataFrame, model: Laten
     one = LatentClass(1).fit(frame)
     assert one.ratio_test(n_draws=19).p_value == pytest.approx(0.05)
     assert model.ratio_test(n_draws=19).p_value > 0.05
+
+
+def test_a_model_that_went_on_from_another_is_compared(frame: pd.DataFrame, model: LatentClass) -> None:
+    """Fits of other numbers of classes cannot begin at the model given: they start as by default."""
+    further = LatentClass(init=model).fit(frame)
+    pd.testing.assert_frame_equal(further.compare(frame, [1, 2, 3]), LatentClass().compare(frame, [1, 2, 3]))
+    assert further.init is model
 
 
 def test_a_loaded_model_asks_for_rows(frame: pd.DataFrame, model: LatentClass, tmp_path) -> None:

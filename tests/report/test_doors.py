@@ -342,6 +342,17 @@ def test_matrix_shows_links_and_what_degrees_make(made):
     assert links[0, 1] < expected[0, 1]
 
 
+@pytest.mark.parametrize(
+    ("number", "method", "how"),
+    [(2, "paper", "as asked for"), (None, "paper", "as method='paper' has them"), (None, "auto", "by the test")],
+)
+def test_how_the_number_of_components_was_found(number, method, how):
+    model = PairMatrix(number, method=method).fit(pairs(40, 2000, random_state=0).counts)
+    first = page(model).figures[0]
+    assert first.value == str(model.n_components_)
+    assert first.note.startswith(how)
+
+
 def test_items_and_ranks_of_pairs(made):
     model = made("pairs")[0]
     of = page(model)

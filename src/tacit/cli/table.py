@@ -59,11 +59,12 @@ def table(
     from tacit.cli.fit_rows import RowFiles, fit_rows
     from tacit.models.base import model_state
     from tacit.models.latent_class import LatentClass
+    from tacit.models.table_evidence import rows_needed
 
     talk, kept = Talk(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     if streamed and (most or draws):
-        raise click.UsageError("--compare and --bootstrap need the rows in memory; give one file and --engine memory")
+        raise click.UsageError(str(rows_needed("--compare and --bootstrap", "one file and --engine memory")))
     model = LatentClass(
         components,
         init=init,

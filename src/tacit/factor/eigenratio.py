@@ -28,6 +28,7 @@ from scipy.sparse.linalg import aslinearoperator
 from tacit.data.labels import Labels
 from tacit.factor.ghosh import binary_ratings, leading_eigenvector, soft_binary
 from tacit.kernels import Floats
+from tacit.moments.pairs import check_pair_memory
 
 SMALLEST_PART = 3
 """Fewer raters than this share no triangle: any split of their agreement into reliabilities fits."""
@@ -37,11 +38,15 @@ RATIO_FLOOR = 1e-9
 part's entries positive, so only rounding is below it."""
 
 
-def factor_eigenratio(labels: Labels) -> Floats:
-    """Soft labels (n, 2) of votes weighted by the eigenvector ratio; a DataError for K > 2."""
+def factor_eigenratio(labels: Labels, *, memory: int | None = None) -> Floats:
+    """Soft labels (n, 2) of votes weighted by the eigenvector ratio; a DataError for K > 2.
+
+    Refuses when the list of worker pairs, which R and G are, would not fit `memory` bytes.
+    """
     A = binary_ratings(labels, "EigenRatio")
     if labels.n_classes < 2 or labels.n_labels == 0:
         return np.full((labels.n_rows, labels.n_classes), 1 / labels.n_classes)
+    check_pair_memory(labels, memory)
     weights = rater_weights(A)
     return soft_binary(A @ weights, abs(A) @ np.abs(weights))
 

@@ -103,15 +103,24 @@ class Moments:
 
 
 def factor_tensor(
-    labels: Labels, n_classes: int, *, rng: np.random.Generator, max_iter: int = 100, tol: float = 1e-6
+    labels: Labels,
+    n_classes: int,
+    *,
+    rng: np.random.Generator,
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    memory: int | None = None,
 ) -> Mixture:
-    """The Dawid–Skene model nearest to moments of order one to three in least squares; class k is label k."""
+    """The Dawid–Skene model nearest to moments of order one to three in least squares; class k is label k.
+
+    Refuses when the list of worker pairs would not fit `memory` bytes.
+    """
     check_labels_are_classes(labels.first, n_classes)
     if labels.n_workers < 3:
         raise NotIdentifiableError(
             f"{labels.n_workers} workers have no third moments; the tensor method needs at least three"
         )
-    moments = annotator_moments(labels, rng)
+    moments = annotator_moments(labels, rng, memory=memory)
     A, weights = random_start(labels.n_workers, n_classes, rng)
     A, weights, _ = fit(moments, A, weights, max_iter=max_iter, tol=tol)
     alone = np.setdiff1d(np.arange(labels.n_workers), np.r_[moments.left, moments.right])
@@ -212,9 +221,9 @@ def random_start(n_workers: int, n_classes: int, rng: np.random.Generator) -> tu
     return A / A.sum(axis=1, keepdims=True), np.full(n_classes, 1 / n_classes)
 
 
-def annotator_moments(labels: Labels, rng: np.random.Generator) -> Moments:
+def annotator_moments(labels: Labels, rng: np.random.Generator, *, memory: int | None = None) -> Moments:
     """Frequencies of labels, of observed pairs, and of the chosen triples of annotators."""
-    pairs = count_label_pairs(labels)
+    pairs = count_label_pairs(labels, memory=memory)
     left, right, _ = pairs.observed
     counts = pairs.singles.reshape(labels.n_workers, -1)
     mean = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)

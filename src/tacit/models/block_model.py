@@ -170,7 +170,7 @@ class BlockModel(ClusterMixin, LatentModel):
     def _refine(
         self, graph: Graph, starts: list[tuple[str, Codes]], n_blocks: int
     ) -> tuple[Raced[Blocks, Propagated], BlockSteps, DegreeTest | None]:
-        corrected, threads = self.degree_corrected is not False, resolve_jobs(self.n_jobs)
+        corrected, threads = self.degree_corrected in ("auto", True), resolve_jobs(self.n_jobs)
         steps = BlockSteps.of(graph, degree_corrected=corrected, threads=threads)
         raced = self._climb(steps, starts, n_blocks)
         self._notes.append(f"the best of {len(starts)} starts by Bethe free energy was {raced.name}")
@@ -248,6 +248,7 @@ class BlockModel(ClusterMixin, LatentModel):
 
     def beliefs_in(self, graph: Graph) -> Floats:
         """`predict_proba` of a graph that was read already."""
+        check_is_fitted(self)
         place = self._places(graph.names)
         new = np.flatnonzero(place < 0)
         beliefs = self.probabilities_[place]

@@ -189,9 +189,11 @@ class DawidSkene(LatentModel):
     @cached_property
     def labels_(self) -> Names:
         """The most probable label of every task of the fit."""
-        return np.asarray(self.classes_[self.probabilities_.argmax(axis=1)])
+        best = self.probabilities_.argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def _seen(self) -> Evidence:
+        check_is_fitted(self)
         fitted: FittedCrowd | None = self.__dict__.get("_fitted")
         if fitted is None or not hasattr(fitted, "evidence"):  # a model file has no tasks
             raise AttributeError(f"this {type(self).__name__} has not been fitted here; what it has learned is there")

@@ -162,20 +162,22 @@ def _from_pairs(module: str) -> Method:
     return start
 
 
-def _from_triples(module: str) -> Method:
-    """A baseline that goes back to the labels for third moments."""
+def _from_triples(module: str, *, pairs: bool = False) -> Method:
+    """A baseline that goes back to the labels for third moments; with `pairs` it lists worker pairs as well."""
 
     def start(labels: Labels, settings: Settings) -> Start:
-        return Start(_imported(module)(labels, labels.n_classes, rng=settings.rng))
+        more = {"memory": settings.memory} if pairs else {}
+        return Start(_imported(module)(labels, labels.n_classes, rng=settings.rng, **more))
 
     return start
 
 
-def _soft_labels(module: str, *, random: bool = False) -> Method:
-    """A baseline whose answer is a soft labelling of the tasks."""
+def _soft_labels(module: str, *, random: bool = False, pairs: bool = False) -> Method:
+    """A baseline whose answer is a soft labelling of the tasks; with `pairs` it lists worker pairs."""
 
     def start(labels: Labels, settings: Settings) -> Start:
-        more = {"rng": settings.rng} if random else {}
+        more: dict[str, Any] = {"rng": settings.rng} if random else {}
+        more |= {"memory": settings.memory} if pairs else {}
         return Start(posterior=hold_known(labels, _imported(module)(labels, **more)))
 
     return start
@@ -197,9 +199,9 @@ METHODS: dict[str, Method] = {
     "multispa": _from_pairs("multispa"),
     "cnmf": _from_pairs("cnmf"),
     "spectral": _from_triples("spectral"),
-    "tensor": _from_triples("tensor"),
+    "tensor": _from_triples("tensor", pairs=True),
     "kos": _soft_labels("kos", random=True),
-    "eigenratio": _soft_labels("eigenratio"),
+    "eigenratio": _soft_labels("eigenratio", pairs=True),
     "ghosh": _soft_labels("ghosh"),
     "minimax-entropy": _soft_labels("minimax_entropy"),
 }

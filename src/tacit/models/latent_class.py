@@ -284,11 +284,13 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     def impute(self, X: Any) -> Any:
         """X with every gap filled by its most probable category, in the caller's kind of frame; the rest untouched."""
+        check_is_fitted(self)
         X = whole(X)
         return fill_gaps(X, self._columns, self._mixture, self._posterior(X)[0])
 
     def imputed_cells(self, X: Any) -> Any:
         """What `impute` would fill in and how sure it is: one row per gap (row from 0, column, value, probability)."""
+        check_is_fitted(self)
         X = whole(X)
         return build_frame(gap_answers(X, self._columns, self._mixture, self._posterior(X)[0]), backend_of(X))
 

@@ -51,7 +51,8 @@ class PairMatrix(LatentModel):
     Parameters
     ----------
     n_components : int or None
-        The rank K of B; 1 is independence, None takes what a cross-fitted test of every rank supports.
+        The rank K of B; 1 is independence, None takes what a cross-fitted test of every rank supports
+        (``"paper"``: 2, whatever it supports).
     method : {"auto", "paper", "svd", "scaled-svd"}
         ``"auto"``: one regularised marginal-scaled SVD, then empirical Bayes (rank 2) or EM on pair counts (any other).
         ``"paper"``: Phases I and II of Huang, Kakade, Kong & Valiant 2018, rank 2 alone. ``"svd"`` and
@@ -165,7 +166,7 @@ class PairMatrix(LatentModel):
     def _settle_symmetry(self, counts: Counts) -> tuple[bool, Symmetry | None]:
         """What the caller said, or what the counts say; the look is kept for the report."""
         if not counts.same_items:
-            if self.symmetric is True:
+            if self.symmetric not in ("auto", False):  # True, also as numpy spells it
                 raise DataError(
                     f"symmetric=True, and the counts have {counts.shape[0]} row and {counts.shape[1]} column items "
                     "that are not the same; give a square matrix, or symmetric=False"
@@ -182,13 +183,12 @@ class PairMatrix(LatentModel):
         number = self.n_components
         if number is None:
             self._test = structure_test(counts, symmetric=self.symmetric_, seed=self._seed())
-            number = 2 if self.method == "paper" else self._test.chosen
-            if self.method != "paper":
-                tried = ", ".join(f"{p:.2g}" for p in self._test.p_values)
-                level = self._test.level
-                self._notes.append(f"{number} components: p-values of rank 1, 2, … are {tried} (level {level})")
-                if number == MOST_COMPONENTS:
-                    self._notes.append(f"no more than {MOST_COMPONENTS} components were looked for")
+            number, why = (2, ", as method='paper' has them") if self.method == "paper" else (self._test.chosen, "")
+            tried = ", ".join(f"{p:.2g}" for p in self._test.p_values)
+            level = self._test.level
+            self._notes.append(f"{number} components{why}: p-values of rank 1, 2, … are {tried} (level {level})")
+            if number == MOST_COMPONENTS:
+                self._notes.append(f"no more than {MOST_COMPONENTS} components were looked for")
         if not 1 <= number <= min(counts.shape):
             raise NotIdentifiableError(
                 f"n_components={number} of counts of {counts.shape[0]} × {counts.shape[1]} items; give a whole number "
@@ -267,7 +267,7 @@ class PairMatrix(LatentModel):
             self.objective_path_ = np.array([self.objective_])
         self.selection_ = None
         if self._test is not None:
-            self.selection_ = {"chosen": self._test.chosen, "p_values": self._test.p_values}
+            self.selection_ = {"chosen": self.n_components_, "p_values": self._test.p_values}
 
     def _publish(self, factored: Factored) -> None:
         """Parameters under their public names."""
@@ -310,7 +310,7 @@ class PairMatrix(LatentModel):
     # -------------------------------------------------------------- input
 
     def _read(self, X: Any) -> Counts:
-        square = True if self.symmetric is True else None if self.symmetric == "auto" else False
+        square = None if self.symmetric == "auto" else bool(self.symmetric)
         counts = read_counts(X, columns=self.columns, square=square, what="the counts")
         self._backend = backend_of(X)
         return counts

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import ArrowFrame, as_frame, column, with_gaps
-from tacit.data.names import gaps_of
+from tacit.data.names import gaps_of, is_gap
 from tacit.data.table import Column
 from tacit.engine.mixture import Mixture
 from tacit.kernels import Floats
@@ -157,7 +157,7 @@ def _as_it_was(series: Any, own: Any) -> Any:
 
 def _matrix_gaps(matrix: NDArray[Any], known: Column) -> NDArray[np.bool_]:
     cells = matrix[:, int(known.name)]
-    return np.isnan(cells) if cells.dtype.kind == "f" else np.array([v is None or v != v for v in cells], bool)
+    return np.isnan(cells) if cells.dtype.kind == "f" else np.array([is_gap(cell) for cell in cells], bool)
 
 
 def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> Any:

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import build_frame
+from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table, group_rows
 from tacit.diagnose.bootstrap import RatioTest, bootstrap_mixture, ratio_test
 from tacit.diagnose.fit_indices import compare, fit_indices
@@ -42,6 +43,8 @@ class Intervals:
 class TableEvidence(TableModel):
     """The methods, for an estimator that holds a mixture, its columns and perhaps its rows."""
 
+    init: Any
+
     @abstractmethod
     def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums]]:
         """A start's name and the fit at a number of classes."""
@@ -54,6 +57,8 @@ class TableEvidence(TableModel):
     def compare(self, X: Any, numbers: Iterable[int] = range(1, 11), sample_weight: Any = None) -> Any:
         """Fit every number of classes and lay their indices side by side, one row each; this model stays as it is.
 
+        A fitted model given as `init` has one number of classes only: the fits then start as with ``init="auto"``.
+
         >>> import numpy as np
         >>> from tacit import LatentClass
         >>> rows = np.repeat([[0, 0, 0], [1, 1, 1]], 50, axis=0)
@@ -61,8 +66,10 @@ class TableEvidence(TableModel):
         [1, 2]
         """
         model = clone(self)
+        if isinstance(self.init, TableModel):
+            model.init = "auto"
         with one_blas_thread():
-            table = model._read_rows(X, sample_weight)
+            table = _in_memory(model._read_rows(X, sample_weight))
             most = int(table.total_weight)
             wanted = [int(number) for number in numbers if 1 <= number <= most]
             columns = compare(table, wanted, lambda rows, number: model._fit_at(rows, number)[1].params)
@@ -109,4 +116,15 @@ class TableEvidence(TableModel):
         table = getattr(self, "_table", None)
         if table is None:
             raise DataError("a model from a file keeps no rows; give them: X=…")
-        return table  # type: ignore[no-any-return]
+        return _in_memory(table)
+
+
+def _in_memory(table: AnyTable) -> Table:
+    if isinstance(table, StoredTable):
+        raise rows_needed("fit_indices, compare, bootstrap and ratio_test", "engine='memory'")
+    return table
+
+
+def rows_needed(who: str, give: str) -> DataError:
+    """The sentence for rows in a file, where they are needed in memory."""
+    return DataError(f"{who} need the rows in memory; give {give}")

@@ -113,6 +113,7 @@ class TableModel(LatentModel):
 
     def n_parameters(self) -> int:
         """Free parameters: class weights and, per column, categories − 1 for each class."""
+        check_is_fitted(self)
         return count_parameters(self._mixture.first, self.n_components_)
 
     def aic(self, X: Any) -> float:

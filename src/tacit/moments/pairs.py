@@ -107,14 +107,19 @@ def pair_memory(labels: CodedLabels) -> int:
     return int(min(seen, dense) * BYTES_PER_PAIR_CELL)
 
 
-def count_label_pairs(labels: CodedLabels, *, memory: int | None = None) -> PairCounts:
-    """Co-occurrences of all worker pairs in one pass; refuses when the list would not fit `memory` bytes."""
+def check_pair_memory(labels: CodedLabels, memory: int | None) -> None:
+    """Refuses when a list of worker pairs would not fit `memory` bytes."""
     need = pair_memory(labels)
     if memory is not None and need > memory:
         raise DataError(
             f"the list of worker pairs may take {need / 1e9:.1f} GB, {memory / 1e9:.1f} GB are allowed; "
             "use method='auto', which needs no pair list, or raise the memory limit (--memory)"
         )
+
+
+def count_label_pairs(labels: CodedLabels, *, memory: int | None = None) -> PairCounts:
+    """Co-occurrences of all worker pairs in one pass; refuses when the list would not fit `memory` bytes."""
+    check_pair_memory(labels, memory)
     size = labels.n_workers * labels.n_classes
     gram = sp.csr_array((size, size), dtype=np.int64)
     for at, block in enumerate(labels.blocks()):

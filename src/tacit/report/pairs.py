@@ -65,7 +65,8 @@ def page_of(fitted: PairMatrix, context: Context) -> Page:
 
 
 def _figures(fitted: PairMatrix, known: dict[str, Any]) -> list[Figure]:
-    how = "by the test of every rank" if fitted.selection_ else "as asked for"
+    found = "as method='paper' has them" if fitted.method == "paper" else "by the test of every rank"
+    how = found if fitted.selection_ else "as asked for"
     ratio, error = known.get("pairs_per_item"), known.get("expected_error")
     second = Figure("Items", f"{len(fitted.items_):,}")
     if ratio is not None:
