@@ -213,7 +213,7 @@ def test_weighted_least_squares_equals_the_twin():
 
 def test_alternating_least_squares_stands_still_at_the_truth_and_oracle_is_least_squares():
     data = binary_factors(800, m=10, d=3, sigma=0.0, random_state=6)
-    W, h, _ = alternating_least_squares(data.X, data.h)
+    W, h, *_ = alternating_least_squares(data.X, data.h)
     np.testing.assert_allclose(W, data.W, atol=1e-8)
     assert np.array_equal(h, data.h)
     np.testing.assert_allclose(oracle(data.X, data.h), np.linalg.lstsq(data.h, data.X, rcond=None)[0], atol=1e-8)
