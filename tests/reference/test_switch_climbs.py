@@ -392,7 +392,7 @@ def test_appendix_l_stops_when_switches_stand_still_or_after_its_passes():
     assert (passes, still) == (2, True)
     np.testing.assert_array_equal(again, h)
     assert alternating_least_squares(X, wrong, max_iter=1)[2:] == (1, False)
-    assert alternating_least_squares(X, wrong, max_iter=2)[2:] == (2, True), "the last pass allowed may be the still one"
+    assert alternating_least_squares(X, wrong, max_iter=2)[2:] == (2, True), "the last pass allowed may stand still"
     everything = alternating_least_squares(X, wrong, max_iter=7, stop=False)
     assert everything[2:] == (7, False)
     np.testing.assert_array_equal(everything[1], h)
