@@ -304,10 +304,6 @@ class FittedCrowd:
             )
         return make_report(examination, seen.notes, seen.clock)
 
-    def consensus(self) -> Names:
-        """The most probable label of every task."""
-        return np.asarray(self.class_names[self.evidence.posterior.argmax(axis=1)])
-
     def task_columns(self) -> dict[str, Any]:
         """consensus.csv: task, label, probability, n_labels, margin."""
         frames = list(self.task_frames())
