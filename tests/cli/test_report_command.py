@@ -109,11 +109,15 @@ def test_streamed_labels_tell_the_same(folder, tmp_path):
 
 
 def test_labels_start_without_scikit_learn(folder, tmp_path):
-    """The page of a crowd costs no import that the fit avoids."""
+    """The page and the model file of a crowd cost no import that the fit avoids."""
     INPUTS["labels"](folder)
     code = (
         "import sys; from tacit.cli.main import main; "
         f"main(['labels', {str(folder / 'votes.csv')!r}, '--out', {str(tmp_path)!r}, '--quiet']); "
+        "from tacit.io.model_file import read_model; from tacit.models.crowd_file import crowd_state, restore_crowd; "
+        f"file = read_model({str(tmp_path / 'model.tacit')!r}); "
+        "arrays, metadata = crowd_state(restore_crowd(file.arrays, file.metadata)); "
+        "assert arrays.keys() == file.arrays.keys() and metadata.items() <= file.metadata.items(); "
         "print(sorted({'sklearn', 'pandas', 'narwhals', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -20,6 +20,7 @@ from tacit.cli.main import main
 from tacit.errors import DataError
 from tacit.io.model_file import read_model
 from tacit.models import checkpoint as module
+from tacit.models.table_checkpoint import table_key
 
 KILLS = int(os.environ.get("TACIT_KILLS", "3"))
 """Moments at which the fit is killed; the full run has 20."""
@@ -104,11 +105,24 @@ def test_going_on_is_going_through(monkeypatch, tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("n_columns", [3, 40])  # equal rows are grouped, or not
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_engine_takes_the_same_rows_for_the_same(n_columns, weighted):
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 3, (70_000, n_columns)).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    weight = rng.choice([0.5, 1.0, 2.0], len(X)) if weighted else None
+    memory, stream = (table_key(LatentClass(engine=kind)._read_rows(X, weight)) for kind in ("memory", "stream"))
+    assert memory == stream
+    other = np.column_stack([X[:, :-1], rng.permutation(X[:, -1])])
+    assert table_key(LatentClass(engine="stream")._read_rows(other, weight)) != stream
+
+
 def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "EVERY", 0.0)
     monkeypatch.setattr("tacit.models.latent_class.SAMPLE_ROWS", 500)
     rng = np.random.default_rng(3)
-    X = rng.integers(0, 3, (2_000, 8))
+    X = rng.integers(0, 3, (2_000, 14))  # no two rows are equal
     path = tmp_path / "kept.tacit"
     monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
     LatentClass(3, max_iter=20, tol=0).fit(X, checkpoint=path)
@@ -117,6 +131,9 @@ def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
         LatentClass(2, max_iter=20, tol=0).fit(X, checkpoint=path, resume=True)
     with pytest.raises(DataError, match="a fit of other data"):
         LatentClass(3, max_iter=20, tol=0).fit(X[1:], checkpoint=path, resume=True)
+    shuffled = np.column_stack([X[:, :-1], rng.permutation(X[:, -1])])  # every word as often as before
+    with pytest.raises(DataError, match="a fit of other data"):
+        LatentClass(3, max_iter=20, tol=0).fit(shuffled, checkpoint=path, resume=True)
     whole = LatentClass(3).fit(X)
     whole.save(path)
     with pytest.raises(DataError, match="holds a LatentClass, not a checkpoint"):

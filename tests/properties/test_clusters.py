@@ -14,6 +14,7 @@ import pytest
 import tacit
 from tacit import BernoulliMixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
+from tacit.models import bernoulli_mixture as module
 from tacit.models.bernoulli_mixture import Select
 from tacit.simulate import bernoulli_mixture
 
@@ -117,6 +118,15 @@ def test_fewer_different_rows_than_clusters_are_told():
     with pytest.warns(DataWarning, match="5 clusters were asked of 3 different rows, which make 3 at the most"):
         model = BernoulliMixture(5).fit(frame)
     assert model.n_components_ == 3
+
+
+def test_fewer_different_rows_than_clusters_take_one_walk(monkeypatch):
+    """The path ends at the rows there are; to walk it again would end there again."""
+    walk, walked = module.cluster_path, []
+    monkeypatch.setattr(module, "cluster_path", lambda *args, **how: walked.append(1) or walk(*args, **how))
+    with pytest.warns(DataWarning, match="5 clusters were asked of 2"):
+        model = BernoulliMixture(5).fit(np.tile([[0, 0, 1], [1, 1, 0]], (20, 1)))
+    assert (model.n_components_, len(walked)) == (2, 1)
 
 
 @pytest.mark.parametrize("rule", RULES)

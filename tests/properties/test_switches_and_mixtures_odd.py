@@ -37,6 +37,8 @@ def test_alternating_least_squares_says_how_long_it_took():
     assert model.converged_
     with pytest.warns(ConvergenceWarning, match="alternating least squares stopped at max_iter=1"):
         assert not BinaryFactors(3, refine="als", max_iter=1).fit(X).converged_
+    enough = BinaryFactors(3, refine="als", max_iter=model.n_iter_).fit(X)
+    assert (enough.n_iter_, enough.converged_) == (model.n_iter_, True), "it stood still in the last pass allowed"
     every = BinaryFactors(3, refine="als", max_iter=40, tol=0.0).fit(X)
     assert (every.n_iter_, every.converged_) == (40, False)
     np.testing.assert_array_equal(every.components_, model.components_)

@@ -197,6 +197,15 @@ def test_given_topics_are_the_start(made, model):
     np.testing.assert_allclose(again.topics_, TopicModel(init=first).fit(frame).topics_, atol=1e-9)
 
 
+@pytest.mark.parametrize("role", ["topic", "word"])
+def test_given_topics_without_a_name_are_refused(made, role):
+    """The code of a gap is -1, which would add its probability to the last name."""
+    columns = {"topic": ["s", "s", "t"], "word": ["w0", "w1", "w2"], "probability": [0.5, 0.5, 1.0]}
+    given = pd.DataFrame({**columns, role: [columns[role][0], None, columns[role][2]]})
+    with pytest.raises(DataError, match=f"init has no {role} in row 2; fill it in, or leave such rows out"):
+        TopicModel(init=given).fit(named(made.counts))
+
+
 def test_one_topic_is_the_marginal(made):
     model = TopicModel(1, smoothing=(0.1, 1e-9)).fit(made.counts)
     expected = np.asarray(made.counts.sum(axis=0)) / made.counts.sum()

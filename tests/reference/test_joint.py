@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tacit.data.table import Column
@@ -56,6 +57,22 @@ def test_a_column_asked_and_given_is_one_column():
         JOINT.marginal(["a", "a"])
     with pytest.raises(DataError, match="no category 7"):
         JOINT.prob({"a": 7})
+
+
+@pytest.mark.parametrize("kind", [list, tuple, pd.Index, pd.Series, np.array])
+def test_names_come_in_any_sequence(kind):
+    np.testing.assert_array_equal(JOINT.marginal(kind(["c d", "a"])), JOINT.marginal(["c d", "a"]))
+    assert JOINT.entropy(kind(["a", "b"])) == JOINT.entropy(["a", "b"])
+    assert JOINT.mutual_information(kind(["a"]), kind(["b", "c d"])) == JOINT.mutual_information("a", ["b", "c d"])
+    numbered = make(names=(0, 1, 2))
+    np.testing.assert_array_equal(numbered.marginal(kind([2, 0])), numbered.marginal([2, 0]))
+    np.testing.assert_array_equal(numbered.marginal(np.int64(2)), numbered.marginal(2))
+
+
+def test_a_tuple_may_be_the_name_of_a_column():
+    joint = make(names=(("a", "x"), ("a", "y"), "a"))
+    np.testing.assert_array_equal(joint.marginal(("a", "y")), joint.marginal([("a", "y")]))
+    assert joint.marginal((("a", "y"), "a")).shape == (3, 4)
 
 
 def test_samples_have_the_frequencies_of_the_joint():

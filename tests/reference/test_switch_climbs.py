@@ -382,18 +382,19 @@ def test_appendix_l_stops_when_switches_stand_still_or_after_its_passes():
     W = np.array([[1.0, 0.0, 1.0], [0.0, 2.0, 1.0]])
     h = bits(rng.integers(0, 4, 30), 2)
     X = h @ W
-    found, same, passes = alternating_least_squares(X, h)
+    found, same, passes, still = alternating_least_squares(X, h)
     np.testing.assert_allclose(found, W, atol=1e-12)
     np.testing.assert_array_equal(same, h)
-    assert passes == 1
+    assert (passes, still) == (1, True)
     wrong = h.copy()
     wrong[0] = 1 - wrong[0]
-    _, again, passes = alternating_least_squares(X, wrong)
-    assert passes == 2
+    _, again, passes, still = alternating_least_squares(X, wrong)
+    assert (passes, still) == (2, True)
     np.testing.assert_array_equal(again, h)
-    assert alternating_least_squares(X, wrong, max_iter=1)[2] == 1
+    assert alternating_least_squares(X, wrong, max_iter=1)[2:] == (1, False)
+    assert alternating_least_squares(X, wrong, max_iter=2)[2:] == (2, True), "the last pass allowed may stand still"
     everything = alternating_least_squares(X, wrong, max_iter=7, stop=False)
-    assert everything[2] == 7
+    assert everything[2:] == (7, False)
     np.testing.assert_array_equal(everything[1], h)
     np.testing.assert_allclose(oracle(X, h), np.linalg.lstsq(h, X, rcond=None)[0], atol=1e-12)
     drawn = random_switches(400, 3, np.random.default_rng(0))

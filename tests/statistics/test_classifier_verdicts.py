@@ -171,6 +171,17 @@ def test_a_category_never_met_does_not_rule_a_label_out():
     assert plain.table.min() < 1e-9
 
 
+@pytest.mark.parametrize("number", [1, 5])
+def test_a_row_has_the_same_bits_alone_and_in_company(number):
+    X, y = told(np.random.default_rng(3), n_labels=3)
+    X = X.mask(np.random.default_rng(4).random(X.shape) < 0.2)
+    model = LatentClassClassifier(number).fit(X, y)
+    together = model.predict_proba(X)
+    for rows in (1, 3):
+        apart = [model.predict_proba(X.iloc[begin : begin + rows]) for begin in range(0, len(X), rows)]
+        np.testing.assert_array_equal(np.concatenate(apart), together)
+
+
 def test_calls_may_be_better_than_probabilities():
     """Labels in groups that no column tells apart: the group is found, within it confidence is misplaced."""
     figures = {"gain": -0.2, "gain_error": 0.1, "accuracy": 0.12, "frequent_accuracy": 0.02, "accuracy_error": 0.01}

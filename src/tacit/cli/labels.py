@@ -144,6 +144,7 @@ def write_crowd(
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     from tacit.data.frames import build_frame
+    from tacit.models.crowd_file import crowd_state
 
     seen, talk = fitted.evidence, results.talk
     more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
@@ -154,7 +155,7 @@ def write_crowd(
     results.batches("consensus", (build_frame(one, "pyarrow") for one in fitted.task_frames()), main=True)
     results.table("workers", workers)
     results.table("confusion", fitted.confusion_columns())
-    arrays, metadata = fitted.state()
+    arrays, metadata = crowd_state(fitted)
     chosen = {name: getattr(seen.settings, name) for name in ("method", "em", "smoothing", "max_iter", "tol", "memory")}
     results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata})
     n_rows, n_classes = seen.data.n_rows, len(fitted.class_names)

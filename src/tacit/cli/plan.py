@@ -54,6 +54,7 @@ def plan(
     from tacit.io.read import read_columns
     from tacit.models.clock import StageClock
     from tacit.models.crowd import CrowdSettings, check_crowd, fit_crowd
+    from tacit.models.crowd_file import crowd_state
     from tacit.plan import plan_crowd
 
     talk, clock = Talk(quiet), StageClock()
@@ -82,7 +83,7 @@ def plan(
         with talk.doing("replaying"), clock.stage("simulate"):
             more["simulation"] = _simulate(data, answers, results, talk)
             more |= errors_against(fitted, answers)
-    arrays, metadata = fitted.state()
+    arrays, metadata = crowd_state(fitted)
     parameters = {"abstain": list(silent), "columns": chosen, "random_state": seed}
     results.model("DawidSkene", arrays, {"parameters": parameters, **metadata})
     summary = summarise(

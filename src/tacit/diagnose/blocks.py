@@ -34,7 +34,7 @@ from tacit.refine.choose_blocks import NumberOfBlocks
 
 FEWEST = 5.0
 """Nodes that a block should hold."""
-UNSETTLED = 20 * SETTLED
+STILL_MOVING = 20 * SETTLED
 """Mean change of a belief in a sweep that still matters."""
 VAGUE = 0.15
 """Certainty beyond guessing (0: beliefs are the blocks' shares, 1: every node sure) below which labels say little."""
@@ -157,7 +157,7 @@ def _examine_fit(examiner: Examiner, fitted: FittedBlocks, sizes: Floats) -> Non
             f"Most nodes could be in several blocks (labels are {certain:.0%} better than guessing by their own "
             "probabilities): look at the probabilities, not at the labels.",
         )
-    if fitted.sums.change > UNSETTLED:
+    if fitted.sums.change > STILL_MOVING:
         examiner.doubt(
             "caution",
             f"Messages still move by {fitted.sums.change:.2g} a node and sweep: the graph is too dense or too full of "

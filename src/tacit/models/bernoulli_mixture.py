@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
@@ -207,9 +206,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 n_jobs=self.n_jobs, until=until,
             )  # fmt: skip
 
-        found = screened_path(table, fit, seed=self._seed())
-        short = number is not None and len(found.path.fits) < number
-        return replace(found, path=fit(table.without(~found.kept), None)) if short else found
+        return screened_path(table, fit, seed=self._seed())
 
     def _number(self, table: Table, found: Screened) -> int:
         if self.n_components is not None:

@@ -234,9 +234,11 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             params = replace(params, W=weighted_least_squares(X.whole(), params.W, float(np.sqrt(params.sigma2))))
         elif self.refine == "als":
             first = (X.whole() @ np.linalg.pinv(params.W) > 0.5).astype(np.float64)
-            W, _, passes = alternating_least_squares(X.whole(), first, max_iter=self.max_iter, stop=self.tol > 0)
+            W, _, passes, still = alternating_least_squares(
+                X.whole(), first, max_iter=self.max_iter, stop=self.tol > 0
+            )
             found = refine_switches(X, replace(params, W=W), max_iter=0, tol=self.tol)
-            return replace(found, n_iter=passes, converged=passes < self.max_iter)
+            return replace(found, n_iter=passes, converged=still)
         return replace(refine_switches(X, params, max_iter=0, tol=self.tol), converged=True)
 
     def _settle(self, X: RowPasses, refined: Climbed, kept: SwitchCheckpoint | None) -> tuple[Climbed, str | None]:

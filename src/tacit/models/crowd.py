@@ -31,19 +31,6 @@ from tacit.factor.assign import label_order
 from tacit.factor.votes import vote_shares
 from tacit.kernels import Floats
 from tacit.models.clock import StageClock, make_report
-from tacit.models.file_parts import (
-    ROUNDING,
-    Arrays,
-    check_numbers,
-    mixture_over,
-    name_array,
-    plain,
-    plain_names,
-    read_names,
-    read_path,
-    read_report,
-    typed,
-)
 from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
@@ -58,8 +45,6 @@ MOMENTS_MARGIN = 1e-3
 """Nats per label by which the moment start must beat the votes: real crowds rarely pass it, near-random do."""
 MOST_CLASSES = 1000
 """More kinds of labels than this are ids or free text, not classes."""
-QUALITY = ("accuracy", "accuracy_low", "accuracy_high")
-"""Arrays of the model file that hold worker quality, beside `n_labels`."""
 
 
 @dataclass(frozen=True)
@@ -304,10 +289,6 @@ class FittedCrowd:
             )
         return make_report(examination, seen.notes, seen.clock)
 
-    def consensus(self) -> Names:
-        """The most probable label of every task."""
-        return np.asarray(self.class_names[self.evidence.posterior.argmax(axis=1)])
-
     def task_columns(self) -> dict[str, Any]:
         """consensus.csv: task, label, probability, n_labels, margin."""
         frames = list(self.task_frames())
@@ -354,69 +335,3 @@ class FittedCrowd:
         mixture = Mixture(self.mixture.weights, np.vstack([self.mixture.table, self.pooled]), data.first)
         posterior, score = posterior_of(MemoryEngine(data, n_jobs), cooled(mixture, self.beta) if calm else mixture)
         return (vote_shares(data, self.mixture.weights) if self.votes else posterior), score
-
-    def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Arrays and metadata of the model file."""
-        quality = self.quality
-        arrays = {
-            "weights": self.mixture.weights,
-            "table": self.mixture.table,
-            "pooled": self.pooled,
-            "n_labels": np.asarray(quality.n_labels, np.int64),
-            "accuracy": quality.accuracy,
-            "accuracy_low": quality.low,
-            "accuracy_high": quality.high,
-            "objective_path": self.path,
-        }
-        metadata = {
-            "classes": plain_names(self.class_names.tolist()),
-            "workers": plain_names(self.worker_names.tolist()),
-            "flags": [str(flag) for flag in quality.flag],
-            "confidence": float(self.beta),
-            "votes": self.votes,
-            "n_iter": int(self.n_iter),
-            "converged": bool(self.converged),
-            "log_likelihood": float(self.log_likelihood),
-            "objective": float(self.objective),
-            "verdict": self.report.verdict,
-            "reasons": self.report.reasons,
-            "notes": self.report.notes,
-            "quantities": plain(self.report.quantities),
-        }
-        return arrays, metadata
-
-
-def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
-    """The fitted crowd of a model file; ValueError or KeyError when its parts do not fit together."""
-    classes, workers = (name_array(read_names(metadata, what), what) for what in ("classes", "workers"))
-    k, m = len(classes), len(workers)
-    check_numbers(
-        arrays, {"weights": (k,), "table": (m * k, k), "pooled": (k, k), **dict.fromkeys(QUALITY, (m,))}
-    )
-    n_labels, flags = arrays["n_labels"], typed(metadata, "flags", list)
-    if n_labels.shape != (m,) or n_labels.dtype != np.int64 or (n_labels < 0).any() or len(flags) != m:
-        raise ValueError(f"n_labels or flags are not those of {m} workers")
-    if (np.abs(arrays["pooled"].sum(axis=0) - 1) > ROUNDING).any():
-        raise ValueError("pooled holds probabilities that do not sum to one")
-    beta = typed(metadata, "confidence", float)
-    if not 0 < beta <= 1 or typed(metadata, "n_iter", int) < 0:
-        raise ValueError("confidence or n_iter cannot be")
-    if "votes" not in metadata:  # the first files of 0.1.0 say it by their method alone
-        metadata = {"votes": metadata.get("parameters", {}).get("method") == "majority", **metadata}
-    fitted = FittedCrowd(
-        classes,
-        workers,
-        mixture_over(arrays, np.arange(0, (m + 1) * k, k, dtype=np.int32)),
-        arrays["pooled"],
-        beta,
-        metadata["n_iter"],
-        typed(metadata, "converged", bool),
-        typed(metadata, "log_likelihood", float),
-        typed(metadata, "objective", float),
-        read_path(arrays),
-        typed(metadata, "votes", bool),
-    )
-    accuracy, low, high = (arrays[name] for name in QUALITY)
-    fitted.quality = WorkerQuality(n_labels, accuracy, low, high, np.array([str(flag) for flag in flags], object))
-    fitted.report = read_report(metadata)
-    return fitted

@@ -24,7 +24,8 @@ from tacit.io.scan import Scan
 from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
-from tacit.models.crowd import CrowdSettings, Evidence, FittedCrowd, check_crowd, fit_crowd, restore_crowd
+from tacit.models.crowd import CrowdSettings, Evidence, FittedCrowd, check_crowd, fit_crowd
+from tacit.models.crowd_file import crowd_state, restore_crowd
 from tacit.models.file_parts import features_of, restore_features
 
 FEATURES = ("n_features_in_", "feature_names_in_")
@@ -286,13 +287,13 @@ class DawidSkene(LatentModel):
             self.labels_, self.tasks_, self.workers_, self.report_  # noqa: B018
         state = dict(super().__getstate__())
         if "_fitted" in state:
-            state["_fitted"] = restore_crowd(*self._fitted.state())
+            state["_fitted"] = restore_crowd(*crowd_state(self._fitted))
         return state
 
     # --------------------------------------------------------- model file
 
     def _state(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
-        arrays, metadata = self._fitted.state()
+        arrays, metadata = crowd_state(self._fitted)
         return arrays, {**metadata, **features_of(self)}
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, Any]) -> None:

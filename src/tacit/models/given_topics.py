@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
 from tacit.data.frames import as_frame, column, find_column
@@ -37,11 +39,20 @@ def given_topics(init: Any, documents: Documents) -> Floats:
         raise DataError(f"init is a frame with the columns {names}; give topic, word and probability")
     rows, topic_names = encode(column(frame, roles["topic"]), "topic")
     cols, words = encode(column(frame, roles["word"]), "word")
+    _check_named({"topic": rows, "word": cols})
     topics = np.zeros((len(topic_names), len(words)))
     advice = "give probabilities of words"
     chances = as_numbers(to_arrow(column(frame, roles["probability"]), "probability"), "init's probability", advice)
     np.add.at(topics, (rows, cols), chances)
     return _blended(_by_word(_array(topics), words, documents), documents)
+
+
+def _check_named(codes: Mapping[str, NDArray[np.int32]]) -> None:
+    """Refuse a row without a topic or a word: its probability belongs to nothing, and code -1 is the last name."""
+    for role, coded in codes.items():
+        gaps = np.flatnonzero(coded < 0)
+        if len(gaps):
+            raise DataError(f"init has no {role} in row {gaps[0] + 1}; fill it in, or leave such rows out")
 
 
 def _array(init: Any) -> Floats:

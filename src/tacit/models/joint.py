@@ -138,8 +138,10 @@ class JointPMF:
         return {column.name: n for n, column in enumerate(self.columns)}
 
     def _indices(self, columns: Sequence[Any] | Any) -> list[int]:
-        names = list(columns) if isinstance(columns, list | tuple) else [columns]
-        return [self.index(name) for name in names]
+        """Where one column stands, or each of any sequence of names; a tuple may itself be a name."""
+        several = hasattr(columns, "__len__") and hasattr(columns, "__getitem__")  # pandas' and numpy's are no Sequence
+        is_name = isinstance(columns, str | bytes) or (isinstance(columns, tuple) and columns in self._places)
+        return [self.index(name) for name in (columns if several and not is_name else [columns])]
 
     def _repeated(self, at: list[int]) -> Any:
         return next(self.columns[n].name for n in at if at.count(n) > 1)

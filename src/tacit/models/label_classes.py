@@ -51,4 +51,7 @@ def joint_log_likelihood(mixture: Mixture, owners: Owners, table: Table, n_jobs:
 def label_beliefs(mixture: Mixture, owners: Owners, table: Table, n_labels: int, n_jobs: int | None) -> Floats:
     """P(label | what a row shows) (n, L)."""
     posterior, _ = posterior_of(MemoryEngine(table, n_jobs), mixture)
-    return np.asarray(posterior @ np.eye(n_labels)[owners])
+    beliefs = np.zeros((len(posterior), n_labels))
+    for latent, label in enumerate(owners):  # a matrix product would round one row otherwise than many
+        beliefs[:, label] += posterior[:, latent]
+    return beliefs

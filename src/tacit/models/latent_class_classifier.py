@@ -14,7 +14,7 @@ from tacit.data.copies import sample_rows
 from tacit.data.frames import as_frame, with_gaps
 from tacit.data.labelled_table import Owners, label_counts, labels_of, with_label, without_label
 from tacit.data.names import is_gap
-from tacit.data.table import Column, Table
+from tacit.data.table import Column, Table, packed_alike
 from tacit.data.table_input import read_table
 from tacit.diagnose.classifier import Believes, LeftOut, examine_classifier, leave_out
 from tacit.diagnose.report import Examination
@@ -215,7 +215,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         """Probabilities (n, labels) of every label; a row's answer does not depend on its company."""
         check_is_fitted(self)
         table = read_table(self._validated(whole(X), reset=False, **CELLS), columns=self._columns, group=False)
-        return label_beliefs(self._mixture, self.owners_, table, len(self.classes_), self.n_jobs)
+        return label_beliefs(self._mixture, self.owners_, packed_alike(table), len(self.classes_), self.n_jobs)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of every row."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.data.sampling import row_contents, scramble
 from tacit.data.stored_table import AnyTable
 from tacit.engine.mixture import Mixture
 from tacit.io.model_file import ModelFile
@@ -44,11 +45,21 @@ class TableCheckpoint(KeptFile):
 
 
 def table_key(table: AnyTable) -> str:
-    """Tells tables apart by their columns' words and how often each occurs."""
+    """Tells tables apart by their columns' words, how often each occurs, and which occur together in rows."""
     known = hashlib.sha256(np.asarray([table.n_rows, table.total_weight, *table.singles()], np.float64).tobytes())
     for column in table.columns:
         known.update(f"\0{column.name}\0{column.categories.tolist()}".encode())
+    known.update(f"\0{_rows_sum(table)}".encode())
     return known.hexdigest()
+
+
+def _rows_sum(table: AnyTable) -> int:
+    """The sum of all rows' hashes, each of its cells and its weight: it needs one pass, and no engine changes it."""
+    total = 0
+    for block in table.blocks():
+        weights = scramble(block.each_weight().view(np.uint64), 1)
+        total += int(scramble(row_contents(block, 0) ^ weights, 0).sum())  # a block's sum wraps around, exactly
+    return total
 
 
 def _saved(file: ModelFile) -> SavedMixture:

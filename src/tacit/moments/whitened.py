@@ -176,9 +176,9 @@ def project(X: Floats, K: Floats) -> Floats:
     return np.concatenate([X[rows] @ K for rows in row_blocks(len(X))]) if len(X) else X @ K
 
 
-def whitened_tensor(Z: Floats, whitening: Whitening) -> Floats:
-    """𝓦_σ (19): the third moment of projected rows without the noise's share (17)."""
-    return without_noise(third_moment(Z), whitening)
+def whitened_tensor(X: Floats | RowPasses, whitening: Whitening) -> Floats:
+    """𝓦_σ (19) of rows X (n, m): the third moment of their projections without the noise's share (17)."""
+    return without_noise(third_moment(X, whitening.K), whitening)
 
 
 def without_noise(third: Floats, whitening: Whitening) -> Floats:

@@ -50,10 +50,10 @@ def weighted_least_squares(X: Floats, W: Floats, sigma: float) -> Floats:
 
 def alternating_least_squares(
     X: Floats, h: Floats, *, max_iter: int = 200, stop: bool = True
-) -> tuple[Floats, NDArray[np.float64], int]:
-    """Appendix L: weights (d, m), switches (n, d) and passes, from first switches h until they stand still.
+) -> tuple[Floats, NDArray[np.float64], int, bool]:
+    """Appendix L: weights (d, m), switches (n, d), passes, and whether the switches stood still in the last of them.
 
-    Without `stop` all passes are made.
+    It goes from first switches h until they do; without `stop` all passes are made.
     """
     h = np.asarray(h, np.float64)
     W = oracle(X, h)
@@ -61,9 +61,9 @@ def alternating_least_squares(
         unmixed = X @ np.linalg.pinv(W)
         new = (unmixed > 0.5).astype(np.float64)
         if stop and np.array_equal(new, h):
-            return W, h, passes
+            return W, h, passes, True
         h, W = new, oracle(X, new)
-    return W, h, max_iter
+    return W, h, max_iter, False
 
 
 def oracle(X: Floats, h: Floats) -> Floats:

@@ -41,7 +41,7 @@ from tacit.factor.switches import (
     weights_of,
 )
 from tacit.kernels import Floats
-from tacit.moments.whitened import Spectrum, Whitening, project, spectrum, third_moment, whiten, without_noise
+from tacit.moments.whitened import Spectrum, Whitening, project, spectrum, whiten, whitened_tensor
 
 ROUNDS = 6
 """Searches at most, each with more starts, while exact vectors are missing in data without noise."""
@@ -91,7 +91,7 @@ def spectral_start(
     sigma2 = sigma**2 if sigma is not None else estimate_noise(seen, d)
     noise_free = sigma2 == 0.0 and d < min(rows.n_rows, rows.n_features)
     whitening = whiten(seen, d, sigma2)
-    T = without_noise(third_moment(for_moments, whitening.K), whitening)
+    T = whitened_tensor(for_moments, whitening)
     many, keys = to_score.sample(SCORE_ROWS[1], project, whitening.K)
     filter_ = filter_ or ("exact" if noise_free else "ks" if sigma2 > 0 else "rounding")
     found, exclusive = None, False

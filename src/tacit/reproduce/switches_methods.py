@@ -120,7 +120,7 @@ def random_start(X: Floats, d: int, rng: np.random.Generator) -> SwitchParams:
 
 def als_start(X: Floats, d: int, rng: np.random.Generator) -> SwitchParams:
     """Where alternating least squares ends from random switches."""
-    W, h, _ = alternating_least_squares(X, random_switches(len(X), d, rng))
+    W, h, *_ = alternating_least_squares(X, random_switches(len(X), d, rng))
     return first_params(W, h.mean(axis=0), rest_variance(spectrum(X), d))
 
 
