@@ -15,7 +15,7 @@ import pytest
 from tests.fits import stopping
 
 import tacit
-from tacit import BernoulliMixture, LatentClass
+from tacit import BernoulliMixture, DawidSkene, LatentClass
 from tacit.cli.main import main
 from tacit.errors import DataError
 from tacit.io.model_file import read_model
@@ -138,6 +138,20 @@ def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
     whole.save(path)
     with pytest.raises(DataError, match="holds a LatentClass, not a checkpoint"):
         LatentClass(3).fit(X, checkpoint=path, resume=True)
+
+
+def test_labels_swapped_between_tasks_are_other_data(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "EVERY", 0.0)
+    monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
+    rng = np.random.default_rng(5)
+    votes = rng.integers(0, 3, (300, 5)).astype(float)
+    path = tmp_path / "kept.tacit"
+    DawidSkene(max_iter=20, tol=0).fit(votes, checkpoint=path)
+    assert path.exists()
+    swapped = np.column_stack([votes[:, :-1], rng.permutation(votes[:, -1])])  # everyone gave every label as often
+    with pytest.raises(DataError, match="a fit of other data"):
+        DawidSkene(max_iter=20, tol=0).fit(swapped, checkpoint=path, resume=True)
+    DawidSkene(max_iter=20, tol=0).fit(votes, checkpoint=path, resume=True)
 
 
 def test_a_full_disk_and_a_vanished_file_get_one_sentence_and_leave_nothing(rows, tmp_path):

@@ -126,8 +126,9 @@ def fit_crowd(
     kept = None
     if checkpoint is not None:
         from tacit.models.checkpoint import KeptFile  # most fits are over before one is due
+        from tacit.models.crowd_checkpoint import labels_key
 
-        kept = KeptFile(checkpoint, data.identity(), settings.deciding(), resume=resume)
+        kept = KeptFile(checkpoint, labels_key(data), settings.deciding(), resume=resume)
     with one_blas_thread():
         with clock.stage("moments"):
             engine = engine_for(data, settings.engine, settings.n_jobs)

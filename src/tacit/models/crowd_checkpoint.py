@@ -12,11 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.labels import CodedLabels
+from tacit.data.sampling import task_hashes
 from tacit.engine.memory import Sums
 from tacit.engine.mixture import Mixture
 from tacit.models.checkpoint import KeptFile
 from tacit.refine.em import Begun, Refined
 from tacit.refine.starts import Entrant, Stood
+
+
+def labels_key(data: CodedLabels) -> str:
+    """Tells labels apart by what `identity` knows, and by which of them stand in one task."""
+    return f"{data.identity()} {int(task_hashes(data, 0).sum()):x}"  # the sum wraps around, exactly
 
 
 def race_keeper(kept: KeptFile) -> Callable[[Stood[Mixture, Sums]], None]:
