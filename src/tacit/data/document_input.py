@@ -26,7 +26,7 @@ from tacit.data.documents import Documents
 from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
 from tacit.data.named_matrix import read_named_matrix
-from tacit.data.names import LARGEST_EXACT, Names, encode, match, objects, to_arrow
+from tacit.data.names import LARGEST_EXACT, Names, encode, match, objects, repeated, to_arrow
 from tacit.data.numbers import as_numbers
 from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
@@ -223,8 +223,7 @@ def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None)
     words = np.arange(n_words) if words is None else words
     for given, kind in ((names, "document"), (words, "word")):
         if len(set(given.tolist())) < len(given):
-            seen: set[Any] = set()
-            twice = next(name for name in given.tolist() if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            twice = repeated(given.tolist())
             raise DataError(f"the {kind} {twice!r} stands there twice; give every {kind} a name of its own")
     values = matrix.data.astype(np.float64)
     if np.isnan(values).any():
