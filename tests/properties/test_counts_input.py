@@ -107,6 +107,9 @@ def test_gaps_follow_their_rules():
     [
         ([[1, -2], [0, 1]], r"hold -2 for the pair 0, 1, a negative count"),
         ([[1, np.inf], [0, 1]], r"hold inf for the pair 0, 1, a count beyond 2\^53"),
+        ((["a", "a"], ["b", "b"], [3, -1]), "hold -1 for the pair 'a', 'b', a negative count"),  # though together 2
+        ((["a", "a"], ["b", "b"], [np.inf, -np.inf]), r"hold inf for the pair 'a', 'b', a count beyond 2\^53"),
+        (sp.coo_array(([3, -1], ([0, 0], [1, 1])), shape=(2, 2)), "hold -1 for the pair 0, 1, a negative count"),
         (np.zeros((3, 3)), "of 3 × 3 items are all zero; give at least one pair"),
         (np.zeros((0, 3)), "give at least one row and one column"),
         ([1, 2, 3], r"have shape \(3,\); give a matrix"),
