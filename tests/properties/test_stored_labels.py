@@ -107,6 +107,14 @@ def test_tasks_may_be_named_by_anything(tmp_path, names):
     same_labels(code_labels(tacit.scan(tmp_path)), read_labels(rows))
 
 
+@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+def test_a_column_may_play_two_roles(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,c\n1,x,p\n1,y,p\n2,x,q\n2,y,q\n")
+    roles = {"task": "a", "worker": "a", "label": "c"}
+    rows = read_columns(tmp_path / "a.csv")
+    same_labels(code_labels(tacit.scan(tmp_path), columns=roles), read_labels(rows, columns=roles))
+
+
 def test_numbers_and_their_spelling_are_one_name_and_a_column_of_numbers_stays_one(tmp_path):
     (tmp_path / "a.csv").write_text("task,worker,label\n10,1,0\n9,2,1\n")
     (tmp_path / "b.csv").write_text("task,worker,label\n9,1,1\n10,2,0\n")
