@@ -159,6 +159,9 @@ def _learn_bins(
     """Intervals of a column with the distinct numbers `words`, each in so many `rows`."""
     if bins < 2:
         raise DataError(f"bins={bins} cuts column {name!r} into nothing; give 2 or more")
+    if bins > MOST_CATEGORIES:  # as many as words; codes have two bytes
+        most = f"{MOST_CATEGORIES:,}"
+        raise DataError(f"bins={bins} cuts column {name!r} into more than {most} intervals; give 2 to {most}")
     if rows.max() == 1 and (np.diff(words) == 1).all():  # cut, nothing of it would show later (`tell_odd`)
         _tell_names(name, "counts the rows")
     edges = np.unique(_quantiles(words, rows, np.arange(1, bins) / bins))
