@@ -117,6 +117,7 @@ def test_gaps_follow_their_rules():
         (pd.DataFrame({"i": [], "j": []}), "give at least one pair"),
         (pd.DataFrame({"i": ["a"], "j": ["b"], "count": ["x"]}), "the column of counts holds 'x' in row 1, no number"),
         ((["a"], ["b", "c"]), "have 1 row items and 2 column items; give one of each per pair"),
+        ((["a", "b"], ["b", "a"], [1]), "have 2 row items and 2 column items, 1 counts; give one of each per pair"),
         (sp.csr_array(np.array([[1j, 0], [0, 1]])), "hold complex128 values; give numbers"),
     ],
 )

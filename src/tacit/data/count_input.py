@@ -128,7 +128,10 @@ def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, wh
 def _from_pairs(row: Any, col: Any, count: Any, square: bool | None, what: str) -> Counts:
     left, right = to_arrow(row, "row item"), to_arrow(col, "column item")
     if len(left) != len(right) or (count is not None and len(count) != len(left)):
-        raise DataError(f"{what} have {len(left)} row items and {len(right)} column items; give one of each per pair")
+        more = "" if count is None else f", {len(count)} counts"
+        raise DataError(
+            f"{what} have {len(left)} row items and {len(right)} column items{more}; give one of each per pair"
+        )
     if not len(left):
         raise DataError(f"{what} hold no pair; give at least one")
     values, gaps = (np.ones(len(left), np.int64), 0) if count is None else _count_values(count)
