@@ -101,3 +101,26 @@ def test_killed_fits_go_on_to_the_same_bytes(command, request):
     assert main([*going, "--resume"]) == 0
     same_files(whole, out, names)
     assert not kept.exists()
+
+
+KINDS = [("parquet", "parquet"), ("jsonl", "jsonl"), ("parquet", "csv")]
+
+
+@pytest.mark.parametrize("endings", KINDS, ids="-".join)
+def test_files_may_disagree_about_the_type_of_a_column(tmp_path, endings):
+    """Whole numbers in one file, decimals in the other; ids that are numbers here and words there."""
+    X = binary_factors(300, m=4, d=2, sigma=0.3, random_state=0).X
+    X[:150, 0] = X[:150, 0].round()
+    ids = [str(n) if n < 150 else f"p{n}" for n in range(300)]
+    rows = pa.table({"id": ids, **{f"g{n}": X[:, n] for n in range(4)}})
+    first, second = rows.slice(0, 150), rows.slice(150)
+    for name in ("id", "g0"):
+        first = first.set_column(first.column_names.index(name), name, first[name].cast(pa.int64()))
+    paths = [str(tmp_path / f"{at}.{ending}") for at, ending in enumerate(endings)]
+    for part, path, ending in zip((first, second), paths, endings, strict=True):
+        write_columns(part, path, format=ending)
+    write_columns(rows, tmp_path / "one.parquet", format="parquet")
+    fit = ["--id", "id", "--components", "2", "--no-report", "--engine", "stream", "--quiet"]
+    assert main(["factors", *paths, *fit, "--out", str(tmp_path / "two")]) == 0
+    assert main(["factors", str(tmp_path / "one.parquet"), *fit, "--out", str(tmp_path / "one")]) == 0
+    same_files(tmp_path / "two", tmp_path / "one", ["switches.csv"])

@@ -73,3 +73,15 @@ def test_a_role_that_the_data_of_a_model_do_not_have_is_refused(command, role, o
 
 def test_every_kind_of_model_is_a_door():
     assert set(READ_BY) <= set(DOORS)
+
+
+def test_the_column_without_a_name_is_one_that_can_be_named(tmp_path, capsys):
+    """pandas writes its index without a name, and `--id ''` takes it for the ids: in the fit and ever after."""
+    data, model = str(tmp_path / "x.csv"), str(tmp_path / "model.tacit")
+    (tmp_path / "x.csv").write_text(",a,b,c\n" + "".join(f"r{n},{n % 2},{n % 2},{n % 3}\n" for n in range(60)))
+    assert main(["table", data, "--components", "2", "--id", "", "--out", str(tmp_path), "--quiet"]) == 0
+    assert main(["predict", data, "--model", model, "--id", "", "--out", str(tmp_path / "new"), "--quiet"]) == 0
+    assert (tmp_path / "new" / "predictions.csv").read_text().splitlines()[1].startswith("r0,")
+    assert main(["report", model, data, "--id", "", "--out", str(tmp_path / "new"), "--quiet"]) == 0
+    assert main(["report", model, data, "--task", "", "--out", str(tmp_path / "new"), "--quiet"]) == 3
+    assert "whose data have no task; leave --task out" in capsys.readouterr().err

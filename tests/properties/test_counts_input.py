@@ -107,6 +107,9 @@ def test_gaps_follow_their_rules():
     [
         ([[1, -2], [0, 1]], r"hold -2 for the pair 0, 1, a negative count"),
         ([[1, np.inf], [0, 1]], r"hold inf for the pair 0, 1, a count beyond 2\^53"),
+        ((["a", "a"], ["b", "b"], [3, -1]), "hold -1 for the pair 'a', 'b', a negative count"),  # though together 2
+        ((["a", "a"], ["b", "b"], [np.inf, -np.inf]), r"hold inf for the pair 'a', 'b', a count beyond 2\^53"),
+        (sp.coo_array(([3, -1], ([0, 0], [1, 1])), shape=(2, 2)), "hold -1 for the pair 0, 1, a negative count"),
         (np.zeros((3, 3)), "of 3 × 3 items are all zero; give at least one pair"),
         (np.zeros((0, 3)), "give at least one row and one column"),
         ([1, 2, 3], r"have shape \(3,\); give a matrix"),
@@ -114,6 +117,7 @@ def test_gaps_follow_their_rules():
         (pd.DataFrame({"i": [], "j": []}), "give at least one pair"),
         (pd.DataFrame({"i": ["a"], "j": ["b"], "count": ["x"]}), "the column of counts holds 'x' in row 1, no number"),
         ((["a"], ["b", "c"]), "have 1 row items and 2 column items; give one of each per pair"),
+        ((["a", "b"], ["b", "a"], [1]), "have 2 row items and 2 column items, 1 counts; give one of each per pair"),
         (sp.csr_array(np.array([[1j, 0], [0, 1]])), "hold complex128 values; give numbers"),
     ],
 )

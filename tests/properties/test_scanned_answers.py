@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import tacit
 from tacit import BinaryFactors, LatentClass, LatentClassClassifier, LatentClassImputer, MixtureFractions
-from tacit.errors import DataError
+from tacit.errors import DataError, DataWarning
 from tacit.io.read import read_columns
 from tacit.io.scan import whole
 from tacit.io.write import write_columns
@@ -92,3 +94,31 @@ def test_what_is_read_whole_has_the_types_of_memory(ending, tmp_path):
 def test_weights_of_a_frame_are_no_name(words):
     with pytest.raises(DataError, match="the row weights are no numbers"):
         LatentClass(2).fit(words, sample_weight="number")
+
+
+@pytest.mark.parametrize("endings", [("csv", "parquet"), ("parquet", "jsonl")], ids="-".join)
+def test_files_that_disagree_about_a_type_are_answered_as_they_were_fitted(tmp_path, endings):
+    """Words and numbers in one column are words, numbers of two types are numbers: the rule of the streamed fit."""
+    parts = (
+        pa.table({"a": [1, 2, 1, None], "b": [1, 2, 1, 2], "c": [1.5, 2.5, 1.5, None]}),
+        pa.table({"a": ["x", "2", None, "x"], "b": [1.0, 2.0, None, 1.0], "c": ["x", "y", "x", "y"]}),
+    )
+    for at, (part, ending) in enumerate(zip(parts, endings, strict=True)):
+        write_columns(part, tmp_path / f"part{at}.{ending}", format=ending)
+    files = tacit.scan(tmp_path)
+    model = LatentClass(1, max_iter=5, tol=0).fit(files)
+    words = {"a": ["1", "2", "1", None, "x", "2", None, "x"], "c": ["1.5", "2.5", "1.5", None, "x", "y", "x", "y"]}
+    given = pa.table({**words, "b": [1, 2, 1, 2, 1, 2, None, 1]}).select("abc")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)  # of a category that the model has never seen
+        filled = model.impute(files)
+    assert filled.num_rows == 8
+    assert not any(column.null_count for column in filled.columns)
+    assert model.score(given) == pytest.approx(model.score(files), rel=1e-12)
+
+
+def test_a_list_beside_words_is_refused(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"x": "a"}\n')
+    (tmp_path / "b.jsonl").write_text('{"x": ["a"]}\n')
+    with pytest.raises(DataError, match=r"column 'x' holds list<.*> in some of the files; give one word or number"):
+        whole(tacit.scan(tmp_path))

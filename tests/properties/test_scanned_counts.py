@@ -125,6 +125,18 @@ def documents(n_rows=600):
     return pd.DataFrame({"document": names, "word": np.array(list("fghijabcde"), object)[word], "count": 1 + at % 3})
 
 
+def test_a_count_that_is_none_is_refused_before_it_is_added(tmp_path, batched):
+    """-1 and 3 are 2, and infinity less infinity a gap: what is added first is never seen."""
+    rows = pa.table({"document": list("eddd"), "word": list("vwvw"), "count": [2.0, 3.0, 1.0, -1.0]})
+    write_columns(rows, tmp_path / "minus.csv", format="csv")
+    pairs = rows.rename_columns(["i", "j", "count"])
+    write_columns(pairs, tmp_path / "pairs.parquet", format="parquet")
+    with pytest.raises(DataError, match="document 'd' holds -1 of the word 'w'; give how often"):
+        read_documents(tacit.scan(tmp_path / "minus.csv"))
+    with pytest.raises(DataError, match="hold -1 for the pair 'd', 'w', a negative count; give how often"):
+        read_counts(tacit.scan(tmp_path / "pairs.parquet"))
+
+
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_documents_add_up_as_in_memory(tmp_path, batched, ending):
     scan, whole = written(documents(), tmp_path / "parts", ending)

@@ -107,6 +107,23 @@ def test_tasks_may_be_named_by_anything(tmp_path, names):
     same_labels(code_labels(tacit.scan(tmp_path)), read_labels(rows))
 
 
+@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+def test_a_column_may_play_two_roles(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,c\n1,x,p\n1,y,p\n2,x,q\n2,y,q\n")
+    roles = {"task": "a", "worker": "a", "label": "c"}
+    rows = read_columns(tmp_path / "a.csv")
+    same_labels(code_labels(tacit.scan(tmp_path), columns=roles), read_labels(rows, columns=roles))
+
+
+@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+def test_a_column_without_a_name_can_be_a_task(tmp_path):
+    (tmp_path / "a.csv").write_text(",who,says\n1,x,p\n1,y,p\n2,x,q\n2,y,q\n")
+    roles = {"task": "", "worker": "who", "label": "says"}
+    rows = read_columns(tmp_path / "a.csv")
+    same_labels(code_labels(tacit.scan(tmp_path), columns=roles), read_labels(rows, columns=roles))
+    assert read_labels(rows, columns=roles).task_names.tolist() == [1, 2]
+
+
 def test_numbers_and_their_spelling_are_one_name_and_a_column_of_numbers_stays_one(tmp_path):
     (tmp_path / "a.csv").write_text("task,worker,label\n10,1,0\n9,2,1\n")
     (tmp_path / "b.csv").write_text("task,worker,label\n9,1,1\n10,2,0\n")

@@ -198,6 +198,23 @@ def test_bad_files_get_one_sentence(files):
         LatentClass(2).fit(tacit.scan(files / "part0.csv"), sample_weight=np.ones(300))
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_numbers_may_be_many_where_words_are_ids(tmp_path, ending):
+    """Decimals of a CSV file are words while they are read; they are cut as those of memory, or refused as numbers."""
+    rng = np.random.default_rng(0)
+    rows = pa.table({"x": rng.permutation(12_000) / 64, "y": rng.integers(0, 3, 12_000)})
+    write_columns(rows, tmp_path / f"rows.{ending}", format=ending)
+    stored = code_scan(tacit.scan(tmp_path / f"rows.{ending}"), LearnWords(5))
+    assert stored.columns[0].categories.tolist() == read_table(rows, bins=5).columns[0].categories.tolist()
+    many = pa.table({"x": rng.permutation(70_000) / 64, "a b": [f"w{n}" for n in range(70_000)]})
+    write_columns(many, tmp_path / f"many.{ending}", format=ending)
+    files = str(tmp_path / f"many.{ending}")
+    with pytest.raises(DataError, match=r"'x' holds more than 65,534 distinct numbers; round them, .* \(with --id, if"):
+        code_scan(tacit.scan(files, columns=["x"]), LearnWords(5))
+    with pytest.raises(DataError, match=r"10,000 distinct values; it looks like an id: leave it out \(--id 'a b' on"):
+        code_scan(tacit.scan(files, columns=["a b"]), LearnWords(5))
+
+
 @pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request, monkeypatch):

@@ -34,6 +34,8 @@ def test_many_numbers_name_bins():
     assert (np.diff(column.values) > 0).all()
     with pytest.raises(DataError, match="give 2 or more"):
         read_table(frame, bins=1)
+    with pytest.raises(DataError, match="bins=70000 cuts column 'x' into more than 10,000 intervals; give 2 to 10,000"):
+        read_table(pd.DataFrame({"x": np.arange(70_000) * 1.5}), bins=70_000)  # codes have two bytes
 
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])

@@ -152,6 +152,7 @@ def test_fractional_counts_are_weights(made):
     ("data", "sentence"),
     [
         (np.array([[1.0, -1.0], [2.0, 0.0]]), "Negative values in data passed as counts: document 1 holds -1 of the"),
+        (pd.DataFrame({"document": [*"dde"], "word": [*"wwv"], "count": [3, -1, 2]}), "'d' holds -1 of the word 'w'"),
         (np.zeros((3, 2)), "the 3 documents hold no word"),
         (pd.DataFrame({"document": ["a"], "word": ["b"], "count": ["many"]}), "holds 'many' in row 1, no number"),
         (pd.DataFrame({"document": [None], "word": ["b"]}), "no row of the frame has a document, a word and a count"),

@@ -44,8 +44,8 @@ def column_options(*roles: str) -> Callable[[F], F]:
 
 
 def chosen_columns(**roles: str | None) -> dict[str, str]:
-    """The columns that were named, by the roles they play."""
-    return {role: name for role, name in roles.items() if name}
+    """The columns that were named, by the roles they play; a column may have no name, and then '' names it."""
+    return {role: name for role, name in roles.items() if name is not None}
 
 
 def columns_of_model(kind: str, model_file: str, roles: dict[str, str | None]) -> dict[str, str]:

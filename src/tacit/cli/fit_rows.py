@@ -16,6 +16,7 @@ from tacit.cli.options import tell_no_cache
 from tacit.cli.results import Results
 from tacit.cli.rows import Rows, data_columns, named_rows, read_rows
 from tacit.data.frames import build_frame
+from tacit.io.join import join_batches
 from tacit.io.scan import scan
 from tacit.kernels import BLOCK_ROWS
 
@@ -97,16 +98,10 @@ def _blocks(whole: Scan) -> Iterator[Any]:
     held = 0
     for batch in whole.batches():
         while held + batch.num_rows >= BLOCK_ROWS:
-            yield _joined([*waiting, batch.slice(0, BLOCK_ROWS - held)])
+            yield join_batches([*waiting, batch.slice(0, BLOCK_ROWS - held)])
             batch, waiting, held = batch.slice(BLOCK_ROWS - held), [], 0
         if batch.num_rows:
             waiting.append(batch)
             held += batch.num_rows
     if waiting:
-        yield _joined(waiting)
-
-
-def _joined(batches: list[Any]) -> Any:
-    """Batches as one table, whose dictionaries are one."""
-    tables = [pa.Table.from_batches([one]) for one in batches]
-    return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+        yield join_batches(waiting)

@@ -7,6 +7,7 @@ all have been seen, by the same rule as for tables in memory (`table_input.learn
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from tacit.data.growing_names import GrowingNames
 from tacit.data.names import to_arrow
 from tacit.data.numbers import as_numbers
-from tacit.data.table_input import MOST_CATEGORIES, NO_COLUMN, NO_WEIGHT, check_weights
+from tacit.data.table_input import MOST_CATEGORIES, NO_COLUMN, NO_WEIGHT, check_weights, spelled_numbers
 from tacit.errors import DataError
 from tacit.kernels import Floats
 
@@ -40,8 +41,9 @@ class GrowingColumn:
 
     def code(self, array: Any) -> NDArray[np.uint16]:
         """Raw codes of one batch."""
+        before = self.size
         codes, words, seen = self.names.count(array, in_order=False)
-        if self.size > MOST_CATEGORIES:
+        if self.size > max(before, MOST_CATEGORIES):
             self._check_size()
         while self.size > len(self.counts):
             self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
@@ -56,11 +58,16 @@ class GrowingColumn:
         self.weights = summed[: self.size].astype(np.float64)
 
     def _check_size(self) -> None:
-        numbers = all(isinstance(word, int | float) for word in self.names.place)
-        limit = MOST_RAW if numbers else MOST_CATEGORIES
-        cure = "round them, or leave the column out" if numbers else "it looks like an id: leave it out"
+        kind = spelled_numbers(self.names.words()).type  # a format without types spells its numbers
+        numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        limit, things = (MOST_RAW, "numbers") if numbers else (MOST_CATEGORIES, "values")
         if self.size > limit:
-            raise DataError(f"column {self.name!r} holds more than {limit:,} distinct values; {cure}")
+            cure = (
+                "round them, or leave the column out (with --id, if it names the rows)"
+                if numbers
+                else f"it looks like an id: leave it out (--id {quote(self.name)} on the command line)"
+            )
+            raise DataError(f"column {self.name!r} holds more than {limit:,} distinct {things}; {cure}")
 
 
 def write_raw(

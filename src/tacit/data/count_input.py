@@ -128,7 +128,10 @@ def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, wh
 def _from_pairs(row: Any, col: Any, count: Any, square: bool | None, what: str) -> Counts:
     left, right = to_arrow(row, "row item"), to_arrow(col, "column item")
     if len(left) != len(right) or (count is not None and len(count) != len(left)):
-        raise DataError(f"{what} have {len(left)} row items and {len(right)} column items; give one of each per pair")
+        more = "" if count is None else f", {len(count)} counts"
+        raise DataError(
+            f"{what} have {len(left)} row items and {len(right)} column items{more}; give one of each per pair"
+        )
     if not len(left):
         raise DataError(f"{what} hold no pair; give at least one")
     values, gaps = (np.ones(len(left), np.int64), 0) if count is None else _count_values(count)
@@ -136,6 +139,9 @@ def _from_pairs(row: Any, col: Any, count: Any, square: bool | None, what: str) 
     coded = (*encode(left, "row item"), *encode(right, "column item"))
     named = (coded[0] >= 0) & (coded[2] >= 0)
     _tell_gaps(int((~named).sum()), "pairs", "without a name, and were left out", what)
+    at = _first_wrong(values, named)
+    if at is not None:
+        raise _wrong_count(values[at], coded[1][coded[0][at]], coded[3][coded[2][at]], what)
     return _from_codes(coded[0][named], coded[1], coded[2][named], coded[3], values[named], square, what)
 
 
@@ -154,6 +160,10 @@ def _from_scan(scan: Scan, columns: Columns, square: bool | None, what: str) -> 
         rows, cols = left.code(part["row"]), right.code(part["column"])
         counts, uncounted = _count_values(part["count"], behind) if "count" in part else (None, 0)
         gaps += int(((rows < 0) | (cols < 0)).sum()), uncounted
+        at = None if counts is None else _first_wrong(counts, (rows >= 0) & (cols >= 0))
+        if counts is not None and at is not None:
+            (row_of, row_names), (col_of, column_names) = left.settled(), right.settled()
+            raise _wrong_count(counts[at], row_names[row_of[rows[at]]], column_names[col_of[cols[at]]], what)
         tally.add(rows, cols, counts)
         behind += len(rows)
     for number, rule in zip(gaps.tolist(), ("without a name", "without a count"), strict=True):
@@ -191,6 +201,20 @@ def _count_values(count: Any, before: int = 0) -> tuple[NDArray[Any], int]:
     return np.where(gaps, 0.0, values), int(gaps.sum())
 
 
+def _first_wrong(values: NDArray[Any], named: NDArray[np.bool_]) -> int | None:
+    """The first count of a named pair that is none; asked before counts are added, for -1 and 3 are not 2."""
+    wrong = named & ((values < 0) | (values > LARGEST_EXACT))
+    return int(wrong.argmax()) if wrong.any() else None
+
+
+def _wrong_count(value: Any, row: Any, col: Any, what: str) -> DataError:
+    kind = "a negative count" if value < 0 else "a count beyond 2^53"
+    return DataError(
+        f"{what} hold {value:g} for the pair {plain(row)!r}, {plain(col)!r}, {kind}; "
+        "give how often each pair was seen, zero or more"
+    )
+
+
 def _from_matrix(data: Any, rows: Names | None, cols: Names | None, what: str) -> Counts:
     given: Any = data if sp.issparse(data) else np.asarray(data)
     matrix: Any = sp.csr_array(given)
@@ -201,7 +225,16 @@ def _from_matrix(data: Any, rows: Names | None, cols: Names | None, what: str) -
         rows = cols if cols is not None and len(cols) == n_rows else np.arange(n_rows)
     if cols is None:
         cols = rows if n_columns == n_rows else np.arange(n_columns)
+    if getattr(given, "format", "") == "coo":  # may name a cell twice, and in `matrix` both are added
+        _check_cells(given, rows, cols, what)
     return _finished(_checked_values(matrix, rows, cols, what), rows, cols)
+
+
+def _check_cells(matrix: Any, rows: Names, cols: Names, what: str) -> None:
+    cells = matrix.tocoo()
+    at = _first_wrong(cells.data, np.ones(len(cells.data), bool)) if cells.data.dtype.kind in "biuf" else None
+    if at is not None:
+        raise _wrong_count(cells.data[at], rows[cells.row[at]], cols[cells.col[at]], what)
 
 
 def _checked_values(matrix: Any, rows: Names, cols: Names, what: str) -> sp.csr_array:
@@ -215,14 +248,7 @@ def _checked_values(matrix: Any, rows: Names, cols: Names, what: str) -> sp.csr_
             _tell_gaps(gaps, "cells", "missing, and were taken as no count", what)
             values = np.where(np.isnan(values), 0.0, values)
     if len(values) and (values.min() < 0 or values.max() > LARGEST_EXACT):
-        coo = matrix.tocoo()
-        first = int(np.flatnonzero((coo.data < 0) | (coo.data > LARGEST_EXACT))[0])
-        row, col = plain(rows[coo.row[first]]), plain(cols[coo.col[first]])
-        kind = "a negative count" if coo.data[first] < 0 else "a count beyond 2^53"
-        raise DataError(
-            f"{what} hold {coo.data[first]:g} for the pair {row!r}, {col!r}, {kind}; "
-            "give how often each pair was seen, zero or more"
-        )
+        _check_cells(matrix, rows, cols, what)
     whole = values.dtype.kind != "f" or bool((values == np.floor(values)).all())
     kept = sp.csr_array((values.astype(np.int64 if whole else np.float64), matrix.indices, matrix.indptr), matrix.shape)
     if not kept.has_canonical_format:

@@ -14,7 +14,7 @@ a `DataWarning`: a model knows nothing of a word that it has never seen.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from tacit.data.documents import Documents
 from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
 from tacit.data.named_matrix import read_named_matrix
-from tacit.data.names import LARGEST_EXACT, Names, encode, match, objects, to_arrow
+from tacit.data.names import LARGEST_EXACT, Names, encode, match, objects, plain, repeated, to_arrow
 from tacit.data.numbers import as_numbers
 from tacit.data.tally import CellTally, sparse_sums
 from tacit.errors import DataError, DataWarning
@@ -37,6 +37,8 @@ ALIASES = {
     "word": ("word", "term", "token", "feature", "type"),
     "count": ("count", "counts", "n", "frequency", "freq", "weight", "tf", "value"),
 }
+Owner = Callable[[int], tuple[Any, ...]]
+"""The document and the word of a count, by its place among the counts."""
 
 
 def read_documents(data: Any, *, columns: Columns = None, words: Names | None = None) -> Documents:
@@ -162,8 +164,9 @@ def _from_long(frame: Any, roles: Roles) -> Documents:
     _tell(int((~named).sum()), "rows lack a document, a word or a count, and were left out")
     if not named.any():
         raise DataError("no row of the frame has a document, a word and a count; give at least one")
-    shape = (len(documents), len(words))
-    return _from_matrix(sparse_sums(rows[named], cols[named], counts[named], shape), documents, words)
+    rows, cols, counts = rows[named], cols[named], counts[named]
+    _check_counts(counts, lambda at: (documents[rows[at]], words[cols[at]]))
+    return _from_matrix(sparse_sums(rows, cols, counts, (len(documents), len(words))), documents, words)
 
 
 def _count_column(counts: Any, before: int = 0) -> NDArray[np.float64]:
@@ -185,6 +188,7 @@ def _from_scan(scan: Scan, roles: Roles) -> Documents:
         row, col = rows.code(part["document"]), cols.code(part["word"])
         counts = np.ones(len(row)) if "count" not in part else _count_column(part["count"], behind)
         named = (row >= 0) & (col >= 0) & ~np.isnan(counts)
+        _check_counts(counts[named], _named_by((rows, row[named]), (cols, col[named])))
         tally.add(row[named], col[named], counts[named])
         behind, without = behind + len(row), without + int((~named).sum())
     _tell(without, "rows lack a document, a word or a count, and were left out")
@@ -223,24 +227,39 @@ def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None)
     words = np.arange(n_words) if words is None else words
     for given, kind in ((names, "document"), (words, "word")):
         if len(set(given.tolist())) < len(given):
-            seen: set[Any] = set()
-            twice = next(name for name in given.tolist() if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            twice = repeated(given.tolist())
             raise DataError(f"the {kind} {twice!r} stands there twice; give every {kind} a name of its own")
     values = matrix.data.astype(np.float64)
     if np.isnan(values).any():
         _tell(int(np.isnan(values).sum()), "cells are missing, and were taken as no count")
         values = np.where(np.isnan(values), 0.0, values)
+    _check_counts(
+        values, lambda at: (names[np.searchsorted(matrix.indptr, at, side="right") - 1], words[matrix.indices[at]])
+    )
+    return Documents(_tidy(sp.csr_array((values, matrix.indices, matrix.indptr), matrix.shape)), names, words)
+
+
+def _check_counts(values: NDArray[Any], owner: Owner) -> None:
+    """Refuse the first count that is none; asked before counts are added, for -1 and 3 are not 2."""
     bad = (values < 0) | (values > LARGEST_EXACT)
     if bad.any():
-        first = int(np.flatnonzero(bad)[0])
-        row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
-        what = "Negative values in data passed as counts" if values[first] < 0 else "A count too large for any document"
-        document, word = names[[row]].tolist()[0], words[matrix.indices[[first]]].tolist()[0]
+        at = int(bad.argmax())
+        what = "Negative values in data passed as counts" if values[at] < 0 else "A count too large for any document"
+        document, word = (plain(name) for name in owner(at))
         raise DataError(
-            f"{what}: document {document!r} holds {values[first]:g} of the word {word!r}; "
+            f"{what}: document {document!r} holds {values[at]:g} of the word {word!r}; "
             "give how often each word occurs, zero or more"
         )
-    return Documents(_tidy(sp.csr_array((values, matrix.indices, matrix.indptr), matrix.shape)), names, words)
+
+
+def _named_by(*sides: tuple[GrowingNames, NDArray[np.int32]]) -> Owner:
+    """Whose a count is, by codes under names that grow: settled only when somebody asks."""
+
+    def owner(at: int) -> tuple[Any, ...]:
+        settled = [(grown.settled(sort=False), codes[at]) for grown, codes in sides]
+        return tuple(names[place[code]] for (place, names), code in settled)
+
+    return owner
 
 
 def _tidy(matrix: Any) -> sp.csr_array:

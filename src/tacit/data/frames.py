@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.names import from_names, is_gap, to_arrow
+from tacit.data.names import from_names, is_gap, repeated, to_arrow
 from tacit.errors import DataError, nearest
 
 Columns = Mapping[str, str] | None
@@ -46,8 +46,7 @@ def as_frame(data: Any) -> Any | None:
 
 
 def _repeated(names: list[str]) -> DataError:
-    twice = next(name for name in names if names.count(name) > 1)
-    return DataError(f"the frame has two columns with the name {twice!r}; give every column its own name")
+    return DataError(f"the frame has two columns with the name {repeated(names)!r}; give every column its own name")
 
 
 def with_gaps(data: Any) -> Any:

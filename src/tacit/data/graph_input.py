@@ -141,7 +141,8 @@ def _all_numbers(frame: Any) -> Floats | None:
 def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:
     left, right = to_arrow(source, "source"), to_arrow(target, "target")
     if len(left) != len(right) or (weight is not None and len(weight) != len(left)):
-        raise DataError(f"{what} has {len(left)} sources and {len(right)} targets; give one of each per edge")
+        more = "" if weight is None else f", {len(weight)} weights"
+        raise DataError(f"{what} has {len(left)} sources and {len(right)} targets{more}; give one of each per edge")
     if not len(left):
         raise DataError(f"{what} has no edge; give at least one")
     both, names = encode(_stacked(left, right), "node")

@@ -33,7 +33,7 @@ def is_long(data: Any, columns: Columns = None) -> bool:
     frame = as_frame(data)
     if frame is None:
         return False
-    return all(find_roles(frame.columns, ALIASES, columns).values())
+    return None not in find_roles(frame.columns, ALIASES, columns).values()  # a column may have no name
 
 
 def read_labels(data: Any, *, columns: Columns = None, abstain: Abstain = ("", -1), gold: Any = None) -> Labels:
@@ -48,9 +48,9 @@ def read_labels(data: Any, *, columns: Columns = None, abstain: Abstain = ("", -
     names, roles = frame.columns, find_roles(frame.columns, ALIASES, columns)
     if len(frame) == 0:
         raise DataError(f"the frame has no rows (columns {names}); give at least one label")
-    if all(roles.values()):
+    if None not in roles.values():
         return from_long(**columns_by_role(frame, roles), abstain=abstain, gold=read_gold(gold))
-    if roles["worker"] or roles["label"] or columns:
+    if roles["worker"] is not None or roles["label"] is not None or columns:
         raise _no_column(roles, f"among {names}")
     return _read_wide_frame(frame, roles["task"], index_names(data), abstain, gold)
 
@@ -58,7 +58,7 @@ def read_labels(data: Any, *, columns: Columns = None, abstain: Abstain = ("", -
 def long_roles(names: Sequence[str], columns: Columns) -> tuple[str, str, str]:
     """The task, worker and label columns of files that are read batch by batch: one label a row."""
     roles = find_roles(names, ALIASES, columns)
-    if not all(roles.values()):
+    if None in roles.values():
         raise _no_column(roles, f"among {list(names)}, and labels that are streamed need one label a row")
     return str(roles["task"]), str(roles["worker"]), str(roles["label"])
 

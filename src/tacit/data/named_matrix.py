@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column, index_names
-from tacit.data.names import are_words, decoded
+from tacit.data.names import are_words, decoded, repeated
 from tacit.data.numbers import as_numbers, worth_of
 from tacit.data.sampling import scramble
 from tacit.errors import DataError, nearest
@@ -128,8 +128,7 @@ def _checked(matrix: NamedMatrix, what: str) -> NamedMatrix:
         raise DataError(f"{what} holds an infinite number in column {name!r}, row {row + 1}; leave the cell empty")
     for names, kind in ((matrix.column_names, "column"), (matrix.row_names or (), "row")):
         if len(set(names)) < len(names):
-            twice = next(name for at, name in enumerate(names) if name in names[:at])
-            raise DataError(f"{what} has the {kind} {twice!r} twice; give every {kind} a name of its own")
+            raise DataError(f"{what} has the {kind} {repeated(names)!r} twice; give every {kind} a name of its own")
     return matrix
 
 

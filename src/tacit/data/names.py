@@ -146,6 +146,16 @@ def plain(name: Any) -> Any:
     return name.item() if isinstance(name, np.generic) else name
 
 
+def repeated(names: Iterable[Any]) -> Any:
+    """The first name that stood there before, found in one walk: a table may have a name for each of 40,000 rows."""
+    seen: set[Any] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def are_words(kind: Any) -> bool:
     """Whether a type is that of words; words in a dictionary are categories, which have an order of their own."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -165,7 +165,7 @@ def code_labels(
         return f"labels\0{FORMAT}\0{scan.fingerprint()}\0{list(map(str, abstain))}\0{classes}"
 
     def write(path: Path, key: str) -> StoredLabels:
-        return _code(scan, path, key, abstain, gold)
+        return _code(scan, roles, path, key, abstain, gold)
 
     stored = keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
     return stored if gold is None else stored.with_gold(gold)
@@ -189,10 +189,12 @@ def store_labels(labels: Labels) -> StoredLabels:
     return replace(keep_for_now(write, ENDING), answers=labels.known)
 
 
-def _code(scan: Scan, path: Path, key: str, abstain: Abstain, gold: Gold | None) -> StoredLabels:
+def _code(
+    scan: Scan, roles: tuple[str, str, str], path: Path, key: str, abstain: Abstain, gold: Gold | None
+) -> StoredLabels:
     with LabelSort(path.parent, scan.untyped) as sort:
         for table in _gathered(scan.batches()):
-            sort.add(*(table.column(n) for n in range(3)))
+            sort.add(*(table.column(name) for name in roles))  # a column that plays two roles is read once
         if not sort.n_rows:
             raise DataError("the files hold no rows; give at least one label")
         sort.settle(abstain, gold)

@@ -132,7 +132,7 @@ def learn_column(
     array: Any, name: str | int, bins: int | None, counts: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.int32], Column]:
     """Codes (-1: missing) and words of a column; `counts` says how many rows each of the values stands for, above 0."""
-    array = _spelled_numbers(to_arrow(array, f"{name!r}"))
+    array = spelled_numbers(to_arrow(array, f"{name!r}"))
     if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
         raise DataError(f"column {name!r} holds an infinite number; leave the cell empty or give a finite number")
     codes, words = encode(array, f"{name!r}")
@@ -159,6 +159,9 @@ def _learn_bins(
     """Intervals of a column with the distinct numbers `words`, each in so many `rows`."""
     if bins < 2:
         raise DataError(f"bins={bins} cuts column {name!r} into nothing; give 2 or more")
+    if bins > MOST_CATEGORIES:  # as many as words; codes have two bytes
+        most = f"{MOST_CATEGORIES:,}"
+        raise DataError(f"bins={bins} cuts column {name!r} into more than {most} intervals; give 2 to {most}")
     if rows.max() == 1 and (np.diff(words) == 1).all():  # cut, nothing of it would show later (`tell_odd`)
         _tell_names(name, "counts the rows")
     edges = np.unique(_quantiles(words, rows, np.arange(1, bins) / bins))
@@ -182,7 +185,7 @@ def _quantiles(words: Floats, rows: Floats, shares: Floats) -> Floats:
     return np.asarray(below + (above - below) * (place - low))
 
 
-def _spelled_numbers(array: Any) -> Any:
+def spelled_numbers(array: Any) -> Any:
     """A column of words as numbers when all of them spell finite numbers; otherwise itself."""
     if not are_words(array.type):
         return array

@@ -17,6 +17,7 @@ from typing import Any
 from tacit.errors import DataError
 from tacit.io.csv_file import stream_csv
 from tacit.io.integers import integers_if_canonical
+from tacit.io.join import join_batches
 from tacit.io.json_lines import stream_json_lines
 from tacit.io.read import Choose, chooser
 from tacit.io.remote import facts_of, is_remote, list_remote
@@ -155,8 +156,7 @@ def whole(data: Any) -> Any:
         return data
     import pyarrow as pa
 
-    tables = [pa.Table.from_batches([batch]) for batch in data.batches(coded=False)]
-    table = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+    table = join_batches(data.batches(coded=False))
     for at, name in enumerate(table.schema.names if data.untyped else ()):
         if pa.types.is_string(table.schema.types[at]):
             table = table.set_column(at, name, integers_if_canonical(table.column(at)))
