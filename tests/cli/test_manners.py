@@ -19,6 +19,7 @@ import pytest
 
 from tacit import load
 from tacit.cli.main import COMMANDS, DOORS, main
+from tacit.cli.options import are_streamed
 from tacit.cli.talk import number_of
 from tacit.io import write
 from tacit.io.write import write_columns
@@ -254,6 +255,37 @@ def test_a_cache_that_is_not_used_is_told(name, files, tmp_path, capsys):
     assert main([*line, "--engine", "stream"]) == 0
     assert told not in capsys.readouterr().err
     assert (tmp_path / "kept").exists()
+
+
+def test_auto_counts_what_a_file_takes_in_memory(tmp_path):
+    """Not what it takes on the disk: gzip, Parquet and PLINK hold far more than their size."""
+    table = pa.table({f"q{n}": ["never", "often"] * 10_000 for n in range(5)})
+    sizes = {}
+    for name in ("a.csv", "a.csv.gz", "a.parquet"):
+        write_columns(table, tmp_path / name, format=name.split(".")[1])
+        sizes[name] = os.path.getsize(tmp_path / name)
+    assert sizes["a.csv"] > 5 * max(sizes["a.csv.gz"], sizes["a.parquet"])
+    sizes["a.bed"] = 1000
+    (tmp_path / "a.bed").write_bytes(bytes(1000))
+
+    def streamed(name, room):
+        return are_streamed((str(tmp_path / name),), "auto", 2 * int(room))
+
+    assert streamed("a.csv", 2.9 * sizes["a.csv"])
+    assert not streamed("a.csv", 3.1 * sizes["a.csv"])
+    assert streamed("a.csv.gz", 29 * sizes["a.csv.gz"])
+    assert not streamed("a.csv.gz", 31 * sizes["a.csv.gz"])
+    assert streamed("a.parquet", table.nbytes)
+    assert not streamed("a.parquet", 2 * table.nbytes)
+    assert streamed("a.bed", 3900)
+    assert not streamed("a.bed", 4100)
+
+
+def test_auto_leaves_a_broken_file_to_its_reader(tmp_path, capsys):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and nothing else")
+    assert not are_streamed((str(tmp_path / "a.parquet"),), "auto", 1000)
+    assert main(["table", str(tmp_path / "a.parquet"), "--out", str(tmp_path / "o")]) == 3
+    assert "a.parquet cannot be read as Parquet" in capsys.readouterr().err
 
 
 def test_a_control_without_an_export_is_told(files, tmp_path, capsys):

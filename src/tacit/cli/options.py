@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 TEXT_IN_MEMORY = 3
-"""Bytes that a byte of a file takes while it is read whole."""
+"""Bytes that a byte of text takes while it is read whole."""
+UNZIPPED = 10
+"""Bytes of text in a byte of gzip: tables repeat their words, and shrink to a tenth or so."""
+CALLS = 4
+"""Calls in a byte of a .bed, each of which takes a byte in memory."""
 THREADS = click.IntRange(min=1)
 HIDDEN = click.IntRange(min=1)
 """How many classes, clusters, topics … there are."""
@@ -155,8 +159,25 @@ def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> boo
         return False
     if name in ("stream", "dask") or is_remote(paths[0]):
         return True
-    size = os.path.getsize(paths[0]) if os.path.isfile(paths[0]) else 0
-    return TEXT_IN_MEMORY * size > (memory or free_memory()) / 2
+    return _in_memory(paths[0]) > (memory or free_memory()) / 2
+
+
+def _in_memory(path: str) -> int:
+    """Bytes that a file takes about while it is read whole, whatever it takes on the disk; 0 of one that is not there.
+
+    A broken file counts as it is: its reader will say what is wrong.
+    """
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+    name = path.lower()
+    if name.endswith(".bed"):
+        return CALLS * size
+    if name.endswith(".gz"):
+        size *= UNZIPPED
+    elif name.endswith(".parquet") and size:
+        from tacit.io.parquet_file import unpacked_size
+
+        size = max(size, unpacked_size(path))
+    return TEXT_IN_MEMORY * size
 
 
 def tell_no_cache(cache: str | None, talk: Talk) -> None:
