@@ -291,7 +291,60 @@ def test_auto_leaves_a_broken_file_to_its_reader(tmp_path, capsys):
 def test_a_control_without_an_export_is_told(files, tmp_path, capsys):
     assert main(["labels", str(files / "labels.csv"), "--control", "mood", "--out", str(tmp_path / "o")]) == 0
     said = capsys.readouterr().err
-    assert f"note: --control is not used, since {files / 'labels.csv'} is no export of Label Studio (.json)" in said
+    note = f"note: --control is not used, since {files / 'labels.csv'} is no export of Label Studio (.json)"
+    assert note in said
+    model = str(tmp_path / "o" / "model.tacit")
+    for line in (
+        ["plan", str(files / "labels.csv"), "--out", str(tmp_path / "p")],
+        ["predict", str(files / "labels.csv"), "--model", model, "--out", str(tmp_path / "q")],
+        ["report", model, str(files / "labels.csv")],
+    ):
+        assert main([*line, "--control", "mood"]) == 0
+        assert note in capsys.readouterr().err
+    assert main(["report", model, "--control", "mood"]) == 0
+    assert "note: --control is not used, since no data were named" in capsys.readouterr().err
+
+
+def export_of_two_controls(path):
+    """Tasks whose mood and topic six people chose."""
+    rng = np.random.default_rng(0)
+
+    def one(control, words):
+        chosen = {"choices": [words[int(rng.random() < 0.2)]]}
+        return {"from_name": control, "to_name": "text", "type": "choices", "value": chosen}
+
+    tasks = []
+    for at in range(30):
+        mood, topic = [("good", "bad"), ("bad", "good")][at % 2], [("cat", "dog"), ("dog", "cat")][at // 2 % 2]
+        said = [{"completed_by": who, "result": [one("mood", mood), one("topic", topic)]} for who in range(6)]
+        tasks.append({"id": at, "data": {"text": "…"}, "annotations": said})
+    path.write_text(json.dumps(tasks))
+    return str(path)
+
+
+def test_one_control_of_an_export_is_chosen_by_every_command_that_reads_labels(tmp_path, capsys):
+    export, model = export_of_two_controls(tmp_path / "e.json"), str(tmp_path / "o" / "model.tacit")
+    for line in (
+        ["labels", export, "--out", str(tmp_path / "o")],
+        ["plan", export, "--out", str(tmp_path / "p")],
+        ["predict", export, "--model", model, "--out", str(tmp_path / "q")],
+        ["report", model, export],
+    ):
+        if line[0] in ("labels", "plan"):
+            assert main(line) == 3
+            assert "choose one with control= (--control)" in capsys.readouterr().err
+        assert main([*line, "--control", "mood"]) == 0
+        assert "--control is not used" not in capsys.readouterr().err
+    assert {row["value"] for row in pc.read_csv(tmp_path / "q" / "predictions.csv").to_pylist()} == {"good", "bad"}
+
+
+def test_exports_are_read_one_at_a_time(files, tmp_path, capsys):
+    export = export_of_two_controls(tmp_path / "e.json")
+    for more in (export, str(files / "labels.csv")):
+        for named in ([export, more], [more, export]):
+            assert main(["labels", *named, "--out", str(tmp_path / "o")]) == 3
+            said = f"2 files were named, and {export} is an export of Label Studio; give one export at a time"
+            assert said in capsys.readouterr().err
 
 
 def test_a_checkpoint_takes_no_other_file_away(files, tmp_path, capsys):

@@ -67,6 +67,7 @@ def writable(context: click.Context, parameter: click.Parameter, folder: str | N
 
 
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+control_option = click.option("--control", help="Which control of a Label Studio export to read.")
 
 
 class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
