@@ -98,6 +98,12 @@ def test_a_gap_in_the_only_column_stays_a_row(values: list[Any]) -> None:
     assert read_columns("a.csv").to_pydict() == {"x": values}
 
 
+def test_empty_text_in_the_only_column_stays_a_row() -> None:
+    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+        write_columns(pa.table({"x": pa.array(["a", "", "b"], kind)}), "a.csv", format="csv")
+        assert read_columns("a.csv").to_pydict() == {"x": ["a", None, "b"]}
+
+
 def test_empty_text_and_null_are_one_in_csv_only() -> None:
     table = pa.table({"x": ["", None, "y"], "n": [1, 2, 3]})
     for format in ("parquet", "jsonl"):

@@ -162,7 +162,7 @@ def _write_csv(table: Any, sink: Any, header: bool) -> None:
         names = io.StringIO()
         csv.writer(names, lineterminator="\n").writerow(table.column_names)
         sink.write(names.getvalue().encode())
-    if table.num_columns == 1 and table.column(0).null_count:
+    if table.num_columns == 1 and _has_empty(table.column(0)):
         # An empty line would be read as no row at all; a quoted empty field is a row.
         table = pa.table([table.column(0).cast(pa.string()).fill_null("")], names=table.column_names)
         style = "needed"
@@ -182,9 +182,18 @@ def _empty_where_nan(column: Any) -> Any:
     return pc.if_else(pc.is_nan(column), nothing, column)
 
 
+def _has_empty(column: Any) -> bool:
+    """Whether a cell would be written as nothing at all."""
+    return column.null_count > 0 or (_is_text(column) and pc.min(pc.binary_length(column)).as_py() == 0)
+
+
+def _is_text(column: Any) -> bool:
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+
+
 def _needs_quotes(column: Any) -> bool:
     """With `needed` pyarrow quotes all text, so plain tables ask for `none`."""
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not _is_text(column):
         return False
     return pc.any(pc.match_substring_regex(column, '[",\r\n]')).as_py() is True
 
