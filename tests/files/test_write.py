@@ -113,6 +113,19 @@ def test_empty_text_and_null_are_one_in_csv_only() -> None:
     assert read_columns("a.csv").to_pydict() == {"x": [None, None, "y"], "n": [1, 2, 3]}
 
 
+@pytest.mark.skipif(not hasattr(pa, "string_view"), reason="this pyarrow has no views")
+def test_views_are_text_or_refused_like_bytes() -> None:
+    words = pa.array(["x", "y, z", None])
+    text = pa.table({"a": words.cast(pa.string_view()), "n": [1, 2, 3]})
+    for format in ("csv", "jsonl", "parquet"):
+        write_columns(text, f"a.{format}", format=format)  # type: ignore[arg-type]
+        assert read_columns(f"a.{format}").to_pydict() == {"a": ["x", "y, z", None], "n": [1, 2, 3]}
+    raw = pa.table({"a": words.cast(pa.binary()).cast(pa.binary_view())})
+    for format in ("csv", "jsonl"):
+        with pytest.raises(DataError, match=r"column 'a' holds binary; write it as parquet"):
+            write_columns(raw, "b", format=format)  # type: ignore[arg-type]
+
+
 def test_numbers_come_back_to_the_last_bit() -> None:
     values = [0.1, 1 / 3, 1e-300, -5e-324, 1.7976931348623157e308, 123456789.123456789]
     write_columns(pa.table({"x": values}), "a.csv", format="csv")

@@ -36,6 +36,8 @@ _BATCH = 10_000
 """Rows turned into Python objects at a time for JSON lines."""
 _PART = 200_000
 """Rows of CSV or JSON lines between two words about progress."""
+_VIEWS = {"string_view": pa.string(), "binary_view": pa.binary()}
+"""Types that the writer of CSV does not take; by their names, since older releases of pyarrow have none of them."""
 
 
 def write_columns(table: pa.Table, path: str | os.PathLike[str], *, format: FileFormat) -> None:
@@ -150,6 +152,8 @@ def _plain(column: Any, name: str) -> Any:
     """A column of text, numbers, booleans or dates; dictionaries become the words they stand for."""
     if isinstance(column.type, pa.DictionaryType):
         column = column.cast(column.type.value_type)
+    if str(column.type) in _VIEWS:
+        column = column.cast(_VIEWS[str(column.type)])
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise DataError(f"column {name!r} holds {kind}; write it as parquet, or as text, numbers or dates")
