@@ -500,23 +500,29 @@ def _hearing():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def test_interrupt_while_fitting_says_so(tmp_path):
-    """A real signal some time into a fit that takes much longer."""
+@pytest.mark.parametrize(
+    ("number", "code", "words"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "told to end")]
+)
+def test_interrupt_while_fitting_says_so(number, code, words, tmp_path):
+    """A real signal some time into a fit that takes much longer; it leaves no coded rows behind."""
     rng = np.random.default_rng(1)
-    path, out = tmp_path / "big.csv", tmp_path / "o"
+    path, out, cache = tmp_path / "big.csv", tmp_path / "o", tmp_path / "cache"
+    cache.mkdir()
     frequency = rng.random((12, 60))[rng.integers(0, 12, 30_000)]
     yes = (rng.random(frequency.shape) < frequency).astype(np.int8)
     write_columns(pa.table({f"s{n}": yes[:, n] for n in range(60)}), path, format="csv")
-    command = [*RUN, "cluster", str(path), "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_hearing)
-    while process.poll() is None and _cpu_seconds(process.pid) < 2.0:  # reading is over by then, on a busy machine too
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    command = [*RUN, "cluster", str(path), "--engine", "stream", "--out", str(out)]
+    where = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=where, preexec_fn=_hearing)
+    while process.poll() is None and (_cpu_seconds(process.pid) < 2.0 or not list(cache.rglob("rows.*"))):
+        time.sleep(0.05)  # reading is over by then, on a busy machine too
+    process.send_signal(number)
     said = process.communicate(timeout=120)[1]
-    assert process.returncode == 130, said
-    assert said.strip().splitlines()[-1].startswith("tacit: interrupted")
+    assert process.returncode == code, said
+    assert said.strip().splitlines()[-1].startswith(f"tacit: {words}")
     assert "Traceback" not in said
     assert not out.exists()
+    assert not list(cache.iterdir())
 
 
 def _cpu_seconds(pid):
