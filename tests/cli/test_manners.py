@@ -394,6 +394,14 @@ def test_help_ends_with_an_example_of_itself(name, capsys):
     assert all(not line or line.strip().startswith("tacit ") for line in examples)
 
 
+@pytest.mark.parametrize(("name", "used"), [("predict", False), ("impute", False), ("sample", True), ("table", True)])
+def test_help_says_where_the_seed_is_not_used(name, used, capsys):
+    assert main([name, "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("The one seed." in said) == used
+    assert ("and not used: nothing is drawn" in said) != used
+
+
 def test_help_shows_every_door_with_an_example(capsys):
     assert main(["--help"]) == 0
     said = capsys.readouterr().out

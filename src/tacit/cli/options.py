@@ -29,8 +29,9 @@ HIDDEN = click.IntRange(min=1)
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
-def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
+def output_options(default: str, *, report: bool = False, draws: bool = True) -> Callable[[F], F]:
     """--out, --format, --json, --seed, --quiet: every command that writes results has them; what fits, --no-report."""
+    seed_help = "The one seed." if draws else "Accepted as everywhere, and not used: nothing is drawn."
 
     def add(command: F) -> F:
         if report:
@@ -42,7 +43,7 @@ def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
                 click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
                              show_default=True, help="Format of the result tables."),
                 click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
-                click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The one seed."),
+                click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=seed_help),
                 click.option("--quiet", is_flag=True, help="No talk on stderr."),
             ]
         ):  # fmt: skip

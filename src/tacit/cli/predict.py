@@ -68,7 +68,7 @@ class Asked:
 @column_options(*(role for role in ROLES if role != "target"))
 @control_option
 @strict_option
-@output_options("tacit-predict")
+@output_options("tacit-predict", draws=False)
 def predict(
     data_file: str, model_file: str, target: str | None, control: str | None, strict: bool,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, **roles: str | None,
