@@ -19,6 +19,7 @@ import pytest
 
 from tacit import load
 from tacit.cli.main import COMMANDS, DOORS, main
+from tacit.cli.options import are_streamed
 from tacit.cli.talk import number_of
 from tacit.io import write
 from tacit.io.write import write_columns
@@ -256,10 +257,94 @@ def test_a_cache_that_is_not_used_is_told(name, files, tmp_path, capsys):
     assert (tmp_path / "kept").exists()
 
 
+def test_auto_counts_what_a_file_takes_in_memory(tmp_path):
+    """Not what it takes on the disk: gzip, Parquet and PLINK hold far more than their size."""
+    table = pa.table({f"q{n}": ["never", "often"] * 10_000 for n in range(5)})
+    sizes = {}
+    for name in ("a.csv", "a.csv.gz", "a.parquet"):
+        write_columns(table, tmp_path / name, format=name.split(".")[1])
+        sizes[name] = os.path.getsize(tmp_path / name)
+    assert sizes["a.csv"] > 5 * max(sizes["a.csv.gz"], sizes["a.parquet"])
+    sizes["a.bed"] = 1000
+    (tmp_path / "a.bed").write_bytes(bytes(1000))
+
+    def streamed(name, room):
+        return are_streamed((str(tmp_path / name),), "auto", 2 * int(room))
+
+    assert streamed("a.csv", 2.9 * sizes["a.csv"])
+    assert not streamed("a.csv", 3.1 * sizes["a.csv"])
+    assert streamed("a.csv.gz", 29 * sizes["a.csv.gz"])
+    assert not streamed("a.csv.gz", 31 * sizes["a.csv.gz"])
+    assert streamed("a.parquet", table.nbytes)
+    assert not streamed("a.parquet", 2 * table.nbytes)
+    assert streamed("a.bed", 3900)
+    assert not streamed("a.bed", 4100)
+
+
+def test_auto_leaves_a_broken_file_to_its_reader(tmp_path, capsys):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and nothing else")
+    assert not are_streamed((str(tmp_path / "a.parquet"),), "auto", 1000)
+    assert main(["table", str(tmp_path / "a.parquet"), "--out", str(tmp_path / "o")]) == 3
+    assert "a.parquet cannot be read as Parquet" in capsys.readouterr().err
+
+
 def test_a_control_without_an_export_is_told(files, tmp_path, capsys):
     assert main(["labels", str(files / "labels.csv"), "--control", "mood", "--out", str(tmp_path / "o")]) == 0
     said = capsys.readouterr().err
-    assert f"note: --control is not used, since {files / 'labels.csv'} is no export of Label Studio (.json)" in said
+    note = f"note: --control is not used, since {files / 'labels.csv'} is no export of Label Studio (.json)"
+    assert note in said
+    model = str(tmp_path / "o" / "model.tacit")
+    for line in (
+        ["plan", str(files / "labels.csv"), "--out", str(tmp_path / "p")],
+        ["predict", str(files / "labels.csv"), "--model", model, "--out", str(tmp_path / "q")],
+        ["report", model, str(files / "labels.csv")],
+    ):
+        assert main([*line, "--control", "mood"]) == 0
+        assert note in capsys.readouterr().err
+    assert main(["report", model, "--control", "mood"]) == 0
+    assert "note: --control is not used, since no data were named" in capsys.readouterr().err
+
+
+def export_of_two_controls(path):
+    """Tasks whose mood and topic six people chose."""
+    rng = np.random.default_rng(0)
+
+    def one(control, words):
+        chosen = {"choices": [words[int(rng.random() < 0.2)]]}
+        return {"from_name": control, "to_name": "text", "type": "choices", "value": chosen}
+
+    tasks = []
+    for at in range(30):
+        mood, topic = [("good", "bad"), ("bad", "good")][at % 2], [("cat", "dog"), ("dog", "cat")][at // 2 % 2]
+        said = [{"completed_by": who, "result": [one("mood", mood), one("topic", topic)]} for who in range(6)]
+        tasks.append({"id": at, "data": {"text": "…"}, "annotations": said})
+    path.write_text(json.dumps(tasks))
+    return str(path)
+
+
+def test_one_control_of_an_export_is_chosen_by_every_command_that_reads_labels(tmp_path, capsys):
+    export, model = export_of_two_controls(tmp_path / "e.json"), str(tmp_path / "o" / "model.tacit")
+    for line in (
+        ["labels", export, "--out", str(tmp_path / "o")],
+        ["plan", export, "--out", str(tmp_path / "p")],
+        ["predict", export, "--model", model, "--out", str(tmp_path / "q")],
+        ["report", model, export],
+    ):
+        if line[0] in ("labels", "plan"):
+            assert main(line) == 3
+            assert "choose one with control= (--control)" in capsys.readouterr().err
+        assert main([*line, "--control", "mood"]) == 0
+        assert "--control is not used" not in capsys.readouterr().err
+    assert {row["value"] for row in pc.read_csv(tmp_path / "q" / "predictions.csv").to_pylist()} == {"good", "bad"}
+
+
+def test_exports_are_read_one_at_a_time(files, tmp_path, capsys):
+    export = export_of_two_controls(tmp_path / "e.json")
+    for more in (export, str(files / "labels.csv")):
+        for named in ([export, more], [more, export]):
+            assert main(["labels", *named, "--out", str(tmp_path / "o")]) == 3
+            said = f"2 files were named, and {export} is an export of Label Studio; give one export at a time"
+            assert said in capsys.readouterr().err
 
 
 def test_a_checkpoint_takes_no_other_file_away(files, tmp_path, capsys):
@@ -307,6 +392,14 @@ def test_help_ends_with_an_example_of_itself(name, capsys):
     examples = lines[lines.index("  For example:") + 1 :]
     assert any(line.strip().startswith(f"tacit {name}") for line in examples)
     assert all(not line or line.strip().startswith("tacit ") for line in examples)
+
+
+@pytest.mark.parametrize(("name", "used"), [("predict", False), ("impute", False), ("sample", True), ("table", True)])
+def test_help_says_where_the_seed_is_not_used(name, used, capsys):
+    assert main([name, "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("The one seed." in said) == used
+    assert ("and not used: nothing is drawn" in said) != used
 
 
 def test_help_shows_every_door_with_an_example(capsys):
@@ -415,23 +508,29 @@ def _hearing():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def test_interrupt_while_fitting_says_so(tmp_path):
-    """A real signal some time into a fit that takes much longer."""
+@pytest.mark.parametrize(
+    ("number", "code", "words"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "told to end")]
+)
+def test_interrupt_while_fitting_says_so(number, code, words, tmp_path):
+    """A real signal some time into a fit that takes much longer; it leaves no coded rows behind."""
     rng = np.random.default_rng(1)
-    path, out = tmp_path / "big.csv", tmp_path / "o"
+    path, out, cache = tmp_path / "big.csv", tmp_path / "o", tmp_path / "cache"
+    cache.mkdir()
     frequency = rng.random((12, 60))[rng.integers(0, 12, 30_000)]
     yes = (rng.random(frequency.shape) < frequency).astype(np.int8)
     write_columns(pa.table({f"s{n}": yes[:, n] for n in range(60)}), path, format="csv")
-    command = [*RUN, "cluster", str(path), "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_hearing)
-    while process.poll() is None and _cpu_seconds(process.pid) < 2.0:  # reading is over by then, on a busy machine too
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    command = [*RUN, "cluster", str(path), "--engine", "stream", "--out", str(out)]
+    where = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=where, preexec_fn=_hearing)
+    while process.poll() is None and (_cpu_seconds(process.pid) < 2.0 or not list(cache.rglob("rows.*"))):
+        time.sleep(0.05)  # reading is over by then, on a busy machine too
+    process.send_signal(number)
     said = process.communicate(timeout=120)[1]
-    assert process.returncode == 130, said
-    assert said.strip().splitlines()[-1].startswith("tacit: interrupted")
+    assert process.returncode == code, said
+    assert said.strip().splitlines()[-1].startswith(f"tacit: {words}")
     assert "Traceback" not in said
     assert not out.exists()
+    assert not list(cache.iterdir())
 
 
 def _cpu_seconds(pid):

@@ -205,6 +205,23 @@ def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path,
     assert len(cells["row"]) == sum(cell is None for name, column in gaps.items() for cell in column)
 
 
+@pytest.mark.parametrize("command", ["table", "factors"])
+def test_ids_that_are_numbers_in_one_file_and_words_in_another_are_text(command, tmp_path):
+    """Parquet has one type a column, and the first rows are written before the last are seen."""
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 2, (80, 3)) + (rng.normal(0, 0.1, (80, 3)) if command == "factors" else 0)
+    ids = {"a": list(range(40)), "b": [f"p{n}" for n in range(40)]}
+    for at, (name, some) in enumerate(ids.items()):
+        rows = {f"x{n}": numbers[40 * at : 40 * at + 40, n] for n in range(3)}
+        write_columns(pa.table({"id": some, **rows}), tmp_path / f"{name}.parquet", format="parquet")
+    wanted = list(map(str, ids["a"])) + ids["b"]
+    line = [command, str(tmp_path), "--id", "id", "--components", "1", "--quiet", "--no-report", "--out"]
+    for format_ in ("parquet", "csv"):
+        assert main([*line, str(tmp_path / "o"), "--format", format_]) == 0
+        stem = "classes" if command == "table" else "switches"
+        assert read_columns(tmp_path / "o" / f"{stem}.{format_}").column("id").to_pylist() == wanted
+
+
 def test_files_that_are_streamed_give_what_memory_gives(tmp_path, capsys):
     rng = np.random.default_rng(0)
     hidden = rng.integers(0, 2, 600)

@@ -608,3 +608,16 @@ def test_flipped_bits_give_a_table_or_a_sentence(name: str) -> None:
             assert text.startswith(name)
             assert "\n" not in text
             assert ";" in text
+
+
+@pytest.mark.parametrize("name", ["a b.csv", "100%.csv", "50%20.csv", "what?.csv", "#1.csv", "é.csv", "a[1].csv"])
+def test_an_address_of_a_folder_takes_any_name(name: str, tmp_path: Path) -> None:
+    """Names that a store lists are written as an address asks for."""
+    folder = tmp_path / "wave [1]"
+    folder.mkdir()
+    (folder / name).write_text("x,y\n1,2\n")
+    address = folder.as_uri()
+    for given in (address, f"{address}/*.csv"):
+        found = scan(given)
+        assert sum(batch.num_rows for batch in found.batches()) == 1
+        assert found.fingerprint() == scan(given).fingerprint()

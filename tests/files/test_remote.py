@@ -52,7 +52,9 @@ def bucket():
         rows = np.where(rng.random((400, 4)) < 0.8, hidden[:, None], 1 - hidden[:, None])
         for at in range(2):
             lines = ["a,b,c,d", *(",".join(map(str, row)) for row in rows[at::2])]
-            store.put_object(Bucket="survey-data", Key=f"wave/part{at}.csv", Body="\n".join(lines).encode() + b"\n")
+            body = "\n".join(lines).encode() + b"\n"
+            for name in (f"wave/part{at}.csv", f"odd wave/100% part#{at}?.csv"):
+                store.put_object(Bucket="survey-data", Key=name, Body=body)
         yield rows
     finally:
         patch.undo()
@@ -75,6 +77,12 @@ def test_a_store_is_read_like_a_folder(bucket, tmp_path, capsys):
     said = capsys.readouterr()
     everything = said.out + said.err + "".join(path.read_text(errors="replace") for path in out.iterdir())
     assert SECRET not in everything
+
+
+@pytest.mark.slow
+def test_names_on_a_store_may_hold_anything(bucket):
+    for address in ("s3://survey-data/odd%20wave", "s3://survey-data/odd%20wave/*.csv"):
+        assert sum(batch.num_rows for batch in tacit.scan(address).batches()) == 400
 
 
 @pytest.mark.slow

@@ -98,6 +98,12 @@ def test_a_gap_in_the_only_column_stays_a_row(values: list[Any]) -> None:
     assert read_columns("a.csv").to_pydict() == {"x": values}
 
 
+def test_empty_text_in_the_only_column_stays_a_row() -> None:
+    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+        write_columns(pa.table({"x": pa.array(["a", "", "b"], kind)}), "a.csv", format="csv")
+        assert read_columns("a.csv").to_pydict() == {"x": ["a", None, "b"]}
+
+
 def test_empty_text_and_null_are_one_in_csv_only() -> None:
     table = pa.table({"x": ["", None, "y"], "n": [1, 2, 3]})
     for format in ("parquet", "jsonl"):
@@ -105,6 +111,19 @@ def test_empty_text_and_null_are_one_in_csv_only() -> None:
         assert read_columns(f"a.{format}").equals(table)
     write_columns(table, "a.csv", format="csv")
     assert read_columns("a.csv").to_pydict() == {"x": [None, None, "y"], "n": [1, 2, 3]}
+
+
+@pytest.mark.skipif(not hasattr(pa, "string_view"), reason="this pyarrow has no views")
+def test_views_are_text_or_refused_like_bytes() -> None:
+    words = pa.array(["x", "y, z", None])
+    text = pa.table({"a": words.cast(pa.string_view()), "n": [1, 2, 3]})
+    for format in ("csv", "jsonl", "parquet"):
+        write_columns(text, f"a.{format}", format=format)  # type: ignore[arg-type]
+        assert read_columns(f"a.{format}").to_pydict() == {"a": ["x", "y, z", None], "n": [1, 2, 3]}
+    raw = pa.table({"a": words.cast(pa.binary()).cast(pa.binary_view())})
+    for format in ("csv", "jsonl"):
+        with pytest.raises(DataError, match=r"column 'a' holds binary; write it as parquet"):
+            write_columns(raw, "b", format=format)  # type: ignore[arg-type]
 
 
 def test_numbers_come_back_to_the_last_bit() -> None:

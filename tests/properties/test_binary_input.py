@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tacit import BernoulliMixture
+from tacit import BernoulliMixture, scan
 from tacit.data.binary_input import read_binary
 from tacit.errors import DataError, DataWarning
 
@@ -98,8 +98,26 @@ def test_numbers_are_cut_above_the_threshold():
     assert codes(frame, binarize=0.1) == [0, 0, 0, NOTHING, 1]
     assert codes(pd.DataFrame({"x": ["3", "0.5", None]}), binarize=1.0) == [1, 0, NOTHING]
     assert codes(pd.DataFrame({"x": [True, False]}), binarize=0.5) == [1, 0]
-    with pytest.raises(DataError, match=r"column 'x' holds words, which cannot be cut at 0\.5; leave it out"):
-        read_binary(pd.DataFrame({"x": ["yes", "no"]}), binarize=0.5)
+    assert codes(pd.DataFrame({"x": [" 0.7", "0.2 ", " "]}), binarize=0.5) == [1, 0, NOTHING]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["0.1", "NA", "0.7"], "'NA' in row 2, no number; where nothing is known leave the cell empty"),
+        (["0.1", "0.2", "0,7"], "'0,7' in row 3, no number; write decimals with a point"),
+        (["0.1", "no", "yes"], r"'no' in row 2, no number; leave the column out, for it cannot be cut at 0\.5"),
+    ],
+)
+def test_a_word_that_cannot_be_cut_is_told_with_its_row(words, told, tmp_path):
+    frame = pd.DataFrame({"x": words})
+    with pytest.raises(DataError, match=f"column 'x' holds {told}"):
+        read_binary(frame, binarize=0.5)
+    with pytest.raises(DataError, match=told.partition(",")[0]):  # rows are the user's
+        read_binary(frame, binarize=0.5, sample_weight=[0, 1, 1])
+    frame.assign(y=1).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(DataError, match=f"column 'x' holds {told.replace(' in row 2', '').replace(' in row 3', '')}"):
+        BernoulliMixture(binarize=0.5).fit(scan(tmp_path / "a.csv"))
 
 
 def test_a_constant_column_is_kept_and_changes_no_row():

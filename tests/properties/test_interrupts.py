@@ -49,6 +49,28 @@ def test_a_program_that_hears_interrupts_itself_goes_on_doing_so(looked_up):
     assert own == [signal.SIGINT]
 
 
+def test_so_is_the_order_to_end(monkeypatch):
+    """A command's handler of it raises, too."""
+    went = []
+
+    def end(number, _):
+        raise SystemExit(143)
+
+    def look_up():
+        signal.raise_signal(signal.SIGTERM)
+        went.append("went on")
+
+    monkeypatch.setattr(blas, "ThreadpoolController", look_up)
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with pytest.raises(SystemExit):
+            blas._controller.__wrapped__()
+        assert signal.getsignal(signal.SIGTERM) is end
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert went == ["went on"]
+
+
 def test_other_threads_touch_no_handler(monkeypatch):
     seen = []
     monkeypatch.setattr(blas, "ThreadpoolController", lambda: seen.append(signal.getsignal(signal.SIGINT)))

@@ -176,6 +176,9 @@ BAD = [
         "a name of 10,001 characters",
     ),
     (frame(task=["a", "a"], w1=[0, 1], w2=[0, 1]), DataError, "column 'task' repeats a task in a wide frame"),
+    (frame(task=["a", None, "b"], w1=[0, 1, 0], w2=[0, 1, 0]), DataError, "row 2 has no task; every label needs one"),
+    (frame(w1=[0, 1], w2=[0, 1]).set_axis(["a", None]), DataError, "row 2 has no task; every label needs one"),
+    (frame(w1=[0, 1], w2=[0, 1]).set_axis(["1", 1]), DataError, "the index repeats a task in a wide frame"),
 ]
 
 

@@ -6,7 +6,7 @@ Long files are read once more for that: an answer is written while its row goes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tacit.cli.options import tell_no_cache
 from tacit.cli.results import Results
 from tacit.cli.rows import Rows, data_columns, named_rows, read_rows
 from tacit.data.frames import build_frame
+from tacit.data.names import decoded
 from tacit.io.join import join_batches
 from tacit.io.scan import scan
 from tacit.kernels import BLOCK_ROWS
@@ -73,8 +74,10 @@ def _answers(
 ) -> Iterator[Any]:
     """A result table batch by batch: the rows' ids, and what `answer` says of their columns."""
     behind = 0
+    as_text = (in_blocks or results.format == "parquet") and _ids_differ(whole, files.id_)
+    batches = (_with_text(one, files.id_) for one in whole.batches()) if as_text else whole.batches()
     with results.talk.counting(what, "rows", whole.rows_about()) as tell:
-        for batch in _blocks(whole) if in_blocks else (pa.Table.from_batches([one]) for one in whole.batches()):
+        for batch in _blocks(batches) if in_blocks else (pa.Table.from_batches([one]) for one in batches):
             rows = named_rows(batch, files.id_, files.weights, first=behind + 1)
             behind += batch.num_rows
             tell(behind)
@@ -92,11 +95,35 @@ def named_answers(rows: Rows, found: dict[str, Any]) -> dict[str, Any]:
     return {rows.id_name: np.repeat(ids, lines // max(n_rows, 1)), **found}
 
 
-def _blocks(whole: Scan) -> Iterator[Any]:
-    """The files' rows in blocks of one size, the last one shorter."""
+def _ids_differ(whole: Scan, id_: str | None) -> bool:
+    """Whether the files' ids are of types that only text can hold together, such as numbers here and words there.
+
+    A block and a Parquet file have one type a column, and the last file's is needed when the first is written.
+    """
+    if id_ is None or len(whole.paths) == 1:
+        return False
+    alone = (replace(whole, paths=(path,), columns=(id_,)).batches(coded=False) for path in whole.paths)
+    first = [one for one in (next(batches, None) for batches in alone) if one is not None]
+    try:
+        pa.unify_schemas([one.schema for one in first], promote_options="permissive")
+    except pa.ArrowException:
+        return True
+    return False
+
+
+def _with_text(batch: Any, name: str | None) -> Any:
+    """A batch with one column as text."""
+    names = batch.schema.names
+    text = decoded(batch.column(names.index(name))).cast(pa.string())
+    columns = [text if one == name else batch.column(at) for at, one in enumerate(names)]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _blocks(batches: Iterator[Any]) -> Iterator[Any]:
+    """Rows in blocks of one size, the last one shorter."""
     waiting: list[Any] = []
     held = 0
-    for batch in whole.batches():
+    for batch in batches:
         while held + batch.num_rows >= BLOCK_ROWS:
             yield join_batches([*waiting, batch.slice(0, BLOCK_ROWS - held)])
             batch, waiting, held = batch.slice(BLOCK_ROWS - held), [], 0

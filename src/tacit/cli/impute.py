@@ -15,7 +15,7 @@ from tacit.cli.talk import Talk, number_of
 @click.argument("table_file", metavar="TABLE")
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file of tacit table.")
 @strict_option
-@output_options("tacit-impute")
+@output_options("tacit-impute", draws=False)
 def impute(
     table_file: str, model_file: str, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool
 ) -> int:  # fmt: skip

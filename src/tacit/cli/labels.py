@@ -10,6 +10,7 @@ import click
 from tacit.cli.columns import VOTES, chosen_columns, column_options
 from tacit.cli.options import (
     are_streamed,
+    control_option,
     engine_options,
     keeping,
     output_options,
@@ -40,7 +41,7 @@ SHOWN = 5
 @click.option("--em/--no-em", default=True, help="Polish the method's answer by EM.")
 @click.option("--smoothing", type=float, help="Pseudo-labels per worker and class; 0: maximum likelihood.")
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
-@click.option("--control", help="Which control of a Label Studio export to read.")
+@control_option
 @engine_options
 @strict_option
 @column_options(*VOTES)
@@ -101,8 +102,8 @@ def _read(
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
     from tacit.data.label_input import read_gold, read_labels
 
-    if control is not None and not _is_export(files[0]):
-        talk.say(f"note: --control is not used, since {called(files[0])} is no export of Label Studio (.json)")
+    tell_control(control, files[0], talk)
+    _check_alone(files)
     if not are_streamed(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
         tell_no_cache(cache, talk)
         with talk.doing("reading"):
@@ -126,7 +127,25 @@ def _is_export(path: str) -> bool:
     return path.lower().endswith(".json")
 
 
-def read_label_file(path: str, control: str | None = None) -> tuple[Any, Any]:
+def _check_alone(files: tuple[str, ...]) -> None:
+    """Exports have tasks, people and controls of their own, which nothing makes those of another."""
+    from tacit.errors import DataError
+
+    exports = [one for one in files if _is_export(one)]
+    if exports and len(files) > 1:
+        raise DataError(
+            f"{len(files)} files were named, and {exports[0]} is an export of Label Studio; give one export at a time"
+        )
+
+
+def tell_control(control: str | None, path: str | None, talk: Talk) -> None:
+    """Only an export has controls to choose from."""
+    if control is not None and (path is None or not _is_export(path)):
+        what = "no data were named" if path is None else f"{called(path)} is no export of Label Studio (.json)"
+        talk.say(f"note: --control is not used, since {what}")
+
+
+def read_label_file(path: str, control: str | None) -> tuple[Any, Any]:
     """Labels and, from a Label Studio export, its ground-truth answers."""
     from tacit.io.read import read_columns
 
@@ -240,14 +259,14 @@ def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
     talk.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
 
 
-def read_known(model: DawidSkene, path: str, columns: dict[str, str], talk: Talk) -> Labels:
+def read_known(model: DawidSkene, path: str, columns: dict[str, str], control: str | None, talk: Talk) -> Labels:
     """Labels of a file as a saved model was told to read them; a note names those that it does not know."""
     from tacit.data.label_input import read_labels
     from tacit.data.names import match
 
     named = columns or model.columns
     with talk.doing("reading"):
-        source, _ = read_label_file(path)
+        source, _ = read_label_file(path, control)
         data = read_labels(source, columns=named, abstain=model.abstain)
     tell_reading(source, named, talk)
     unseen = data.class_names[match(data.class_names, model.classes_, "label") < 0].tolist()
@@ -259,7 +278,7 @@ def read_known(model: DawidSkene, path: str, columns: dict[str, str], talk: Talk
 
 def predict_tasks(model: DawidSkene, asked: Asked) -> int:
     """The consensus of new tasks under the workers of a model: predictions.csv."""
-    data = read_known(model, asked.data_file, asked.columns, asked.talk)
+    data = read_known(model, asked.data_file, asked.columns, asked.control, asked.talk)
     with asked.talk.doing("predicting"):
         posterior = model.predict_proba(data)
     values = model.classes_[posterior.argmax(axis=1)]

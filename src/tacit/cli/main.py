@@ -1,17 +1,19 @@
 """`tacit`: the group of commands, loaded one at a time, and the one place where errors become exit codes.
 
 Exit codes: 0 good, 1 written but not to be trusted (--strict), 2 usage, 3 bad data, 4 a file cannot be read
-or written, 70 a bug of Tacit's own, 130 interrupted.
+or written, 70 a bug of Tacit's own, 130 interrupted, 143 told to end (SIGTERM).
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import signal
 import sys
 import traceback
 from contextlib import suppress
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -53,6 +55,8 @@ DOORS = {
 """Where data comes in, each with a line to try."""
 FILE_WORDS = ("FILE", "DIR")
 """Metavars of options that name files."""
+ENDED = 128 + signal.SIGTERM
+"""Exit code of a command that was told to end, as a shell counts it."""
 
 
 class LazyGroup(click.Group):
@@ -109,7 +113,17 @@ def run() -> None:
     for name in ("stdin", "stdout", "stderr"):  # one that the shell closed has nothing to say and nobody who hears
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
-    sys.exit(main(sys.argv[1:]))
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
+    code = main(sys.argv[1:])
+    if code == ENDED:  # some programs say it twice; what was half done is being removed
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(code)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """As an error, SIGTERM has files that only this run needs removed; by itself it would leave them."""
+    raise SystemExit(ENDED)
 
 
 def main(arguments: list[str]) -> int:
@@ -123,8 +137,10 @@ def main(arguments: list[str]) -> int:
         return 2
     except click.exceptions.Exit as error:
         return int(error.exit_code)
-    except SystemExit:  # so click says that the reader of our output left: not our error
-        return 0
+    except SystemExit as error:
+        if error.code == ENDED:
+            return _fail(ENDED, "told to end; finished files were kept, unfinished ones removed")
+        return 0  # so click says that the reader of our output left: not our error
     except MemoryError:
         return _fail(3, "the data needs more memory than there is; give fewer rows or columns, or --engine stream")
     except OSError as error:

@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 TEXT_IN_MEMORY = 3
-"""Bytes that a byte of a file takes while it is read whole."""
+"""Bytes that a byte of text takes while it is read whole."""
+UNZIPPED = 10
+"""Bytes of text in a byte of gzip: tables repeat their words, and shrink to a tenth or so."""
+CALLS = 4
+"""Calls in a byte of a .bed, each of which takes a byte in memory."""
 THREADS = click.IntRange(min=1)
 HIDDEN = click.IntRange(min=1)
 """How many classes, clusters, topics … there are."""
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
-def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
+def output_options(default: str, *, report: bool = False, draws: bool = True) -> Callable[[F], F]:
     """--out, --format, --json, --seed, --quiet: every command that writes results has them; what fits, --no-report."""
+    seed_help = "The one seed." if draws else "Accepted as everywhere, and not used: nothing is drawn."
 
     def add(command: F) -> F:
         if report:
@@ -38,7 +43,7 @@ def output_options(default: str, *, report: bool = False) -> Callable[[F], F]:
                 click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
                              show_default=True, help="Format of the result tables."),
                 click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
-                click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The one seed."),
+                click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=seed_help),
                 click.option("--quiet", is_flag=True, help="No talk on stderr."),
             ]
         ):  # fmt: skip
@@ -63,6 +68,7 @@ def writable(context: click.Context, parameter: click.Parameter, folder: str | N
 
 
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+control_option = click.option("--control", help="Which control of a Label Studio export to read.")
 
 
 class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -155,8 +161,25 @@ def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> boo
         return False
     if name in ("stream", "dask") or is_remote(paths[0]):
         return True
-    size = os.path.getsize(paths[0]) if os.path.isfile(paths[0]) else 0
-    return TEXT_IN_MEMORY * size > (memory or free_memory()) / 2
+    return _in_memory(paths[0]) > (memory or free_memory()) / 2
+
+
+def _in_memory(path: str) -> int:
+    """Bytes that a file takes about while it is read whole, whatever it takes on the disk; 0 of one that is not there.
+
+    A broken file counts as it is: its reader will say what is wrong.
+    """
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+    name = path.lower()
+    if name.endswith(".bed"):
+        return CALLS * size
+    if name.endswith(".gz"):
+        size *= UNZIPPED
+    elif name.endswith(".parquet") and size:
+        from tacit.io.parquet_file import unpacked_size
+
+        size = max(size, unpacked_size(path))
+    return TEXT_IN_MEMORY * size
 
 
 def tell_no_cache(cache: str | None, talk: Talk) -> None:

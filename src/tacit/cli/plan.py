@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.columns import VOTES, chosen_columns, column_options
-from tacit.cli.options import output_options, strict_option
+from tacit.cli.options import control_option, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -33,12 +33,14 @@ SHOWN = 8
 @click.option("--simulate", is_flag=True, help="Replay a finished crowd: error against labels bought.")
 @click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
 @click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
+@control_option
 @strict_option
 @column_options(*VOTES)
 @output_options("tacit-plan", report=True)
 def plan(
     labels_file: str, budget: int | None, per_worker: int | None, workers_file: str | None, simulate: bool,
-    truth: str | None, abstain: tuple[str, ...], strict: bool, task: str | None, worker: str | None, label: str | None,
+    truth: str | None, abstain: tuple[str, ...], control: str | None, strict: bool,
+    task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Which labels to ask for next: those that make workers comparable, then those that tell most.
@@ -49,7 +51,7 @@ def plan(
     """
     if simulate != (truth is not None):
         raise click.UsageError("--simulate and --truth go together; give both: the truth measures the replay's errors")
-    from tacit.cli.labels import errors_against, read_label_file, tell_reading
+    from tacit.cli.labels import errors_against, read_label_file, tell_control, tell_reading
     from tacit.data.label_input import read_labels
     from tacit.io.read import read_columns
     from tacit.models.clock import StageClock
@@ -60,8 +62,9 @@ def plan(
     talk, clock = Talk(quiet), StageClock()
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
     silent = abstain or ("", -1)
+    tell_control(control, labels_file, talk)
     with talk.doing("reading"), clock.stage("data"):
-        source, gold = read_label_file(labels_file)
+        source, gold = read_label_file(labels_file, control)
         available = None if workers_file is None else _worker_column(read_columns(workers_file), worker)
         answers = None if truth is None else read_columns(truth)
         data = read_labels(source, columns=chosen, abstain=silent, gold=gold)

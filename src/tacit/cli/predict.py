@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.columns import ROLES, column_options, columns_of_model
-from tacit.cli.options import output_options, strict_option
+from tacit.cli.options import control_option, output_options, strict_option
 from tacit.cli.results import Results, conclude, of_model
 from tacit.cli.talk import Talk
 
@@ -45,6 +45,7 @@ class Asked:
     model_file: str
     target: str | None
     columns: dict[str, str]
+    control: str | None
     results: Results
     json_: bool
     strict: bool
@@ -65,11 +66,12 @@ class Asked:
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file.")
 @click.option("--target", metavar="COLUMN", help="Column to predict from the others; of a graph: with the other ends.")
 @column_options(*(role for role in ROLES if role != "target"))
+@control_option
 @strict_option
-@output_options("tacit-predict")
+@output_options("tacit-predict", draws=False)
 def predict(
-    data_file: str, model_file: str, target: str | None, strict: bool, out: str, format_: str, json_: bool, seed: int,
-    quiet: bool, **roles: str | None,
+    data_file: str, model_file: str, target: str | None, control: str | None, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, **roles: str | None,
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
     fractions.csv of a model of mixtures, ancestry.csv of a model of populations, documents.csv of topics,
@@ -79,6 +81,7 @@ def predict(
     tacit predict new_votes.csv --model consensus/model.tacit
     tacit predict new_rows.csv --model classes/model.tacit --target income
     """
+    from tacit.cli.labels import tell_control
     from tacit.errors import DataError
     from tacit.models import load
 
@@ -92,6 +95,8 @@ def predict(
     if target is not None and kind not in COLUMNS:
         raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
     columns = columns_of_model(kind, model_file, roles)
-    asked = Asked(data_file, model, model_file, target, columns, Results(out, format_, talk), json_, strict, begin)
+    tell_control(control, data_file, talk)
+    results = Results(out, format_, talk)
+    asked = Asked(data_file, model, model_file, target, columns, control, results, json_, strict, begin)
     code: int = getattr(import_module(f"tacit.cli.{module}"), function)(model, asked)
     return code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.columns import ROLES, column_options, columns_of_model
-from tacit.cli.options import strict_option, writable
+from tacit.cli.options import control_option, strict_option, writable
 from tacit.cli.results import told_by
 from tacit.cli.talk import Talk
 
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 @click.option("--out", metavar="DIR", callback=writable,
               help="Folder for report.html; the model's own by default, - for stdout.")  # fmt: skip
 @column_options(*ROLES)
+@control_option
 @strict_option
 @click.option("--quiet", is_flag=True, help="No talk on stderr.")
 def report(
-    model_file: str, data_file: str | None, out: str | None, strict: bool, quiet: bool, **roles: str | None
+    model_file: str, data_file: str | None, out: str | None, control: str | None, strict: bool, quiet: bool,
+    **roles: str | None,
 ) -> int:  # fmt: skip
     """Write report.html for a saved model: what was found, and can it be trusted?
 
@@ -38,6 +40,7 @@ def report(
     tacit report consensus/model.tacit votes.csv
     tacit report classes/model.tacit --out pages
     """
+    from tacit.cli.labels import tell_control
     from tacit.io.hashes import file_hashes
     from tacit.models import load
     from tacit.report.doors import context_of, page_of
@@ -46,12 +49,13 @@ def report(
 
     talk = Talk(quiet)
     data: dict[str, Any] = {}
+    tell_control(control, data_file, talk)
     with talk.doing("reading"):
         model = load(model_file)
         summary = told_beside(Path(model_file), model)
         columns = columns_of_model(type(model).__name__, model_file, roles)
         if data_file is not None:
-            data = read_input(model, data_file, columns, talk)
+            data = read_input(model, data_file, columns, control, talk)
             summary["files"] = {**summary.get("files", {}), **file_hashes([data_file])}
         page = page_of(model, context_of(summary, data))
     code = int(strict and page.verdict != "trusted")
@@ -77,7 +81,9 @@ def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
     return own | told if same else own
 
 
-def read_input(model: LatentModel, path: str, columns: dict[str, str], talk: Talk) -> dict[str, Any]:
+def read_input(
+    model: LatentModel, path: str, columns: dict[str, str], control: str | None, talk: Talk
+) -> dict[str, Any]:
     """The data as the model's own command reads them: `input`, and for tables the rows' `ids`."""
     from tacit import models
     from tacit.cli import admixture, communities, fractions, hmm, labels, topics
@@ -91,7 +97,7 @@ def read_input(model: LatentModel, path: str, columns: dict[str, str], talk: Tal
         rows = read_rows(path, columns.get("id"))
         return {"input": under(model, rows.all) if hasattr(model, "feature_names_in_") else rows.data, "ids": rows.ids}
     if isinstance(model, models.DawidSkene):
-        return {"input": labels.read_known(model, path, columns, talk)}
+        return {"input": labels.read_known(model, path, columns, control, talk)}
     if isinstance(model, models.Admixture):
         return {"input": admixture.read_genotype_file(path, columns.get("id"))}
     if isinstance(model, models.MixtureFractions):

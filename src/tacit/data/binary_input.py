@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from shlex import quote
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.names import decoded, encode, plain, to_arrow
+from tacit.data.numbers import as_numbers
 from tacit.data.table import Column, Table
 from tacit.data.table_input import code_table, pick_known
 from tacit.errors import DataError
@@ -77,7 +79,7 @@ def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[
             f"column {name!r} holds an infinite number{place}; leave the cell empty or give a finite number"
         )
     if binarize is not None:
-        return _cut(array, name, binarize)
+        return _cut(array, name, binarize, rows)
     codes, words = encode(array, f"{name!r}")
     meaning = np.array([*(WORDS.get(str(word).strip().lower(), 2) for word in words.tolist()), -1], np.int32)
     found = meaning[codes]
@@ -96,13 +98,9 @@ def _place(rows: NDArray[np.intp] | None, at: int) -> str:
     return "" if rows is None else f" in row {rows[at] + 1}"
 
 
-def _cut(array: Any, name: str | int, threshold: float) -> NDArray[np.int32]:
+def _cut(array: Any, name: str | int, threshold: float, rows: NDArray[np.intp] | None) -> NDArray[np.int32]:
     if not np.isfinite(threshold):
         raise DataError(f"binarize={threshold} is no threshold; give a finite number, such as 0.5")
-    try:
-        numbers = array.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"column {name!r} holds words, which cannot be cut at {threshold:g}; leave it out") from None
-    gaps = pc.is_null(numbers, nan_is_null=True).to_numpy(zero_copy_only=False)
-    above = pc.fill_null(pc.greater(numbers, threshold), False).to_numpy(zero_copy_only=False)
-    return np.where(gaps, -1, above).astype(np.int32)
+    advice = f"leave the column out, for it cannot be cut at {threshold:g}"
+    numbers = as_numbers(array, f"column {name!r}", advice, place=partial(_place, rows))
+    return np.where(np.isnan(numbers), -1, numbers > threshold).astype(np.int32)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_column, find_roles, index_names
-from tacit.data.labels import Abstain, Gold, Labels, from_long, from_wide
+from tacit.data.labels import Abstain, Gold, Labels, from_long, from_wide, no_name
 from tacit.data.names import LARGEST_EXACT, encode, is_gap, objects, to_arrow
 from tacit.errors import DataError
 
@@ -108,8 +108,12 @@ def _read_wide_frame(
         index = None
     given = index if task is None else column(frame, task).to_pylist()
     names = np.arange(len(frame)) if given is None else objects(given)
-    if len(encode(names, "task")[1]) < len(names):
-        raise DataError(f"column {task!r} repeats a task in a wide frame; give one row per task, or a long frame")
+    codes, distinct = encode(names, "task")
+    if (codes < 0).any():
+        raise no_name(int((codes < 0).argmax()), "task")
+    if len(distinct) < len(names):
+        where = "the index" if task is None else f"column {task!r}"
+        raise DataError(f"{where} repeats a task in a wide frame; give one row per task, or a long frame")
     order = np.argsort(np.array(workers, object))  # workers are walked in the order of their names
     ordered = np.array(workers, object)[order]
     known = read_gold(gold, names)

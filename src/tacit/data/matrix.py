@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
+from tacit.data.names import tell_row_names
 from tacit.data.numbers import as_numbers
 from tacit.data.sampling import numbered_apart, scramble
 from tacit.errors import DataError, DataWarning
@@ -129,12 +130,7 @@ def tell_counting(matrix: Varying) -> None:
     values = getattr(matrix, "values", np.empty((0, 0)))  # of rows in a file only the names are at hand
     for at, name in enumerate(matrix.names if len(values) >= LEAST_COUNTED else ()):
         if (np.diff(values[:, at]) == 1).all():
-            warnings.warn(
-                f"feature {name!r} counts the rows, so it names them and tells nothing of them; leave it out, or give "
-                f"--id {quote(str(name))} on the command line",
-                DataWarning,
-                stacklevel=5,
-            )
+            tell_row_names("feature", name, "counts the rows", stacklevel=5)
 
 
 class Varying(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,16 @@ def tell_alike(lists: Mapping[str, Names]) -> None:
                     stacklevel=5,
                 )
                 return
+
+
+def tell_row_names(column: str, name: str | int, why: str, stacklevel: int) -> None:
+    """Warn of a `column` that names the rows; the warning points so many calls up, at the user's line."""
+    warnings.warn(
+        f"{column} {name!r} {why}, so it names rows and tells nothing of them; leave it out, or give "
+        f"--id {quote(str(name))} on the command line",
+        DataWarning,
+        stacklevel=stacklevel,
+    )
 
 
 def match(values: Any, names: Names, what: str) -> NDArray[np.int32]:

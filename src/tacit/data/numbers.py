@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,13 @@ _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 _COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
-def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
+def as_numbers(
+    array: Any, where: str, advice: str, before: int = 0, place: Callable[[int], str] | None = None
+) -> Floats:
     """Floats with NaN in the gaps; `where` names the column, and the first word that is no number is told with its row.
 
-    Cells of blanks are gaps, true and false are 1 and 0. So many rows came `before` these.
+    Cells of blanks are gaps, true and false are 1 and 0. So many rows came `before` these; where rows are not counted
+    like that, `place` says where a cell is.
     """
     array = decoded(array)
     if are_words(array.type):
@@ -42,8 +45,9 @@ def as_numbers(array: Any, where: str, advice: str, before: int = 0) -> Floats:
             at for at, word in enumerate(listed) if word is not None and np.isnan(spelled[at]) and word.lower() != "nan"
         ]
         if wrong:
-            word, row = listed[wrong[0]], before + wrong[0] + 1
-            raise DataError(f"{where} holds {word!r} in row {row}, no number; {_cure(word, advice)}") from None
+            word = listed[wrong[0]]
+            there = f" in row {before + wrong[0] + 1}" if place is None else place(wrong[0])
+            raise DataError(f"{where} holds {word!r}{there}, no number; {_cure(word, advice)}") from None
         return spelled
     return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
 

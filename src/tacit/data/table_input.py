@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
-from tacit.data.names import Names, are_words, encode, gaps_of, match, tell_alike, to_arrow
+from tacit.data.names import Names, are_words, encode, gaps_of, match, tell_alike, tell_row_names, to_arrow
 from tacit.data.numbers import GAP_WORDS, worth_of
 from tacit.data.table import Codes, Column, Table, group_rows
 from tacit.errors import DataError, DataWarning
@@ -163,7 +163,7 @@ def _learn_bins(
         most = f"{MOST_CATEGORIES:,}"
         raise DataError(f"bins={bins} cuts column {name!r} into more than {most} intervals; give 2 to {most}")
     if rows.max() == 1 and (np.diff(words) == 1).all():  # cut, nothing of it would show later (`tell_odd`)
-        _tell_names(name, "counts the rows")
+        tell_row_names("column", name, "counts the rows", stacklevel=7)
     edges = np.unique(_quantiles(words, rows, np.arange(1, bins) / bins))
     edges = edges[edges > words.min()]  # below the least value there is nothing to count
     edges = edges if len(edges) else words[1:2]  # nearly all rows have the least value: it, and all above
@@ -301,16 +301,7 @@ def tell_odd(columns: Sequence[Column], n_rows: int) -> None:
     tell_alike({f"column {one.name!r} holds": one.categories for one in words})
     names = [one.name for one in columns if one.size == n_rows >= LEAST_NAMES and one.edges is None]
     if names:
-        _tell_names(names[0], "has another value in every row")
-
-
-def _tell_names(name: str | int, why: str) -> None:
-    warnings.warn(
-        f"column {name!r} {why}, so it names rows and tells nothing of them; leave it out, or give "
-        f"--id {quote(str(name))} on the command line",
-        DataWarning,
-        stacklevel=7,
-    )
+        tell_row_names("column", names[0], "has another value in every row", stacklevel=7)
 
 
 def tell_empty(names: list[str | int]) -> None:

@@ -20,18 +20,25 @@ def _controller() -> Any:
 
 @contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Libraries are looked up in callbacks from C, where Python would drop an interrupt: it is heard afterwards."""
-    if current_thread() is not main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    """Libraries are looked up in callbacks from C, where Python would drop an interrupt: it is heard afterwards.
+
+    So is the order to end, to which a command answers with an error.
+    """
+    if current_thread() is not main_thread():
         yield
         return
+    known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in known.items() if callable(handler)}
     heard: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    for number in handlers:
+        signal.signal(number, lambda number, _: heard.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if heard:
-        raise KeyboardInterrupt
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for one in heard:
+        handlers[signal.Signals(one)](one, None)
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

@@ -19,7 +19,6 @@ mean is known to the models.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
@@ -68,15 +67,10 @@ class ModelFile:
 
 
 def write_model(
-    path: str | os.PathLike[str],
-    name: str,
-    arrays: Mapping[str, NDArray[Any]],
-    metadata: Mapping[str, Any],
-    *,
-    created: str | None = None,
+    path: str | os.PathLike[str], name: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
 ) -> None:
-    """Write a model file, whole or not at all; without `created` equal models give equal bytes."""
-    data = serialise_model(name, arrays, metadata, created=created)
+    """Write a model file, whole or not at all; equal models give equal bytes."""
+    data = serialise_model(name, arrays, metadata)
     with atomic_path(path) as part:
         part.write_bytes(data)
 
@@ -91,21 +85,13 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
         return _parse(stream, os.fstat(stream.fileno()).st_size, source)
 
 
-def parse_model(data: bytes, source: str) -> ModelFile:
-    """The model in `data`; `source` names it in messages."""
-    return _parse(io.BytesIO(data), len(data), source)
-
-
-def serialise_model(
-    name: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], *, created: str | None = None
-) -> bytes:
+def serialise_model(name: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> bytes:
     """The bytes of a model file."""
-    provenance = {"tacit": __version__, "numpy": np.__version__} | ({"created": created} if created else {})
     content = {
         "estimator": name,
         "format_version": FORMAT_VERSION,
         "metadata": dict(metadata),
-        "provenance": provenance,
+        "provenance": {"tacit": __version__, "numpy": np.__version__},
     }
     try:
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)

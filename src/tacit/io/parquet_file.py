@@ -13,6 +13,8 @@ from tacit.io.source import BROKEN, Source
 
 BATCH_ROWS = 65_536
 """Rows of a batch."""
+CELL_BYTES = 4
+"""Bytes that a cell takes at least, about, once it is read: where its word ends. On the disk it may be one bit."""
 
 
 def read_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]]) -> Any:
@@ -55,6 +57,16 @@ def count_rows(path: str) -> int:
         return int(pq.read_metadata(path).num_rows)
     except BROKEN:
         return 0
+
+
+def unpacked_size(path: str) -> int:
+    """Bytes of the cells without compression, from the file's end; none of one that is broken."""
+    try:
+        facts = pq.read_metadata(path)
+    except BROKEN:
+        return 0
+    pages = sum(facts.row_group(at).total_byte_size for at in range(facts.num_row_groups))
+    return int(max(pages, CELL_BYTES * facts.num_rows * facts.num_columns))  # pages hold each word of a column once
 
 
 def _no_rows(source: Source) -> DataError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from typing import Any
+from urllib.parse import quote
 
 from tacit.errors import DataError, reason_of
 
@@ -45,22 +46,23 @@ def list_remote(name: str, endings: tuple[str, ...]) -> list[str]:
     kind, _, _ = name.partition("://")
     query = "?" + name.partition("?")[2] if "?" in name and "endpoint_override" in name else ""
     try:
-        if not any(letter in path for letter in "*["):
+        if "*" not in path:
             if system.get_file_info(path).is_file:
                 return [name]
             inside = [one.path for one in system.get_file_info(FileSelector(path)) if one.is_file]
             found = [one for one in inside if one.lower().endswith(endings)]
             missing = f"{name} is no file, and no folder that holds one that can be read ({', '.join(endings)})"
         else:
-            fixed = path[: min(path.find(letter) for letter in "*[" if letter in path)].rpartition("/")[0]
+            fixed = path.partition("*")[0].rpartition("/")[0]
             inside = [one.path for one in system.get_file_info(FileSelector(fixed, recursive=True)) if one.is_file]
-            found = [one for one in inside if fnmatch.fnmatchcase(one, path)]
+            pattern = path.replace("[", "[[]").replace("?", "[?]")  # an address may spell these, and means them
+            found = [one for one in inside if fnmatch.fnmatchcase(one, pattern)]
             missing = f"no file matches {name}; check the pattern"
     except OSError as error:
         raise _sentence(name, error) from None
     if not found:
         raise FileNotFoundError(missing)
-    return [f"{kind}://{one}{query}" for one in sorted(found)]
+    return [f"{kind}://{quote(one)}{query}" for one in sorted(found)]
 
 
 def _system(name: str) -> tuple[Any, str]:

@@ -36,6 +36,8 @@ _BATCH = 10_000
 """Rows turned into Python objects at a time for JSON lines."""
 _PART = 200_000
 """Rows of CSV or JSON lines between two words about progress."""
+_VIEWS = {"string_view": pa.string(), "binary_view": pa.binary()}
+"""Types that the writer of CSV does not take; by their names, since older releases of pyarrow have none of them."""
 
 
 def write_columns(table: pa.Table, path: str | os.PathLike[str], *, format: FileFormat) -> None:
@@ -150,6 +152,8 @@ def _plain(column: Any, name: str) -> Any:
     """A column of text, numbers, booleans or dates; dictionaries become the words they stand for."""
     if isinstance(column.type, pa.DictionaryType):
         column = column.cast(column.type.value_type)
+    if str(column.type) in _VIEWS:
+        column = column.cast(_VIEWS[str(column.type)])
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise DataError(f"column {name!r} holds {kind}; write it as parquet, or as text, numbers or dates")
@@ -162,7 +166,7 @@ def _write_csv(table: Any, sink: Any, header: bool) -> None:
         names = io.StringIO()
         csv.writer(names, lineterminator="\n").writerow(table.column_names)
         sink.write(names.getvalue().encode())
-    if table.num_columns == 1 and table.column(0).null_count:
+    if table.num_columns == 1 and _has_empty(table.column(0)):
         # An empty line would be read as no row at all; a quoted empty field is a row.
         table = pa.table([table.column(0).cast(pa.string()).fill_null("")], names=table.column_names)
         style = "needed"
@@ -182,9 +186,18 @@ def _empty_where_nan(column: Any) -> Any:
     return pc.if_else(pc.is_nan(column), nothing, column)
 
 
+def _has_empty(column: Any) -> bool:
+    """Whether a cell would be written as nothing at all."""
+    return column.null_count > 0 or (_is_text(column) and pc.min(pc.binary_length(column)).as_py() == 0)
+
+
+def _is_text(column: Any) -> bool:
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+
+
 def _needs_quotes(column: Any) -> bool:
     """With `needed` pyarrow quotes all text, so plain tables ask for `none`."""
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not _is_text(column):
         return False
     return pc.any(pc.match_substring_regex(column, '[",\r\n]')).as_py() is True
 
