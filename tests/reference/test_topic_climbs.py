@@ -338,7 +338,7 @@ def test_directions_choose_unless_every_one_stands_out(monkeypatch, scores, most
     assert number.choose_topics(None, 0, most=most).chosen == want
 
 
-def by_words(monkeypatch, values, documents=None):
+def by_words(monkeypatch, values, documents=None, most=None):
     """The number that held-out words choose when the fit with GRID[i] topics predicts `values[i]` nats a token."""
     seen = []
 
@@ -350,7 +350,7 @@ def by_words(monkeypatch, values, documents=None):
     monkeypatch.setattr(number, "word_spectrum", lambda pairs, most, tol: most)
     made = drawn(60, 60, seed=2) if documents is None else documents
     monkeypatch.setattr(number, "first_topics", lambda spectrum, n: random_topics(made, n, 0))
-    found = number._by_held_out_words(made, [9.0], 0, 1)
+    found = number._by_held_out_words(made, [9.0], 0, most, 1)
     assert list(found.heldout) == seen
     assert all(found.heldout[n] == pytest.approx(values[number.GRID.index(n)]) for n in seen)
     return found.chosen, seen
@@ -360,7 +360,9 @@ def test_the_smallest_number_with_four_fifths_of_the_gain_is_taken(monkeypatch):
     #                                   1     3     5     7     10 …
     assert by_words(monkeypatch, [-5.0, -4.3, -4.0, -4.1, -4.2]) == (5, [1, 3, 5, 7, 10])
     assert by_words(monkeypatch, [-5.0, -4.2 + 1e-9, -4.0, -4.1, -4.2]) == (3, [1, 3, 5, 7, 10])
-    assert by_words(monkeypatch, [-5.0, -5.1, -5.2]) == (1, [1, 3, 5])  # two numbers past the best one
+    # two numbers past the best one, but not past one topic: the directions have shown more
+    assert by_words(monkeypatch, [-5.0, -5.1, -5.2, -4.9, -4.8, -4.9, -5.0]) == (10, [1, 3, 5, 7, 10, 14, 20])
+    assert by_words(monkeypatch, [-5.0, -5.1, -5.2, -4.9, -4.8], most=9) == (7, [1, 3, 5, 7])
     assert by_words(monkeypatch, [-5.0, -4.0, -4.1, -3.9, -4.0, -4.1])[1] == [1, 3, 5, 7, 10, 14]
 
 
