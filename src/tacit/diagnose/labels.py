@@ -120,7 +120,7 @@ def _examine_sizes(examiner: Examiner, labels: CodedLabels) -> None:
         examiner.doubt(
             "caution",
             f"A task has {mean:.1f} labels on average, so most answers are one worker's word against another's; "
-            f"{wanted:,} more labels would give every task three.",
+            f"{wanted:,} more {'label' if wanted == 1 else 'labels'} would give every task three.",
         )
     if typical < LABELS_PER_WORKER:
         examiner.doubt(
