@@ -193,7 +193,7 @@ def test_cells_are_ones_gaps_and_in_order():
 @pytest.mark.parametrize(("work", "passes"), [(10**9, 20), (80 * 4 * 2 * 4 * 3, 3), (1, 1)])
 def test_each_fold_is_judged_by_a_fit_without_it(work, passes, monkeypatch):
     rng = np.random.default_rng(1)
-    P = np.array([[0.9, 0.8, 0.2, 0.3], [0.2, 0.3, 0.8, 0.7]])
+    P = np.array([[0.95, 0.9, 0.1, 0.15], [0.1, 0.15, 0.9, 0.85]])  # apart: leaps of EM do not blow rounding up
     codes = (rng.random((80, 4)) < P[rng.integers(2, size=80)]).astype(np.uint8)
     table, mixture = table_of(codes), mixture_of([0.5, 0.5], P)
     copies = single_rows(table, 1000, 0)

@@ -25,6 +25,8 @@ COST = 1e-3
 """Nats per row that a baseline as a switch of its own may cost: more, and it was no baseline."""
 WHOLE = 0.2
 """Coefficients of a baseline are whole numbers, up to this."""
+HALF = 0.5 + 1e-9
+"""Half of the rows, and what the last bits of a machine's exp may add to it."""
 
 
 def baseline(params: SwitchParams) -> NDArray[np.int64] | None:
@@ -54,7 +56,7 @@ def conventional(params: SwitchParams, n: int) -> SwitchParams | None:
     at = int(involved[np.argmax(on[involved])])  # the one that the baseline takes the place of
     W = params.W - np.outer(u * u[at], params.W[at])
     W[at] = u[at] * params.W[at]
-    turned = (on > 0.5) & (np.arange(d) != at)
+    turned = (on > HALF) & (np.arange(d) != at)
     if len(involved) == 1 and not turned.any():
         return None
     W[at] += W[turned].sum(axis=0)
