@@ -6,9 +6,11 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tacit
+from tacit.models.base import seed_of
 
 ROOMS = ("moments", "factor", "refine", "diagnose")
 FILLED_IN = {"Examiner"}
@@ -30,3 +32,12 @@ def values() -> list[type]:
 def test_answers_cannot_be_changed(kind):
     with pytest.raises(FrozenInstanceError):
         setattr(object.__new__(kind), fields(kind)[0].name, 0)
+
+
+@pytest.mark.parametrize("state", [None, 0, np.int64(0)])
+def test_no_random_state_is_the_seed_zero_of_the_command_line(state):
+    assert seed_of(state) == 0
+
+
+def test_a_seed_in_python_is_the_same_seed_on_the_command_line():
+    assert [seed_of(number) for number in (1, 7, 2**31 - 1)] == [1, 7, 2**31 - 1]

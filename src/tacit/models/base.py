@@ -246,9 +246,11 @@ def model_state(model: LatentModel) -> tuple[dict[str, np.ndarray[Any, Any]], di
 
 
 def seed_of(random_state: Any) -> int:
-    """The one seed of a fit; None is 0, so that a fit is reproducible unless asked otherwise."""
+    """The seed of a fit: an int is used as it is, and None is 0, so that a fit is reproducible by default."""
     if random_state is None:
         return 0
+    if isinstance(random_state, int | np.integer) and 0 <= random_state < 2**31:
+        return int(random_state)  # the seed that the command line takes: --seed 0 and random_state=None agree
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     return int(_generator(random_state).integers(2**31))
