@@ -203,14 +203,15 @@ def test_columns_meet_in_fifty_rows():
 @pytest.mark.parametrize(
     ("sizes", "F", "level"),
     [
-        ([2, 2, 2], 2, None), ([2, 2], 2, "not identifiable"), ([2] * 4, 3, "caution"), ([2] * 5, 3, None),
+        ([2, 2, 2], 2, None), ([2, 2], 2, "not identifiable"), ([2] * 4, 3, "not identifiable"), ([2] * 5, 3, None),
         ([2, 2, 2], 3, "not identifiable"), ([2, 2], 1, None), ([3, 3, 3], 3, None), ([3, 3, 3], 4, "not identifiable"),
+        ([2] * 5, 4, None), ([2] * 5, 5, "caution"), ([2] * 6, 8, "caution"),
     ],
 )  # fmt: skip
 def test_kruskals_count_is_reached_or_told(sizes, F, level):
-    """Short of the count, F (1 + Σ(I − 1)) parameters beyond Π I cells have no answer at all."""
+    """Short of the count, F (1 + Σ(I − 1)) parameters beyond Π I cells, or a Jacobian short of rank, have no answer."""
     examiner = Examiner()
-    tables._examine_count(examiner, mixture_of([1 / F] * F), np.array(sizes, np.int32))
+    tables._examine_count(examiner, mixture_of([1 / F] * F, sizes), np.arange(len(sizes)))
     assert examiner.quantities["kruskal_needed"] == 2 * F + 2
     assert [found for found, _ in examiner.found] == ([level] if level else [])
 
@@ -237,8 +238,9 @@ def test_dependence_left_inside_classes_is_told_above_two_tenths(monkeypatch):
         values = np.zeros((3, 3))
         values[0, 2] = values[2, 0] = worst
         monkeypatch.setattr(
-            tables, "residual_dependence", lambda counts, part, level, v=values: levels.append(level) or v
+            tables, "residual_dependence", lambda counts, expected, first, level, v=values: levels.append(level) or v
         )
+        monkeypatch.setattr(tables, "expected_pairs", lambda evidence, mixture: evidence.counts)
         examiner = Examiner()
         tables._examine_residuals(examiner, table, mixture_of([0.5, 0.5]), evidence_of(3))
         assert examiner.quantities["residual_dependence"] == worst

@@ -17,6 +17,7 @@ from tacit.diagnose.bootstrap import draw_table, reach_bounds, wilson
 from tacit.diagnose.table_classes import class_gaps, gain_by_chance, kruskal_count
 from tacit.diagnose.table_pairs import (
     count_evidence,
+    expected_pairs,
     parts_that_meet,
     pearson_blocks,
     residual_dependence,
@@ -24,7 +25,7 @@ from tacit.diagnose.table_pairs import (
     two_halves,
 )
 from tacit.engine.mixture import Mixture
-from tacit.factor.table_pool import pair_frequencies
+from tacit.factor.table_pool import block_sums, pair_frequencies
 from tacit.moments.pairs import count_table_pairs
 
 
@@ -210,9 +211,11 @@ def test_all_pairs_at_once_are_every_pair_alone(world):
     table, m = world
     counts = count_table_pairs(table).dense()
     counts[table.first[1]] = counts[:, table.first[1]] = 0.0  # a category no row shows
-    found, V = pearson_blocks(counts, table.first), residual_dependence(counts, m)
-    sure = residual_dependence(counts, m, 1e-3)
     joint = (m.table * m.weights) @ m.table.T
+    sizes = np.diff(table.first)
+    expected = joint * np.repeat(np.repeat(block_sums(counts, table.first), sizes, axis=0), sizes, axis=1)
+    found, V = pearson_blocks(counts, table.first), residual_dependence(counts, expected, m.first)
+    sure = residual_dependence(counts, expected, m.first, 1e-3)
     for (i, j, block), (_, _, share) in zip(blocks_of(counts, m.first), blocks_of(joint, m.first), strict=True):
         np.testing.assert_allclose([part[i, j] for part in found], pearson(block), rtol=1e-9, atol=1e-9)
         n, degrees, least = block.sum(), (block.shape[0] - 1) * (block.shape[1] - 1), min(block.shape) - 1
@@ -286,3 +289,30 @@ def test_evidence_counts_weights(weight):
     np.testing.assert_allclose(found.counts, literal)
     assert found.n_rows == weight.sum()
     assert found.meetings[0, 2] == weight.sum() - weight[1]
+
+
+def test_pairs_expected_among_the_rows_that_show_both_are_a_loop_over_rows():
+    rng = np.random.default_rng(5)
+    sizes, F = [2, 3, 2, 4], 2
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    cells = np.concatenate([rng.dirichlet(np.ones(size), F).T for size in sizes])
+    mixture = Mixture(np.array([0.6, 0.4]), cells, first)
+    codes = np.stack([rng.integers(0, size, 60) for size in sizes], axis=1).astype(np.uint8)
+    codes[rng.random(codes.shape) < [0.0, 0.3, 0.5, 0.2]] = 255
+    weight = rng.uniform(0.5, 2.0, 60)
+    table = Table(codes, tuple(Column(f"c{n}", np.arange(size)) for n, size in enumerate(sizes)), row_weight=weight)
+    expected = weight.sum() * (cells * mixture.weights) @ cells.T
+    for row, w in zip(codes, weight, strict=True):
+        seen = [n for n in range(4) if row[n] != 255]
+        belief = mixture.weights * np.prod([cells[first[n] + row[n]] for n in seen] or [np.ones(F)], axis=0)
+        belief = belief / belief.sum()
+        given = [np.eye(size)[[row[n]] * F].T if n in seen else cells[first[n] : first[n + 1]]
+                 for n, size in enumerate(sizes)]  # fmt: skip
+        for i in range(4):
+            for j in range(4):
+                if not (i in seen and j in seen):
+                    block = slice(first[i], first[i + 1]), slice(first[j], first[j + 1])
+                    expected[block] -= w * (given[i] * belief) @ given[j].T
+    found = expected_pairs(count_evidence(table, F), mixture)
+    for (_, _, here), (_, _, there) in zip(blocks_of(found, first), blocks_of(expected, first), strict=True):
+        np.testing.assert_allclose(here, np.maximum(there, 0.0), rtol=1e-9, atol=1e-9)

@@ -120,3 +120,41 @@ if __name__ == "__main__":
         print(f"{name}: {trusted(counted, at)} of {number} trusted, {seconds:.0f} s")
         for key, count in sorted(counted.items()):
             print("   ", count, *key)
+
+
+def routed(seed: int, *, mild: bool = False) -> tuple[Table, int]:
+    """Two classes; the second question is asked only after a "yes" to the first, or (mild) less often after a "no"."""
+    rng = np.random.default_rng(seed)
+    profiles_ = [np.array([[0.75, 0.25], [0.2, 0.8]]) for _ in range(8)]
+    hidden = rng.choice(2, 3000, p=[0.55, 0.45])
+    codes = np.stack([(rng.random(3000) < p[hidden, 1]) for p in profiles_], axis=1).astype(np.uint8)
+    unasked = (codes[:, 0] == 0) & (rng.random(3000) < (0.6 if mild else 1.0))
+    codes[unasked, 1] = 255
+    return Table(codes, tuple(Column(f"q{n}", np.array(["no", "yes"])) for n in range(8))), 2
+
+
+@pytest.mark.parametrize("mild", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_question_asked_only_after_a_yes_is_no_reason_for_caution(seed, mild):
+    found = examine(Case(*routed(seed, mild=mild)))
+    assert found.quantities["residual_dependence"] < 0.1
+    assert found.verdict == "trusted", found.reasons
+
+
+def test_two_routed_questions_that_copy_each_other_are_still_noticed():
+    table, n_classes = routed(0)
+    codes = table.codes.copy()
+    asked = codes[:, 1] < 2
+    codes[asked, 2] = np.where(np.random.default_rng(1).random(asked.sum()) < 0.8, codes[asked, 1], codes[asked, 2])
+    found = examine(Case(Table(codes, table.columns), n_classes))
+    assert any("'q1' and 'q2' depend on each other" in reason for reason in found.reasons), found.reasons
+
+
+def test_three_classes_of_four_binary_columns_are_not_identifiable():
+    """14 free parameters and 15 free cells, but the Jacobian has rank 13 (Goodman 1974)."""
+    rng = np.random.default_rng(0)
+    table = draw(rng, [0.4, 0.35, 0.25], profiles(rng, 3, [2] * 4), 5000)
+    found = examine(Case(table, 3))
+    assert found.quantities["generic_rank"] == 13
+    assert found.verdict == "not identifiable"
+    assert any("rank 13" in reason for reason in found.reasons), found.reasons

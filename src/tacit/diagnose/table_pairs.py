@@ -28,6 +28,7 @@ from scipy.stats import gamma
 from tacit.data.copies import is_whole
 from tacit.data.sampling import row_hashes, scramble
 from tacit.data.table import Table
+from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.factor.row_starts import dense_pairs
 from tacit.factor.table_pool import block_sums
@@ -40,6 +41,10 @@ PAIR_WORK = 500_000_000
 """Rows · pairs of columns counted: about half a second."""
 WEIGHTED_WORK = 20_000_000_000
 """Rows · categories² counted when rows have uneven weights: a few seconds of dense products."""
+EXPECTED_WORK = 4_000_000_000
+"""Rows · categories · incomplete columns · classes when the pairs of a table with missing cells are expected."""
+EXPECTED_ROWS = 4_096
+"""Rows of one dense product of the same: 1,000 categories of them take 32 MB."""
 WRITTEN_OUT = 20
 """Rows per pattern up to which patterns are written out as so many equal rows, for the exact counter."""
 SEED = 0
@@ -57,6 +62,7 @@ class CellPairs:
     first: Blocks
     columns: Ints  # which columns of the table
     n_rows: float
+    rows: Table | None = None  # the rows that were counted, with all of their columns
 
     @property
     def meetings(self) -> Floats:
@@ -64,25 +70,73 @@ class CellPairs:
         return block_sums(self.counts, self.first)
 
 
-def count_evidence(table: Table) -> CellPairs:
-    """Pair counts within bounds of memory and time."""
+def count_evidence(table: Table, n_classes: int = 1) -> CellPairs:
+    """Pair counts within bounds of memory and time, also of what `expected_pairs` costs at so many classes."""
     columns = chosen_columns(table)
-    narrow = replace(
-        table, codes=np.ascontiguousarray(table.codes[:, columns]), columns=tuple(table.columns[n] for n in columns)
-    )
+    size = int(np.diff(table.first)[columns].sum())
     if len(columns) < min(3, table.n_columns):  # nothing can be concluded, and there may be nothing to count
-        size = int(narrow.first[-1])
-        return CellPairs(np.zeros((size, size)), narrow.first, columns, 0.0)
-    pairs = max(len(columns) * (len(columns) - 1) // 2, 1)
-    rows = some_rows(narrow, PAIR_WORK // pairs)
+        return CellPairs(np.zeros((size, size)), _narrowed(table, columns).first, columns, 0.0)
+    most = PAIR_WORK // max(len(columns) * (len(columns) - 1) // 2, 1)
+    if incomplete := int(table.gaps[columns].sum()):
+        most = min(most, max(EXPECTED_WORK // (size * incomplete * n_classes), 1))
+    rows = some_rows(table, most)
+    narrow = _narrowed(rows, columns)
     if rows.row_weight is None or (is_whole(rows.row_weight) and rows.total_weight <= WRITTEN_OUT * rows.n_rows):
-        written = rows if rows.row_weight is None else rows.take(np.repeat(np.arange(rows.n_rows), row_copies(rows)))
+        copies = None if rows.row_weight is None else np.repeat(np.arange(rows.n_rows), row_copies(rows))
+        written = narrow if copies is None else narrow.take(copies)
         counts = count_table_pairs(replace(written, row_weight=None)).dense()
     else:
-        most = max(WEIGHTED_WORK // int(rows.first[-1]) ** 2, 1)
+        most = max(WEIGHTED_WORK // size**2, 1)
         rows = rows if rows.n_rows <= most else some_rows(rows, most)
-        counts = dense_pairs(rows, rows.n_rows)
-    return CellPairs(counts, rows.first, columns, rows.total_weight)
+        narrow = _narrowed(rows, columns)
+        counts = dense_pairs(narrow, narrow.n_rows)
+    return CellPairs(counts, narrow.first, columns, rows.total_weight, rows)
+
+
+def _narrowed(table: Table, columns: Ints) -> Table:
+    """The table of some of its columns."""
+    if len(columns) == table.n_columns:
+        return table
+    codes = np.ascontiguousarray(table.codes[:, columns])
+    return replace(table, codes=codes, columns=tuple(table.columns[n] for n in columns))
+
+
+def expected_pairs(evidence: CellPairs, mixture: Mixture) -> Floats:
+    """How often the model expects each pair of cells (C, C) among the rows that show both columns.
+
+    Which rows show a column may depend on the other answers (a question that is asked only after a "yes"), so the
+    rows that show both are no random part of the table. The model expects n · joint in all rows; from that goes what
+    it expects, given their observed cells, in the rows that lack one of the two columns or both. Without missing
+    cells nothing is taken away.
+    """
+    assert evidence.rows is not None
+    first, table = evidence.first, _narrowed(evidence.rows, evidence.columns)
+    cells = np.concatenate([np.arange(mixture.first[n], mixture.first[n + 1]) for n in evidence.columns])
+    profiles = mixture.table[cells]
+    column_of = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    expected = evidence.n_rows * (profiles * mixture.weights) @ profiles.T
+    incomplete = np.flatnonzero(table.gaps)
+    if not len(incomplete):
+        return np.asarray(expected)
+    posterior = posterior_of(MemoryEngine(evidence.rows, None), mixture)[0]
+    missing_cells = np.isin(column_of, incomplete)  # cells of the columns that some row lacks
+    place = np.searchsorted(incomplete, column_of[missing_cells])
+    for begin in range(0, table.n_rows, EXPECTED_ROWS):
+        rows = slice(begin, begin + EXPECTED_ROWS)
+        codes, weight = table.codes[rows], table.each_weight()[rows]
+        present = table.present[rows]
+        shown = np.zeros((len(codes), int(first[-1])))
+        at, n = np.nonzero(present)
+        shown[at, first[n] + codes[at, n]] = 1.0
+        absent = (~present[:, incomplete]).astype(np.float64)
+        lacking = (~present).astype(np.float64)
+        for f in range(mixture.n_classes):
+            share = absent * (weight * posterior[rows, f])[:, None]
+            one = (shown.T @ share)[:, place] * profiles[missing_cells, f]  # (C, cells of incomplete columns)
+            both = (lacking.T @ share)[column_of][:, place] * np.outer(profiles[:, f], profiles[missing_cells, f])
+            expected[:, missing_cells] -= one + both
+            expected[missing_cells, :] -= one.T
+    return np.asarray(np.maximum(expected, 0.0))
 
 
 def chosen_columns(table: Table) -> Ints:
@@ -196,16 +250,13 @@ def upper_tail(value: Floats, mean: Floats, variance: Floats) -> Floats:
     return np.where(live, gamma.sf(value, mean**2 / variance, scale=variance / mean), 1.0)
 
 
-def residual_dependence(counts: Floats, mixture: Mixture, level: float = 1.0) -> Floats:
-    """Corrected Cramér's V (N, N) between the counts of every pair and what the mixture expects of them.
+def residual_dependence(counts: Floats, expected: Floats, first: Blocks, level: float = 1.0) -> Floats:
+    """Corrected Cramér's V (N, N) between the counts of every pair and what the model expects (`expected_pairs`).
 
     Zero where chance gives as much more often than `level` if the mixture is right (χ², (R − 1)(C − 1) degrees).
     """
-    first = mixture.first
     sizes = np.diff(first)
     n = block_sums(counts, first)
-    expected = (mixture.table * mixture.weights) @ mixture.table.T
-    expected *= np.repeat(np.repeat(n, sizes, axis=0), sizes, axis=1)
     off = np.square(counts - expected)
     off /= np.maximum(expected, 0.5)  # half a row: a category the mixture never expects must not divide by zero
     statistic = block_sums(off, first)

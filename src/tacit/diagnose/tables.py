@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from tacit.data.table import Table
 from tacit.diagnose import table_theorems as theorems
+from tacit.diagnose.local_identifiability import can_rank, generic_rank, jacobian_rank, n_free
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.table_classes import class_gaps, compare_halves, kruskal_count, least_gain
 from tacit.diagnose.table_pairs import (
     CellPairs,
     count_evidence,
     dependence_chances,
+    expected_pairs,
     parts_that_meet,
     residual_dependence,
 )
@@ -57,12 +59,12 @@ def examine_table(table: Table, mixture: Mixture, *, converged: bool) -> Examina
     with one_blas_thread():
         needed = _examine_sizes(examiner, table, mixture)
         examiner.doubt_few(table.total_weight, "rows")
-        evidence = count_evidence(table)
+        evidence = count_evidence(table, mixture.n_classes)
         examiner.quantities |= {"pairs_columns": len(evidence.columns), "pairs_rows": evidence.n_rows}
         if len(evidence.columns) >= min(3, table.n_columns):
             informative = _examine_columns(examiner, table, mixture, evidence)
             _examine_meetings(examiner, mixture, evidence, informative)
-            _examine_count(examiner, mixture, np.diff(evidence.first)[informative])
+            _examine_count(examiner, mixture, evidence.columns[informative])
             _examine_residuals(examiner, table, mixture, evidence)
         elif mixture.n_classes > 1:
             examiner.doubt(
@@ -161,31 +163,49 @@ def _examine_meetings(
         )
 
 
-def _examine_count(examiner: Examiner, mixture: Mixture, sizes: NDArray[np.int32]) -> None:
-    """Kruskal's count (Allman, Matias & Rhodes 2009): three groups of columns with Σ min(r, F) ≥ 2F + 2."""
-    F = mixture.n_classes
+def _examine_count(examiner: Examiner, mixture: Mixture, columns: NDArray[np.intp]) -> None:
+    """Identifiability of so many classes from the columns that depend on one another.
+
+    Kruskal's count (Allman, Matias & Rhodes 2009), three groups of columns with Σ min(r, F) ≥ 2F + 2, is enough; short
+    of it the rank of the Jacobian decides, generically and at the fit.
+    """
+    F, sizes = mixture.n_classes, np.diff(mixture.first)[columns]
     reached = kruskal_count(sizes, F)
     examiner.quantities |= {"kruskal_count": reached, "kruskal_needed": 2 * F + 2}
     if F < 2 or reached >= 2 * F + 2:
         return
-    free = float(np.log(sizes).sum())
-    beyond = np.log(F * (1 + int((sizes - 1).sum()))) > free
-    examiner.doubt(
-        "not identifiable" if beyond else "caution",
+    short = (
         f"The {len(sizes)} columns that depend on one another carry too few categories to determine {F} "
-        f"classes (Kruskal's count is {reached}, {2 * F + 2} are needed); ask for fewer classes or add columns.",
+        f"classes (Kruskal's count is {reached}, {2 * F + 2} are needed"
     )
+    if np.log(F * (1 + int((sizes - 1).sum()))) > float(np.log(sizes).sum()):
+        examiner.doubt("not identifiable", f"{short}); ask for fewer classes or add columns.")
+        return
+    if can_rank(sizes.tolist(), F):
+        free = n_free(sizes.tolist(), F)
+        profiles = [mixture.table[mixture.first[n] : mixture.first[n + 1]].T for n in columns]
+        ranks = generic_rank(sizes.tolist(), F), jacobian_rank(mixture.weights, profiles)
+        examiner.quantities |= {"free_parameters": free, "generic_rank": ranks[0], "rank_at_the_fit": ranks[1]}
+        if min(ranks) < free:
+            everywhere = "" if ranks[0] < free else " at this fit"
+            examiner.doubt(
+                "not identifiable" if ranks[0] < free else "caution",
+                f"The Jacobian of the model has rank {min(ranks)}{everywhere}, but there are {free} free parameters: "
+                f"other profiles fit the table equally well; ask for fewer than {F} classes or add columns.",
+            )
+            return
+    examiner.doubt("caution", f"{short}); ask for fewer classes or add columns.")
 
 
 def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> None:
     """Columns that depend on one another although the class is known: by much, and not by chance."""
     N = len(evidence.columns)
     level = CHANCE / max(N * (N - 1) / 2, 1)
-    values = residual_dependence(evidence.counts, _restricted(mixture, evidence), level)
+    values = residual_dependence(evidence.counts, expected_pairs(evidence, mixture), evidence.first, level)
     worst = float(values.max(initial=0.0))
     examiner.quantities["residual_dependence"] = worst
     if worst > DEPENDENT:
-        at = np.unravel_index(int(np.argmax(values)), values.shape)
+        at = np.unravel_index(int(np.argmax(np.triu(values))), values.shape)  # in the order of the columns
         left, right = (table.columns[int(evidence.columns[n])].name for n in at)
         examiner.doubt(
             "caution",
