@@ -394,7 +394,7 @@ def test_help_ends_with_an_example_of_itself(name, capsys):
     assert all(not line or line.strip().startswith("tacit ") for line in examples)
 
 
-@pytest.mark.parametrize(("name", "used"), [("predict", False), ("impute", False), ("sample", True), ("table", True)])
+@pytest.mark.parametrize(("name", "used"), [("predict", False), ("impute", True), ("sample", True), ("table", True)])
 def test_help_says_where_the_seed_is_not_used(name, used, capsys):
     assert main([name, "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())

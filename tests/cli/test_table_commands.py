@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
@@ -245,3 +246,16 @@ def test_files_that_are_streamed_give_what_memory_gives(tmp_path, capsys):
         assert main(["table", *parts, *refused, "--out", str(tmp_path / "refused")]) == 2
         assert words in capsys.readouterr().err
     assert main(["table", *parts, "--id", "persn", "--out", str(tmp_path / "refused")]) == 3
+
+
+def test_impute_writes_as_many_drawn_tables_as_asked_for(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    group = rng.integers(2, size=300)
+    frame = pd.DataFrame({f"q{k}": np.where(rng.random(300) < 0.8, group, 1 - group) for k in range(4)})
+    frame.mask(rng.random(frame.shape) < 0.2).to_csv(tmp_path / "survey.csv", index=False)
+    assert main(["table", str(tmp_path / "survey.csv"), "--components", "2", "--out", str(tmp_path / "t")]) == 0
+    asked = ["impute", str(tmp_path / "survey.csv"), "--model", str(tmp_path / "t" / "model.tacit")]
+    assert main([*asked, "--draws", "2", "--out", str(tmp_path / "i")]) == 0
+    one, two = (pd.read_csv(tmp_path / "i" / f"imputed_{k}.csv") for k in (1, 2))
+    assert not one.isna().any().any()
+    assert not one.equals(two)

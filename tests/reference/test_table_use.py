@@ -121,3 +121,44 @@ def test_results_come_in_the_callers_kind_of_frame(frame: pd.DataFrame) -> None:
 def test_intervals_that_cannot_be_get_one_sentence(model: LatentClass, asked: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         model.bootstrap(**asked)
+
+
+def measured(n: int = 400) -> pd.DataFrame:
+    """Two groups of a skewed measurement, with what tells them apart."""
+    rng = np.random.default_rng(3)
+    group = rng.integers(2, size=n)
+    frame = pd.DataFrame({f"q{k}": np.where(rng.random(n) < 0.85, group, 1 - group) for k in range(4)})
+    return frame.assign(size=np.round(rng.lognormal(1.0 + group, 0.8), 3))
+
+
+def test_a_missing_number_gets_its_expected_value_and_beats_the_mean() -> None:
+    truth = measured()
+    hidden = np.random.default_rng(0).random(len(truth)) < 0.2
+    frame = truth.assign(size=truth["size"].mask(hidden))
+    model = LatentClass(2, bins=8).fit(frame)
+    filled = model.impute(frame)["size"]
+    np.testing.assert_allclose(filled[hidden], model.expect_column(frame, "size")[hidden])
+    error = np.sqrt(((filled - truth["size"])[hidden] ** 2).mean())
+    assert error < np.sqrt(((frame["size"].mean() - truth["size"])[hidden] ** 2).mean())
+    cells = model.imputed_cells(frame)
+    np.testing.assert_allclose(cells["value"].astype(float), filled[hidden], rtol=1e-5)
+    assert cells["probability"].between(0, 1).all()
+
+
+def test_drawn_cells_keep_the_associations_that_best_answers_overstate() -> None:
+    rng = np.random.default_rng(1)
+    n = 4000
+    group = rng.integers(2, size=n)
+    truth = pd.DataFrame({f"q{k}": (rng.random(n) < np.where(group, 0.75, 0.25)).astype(int) for k in range(6)})
+    frame = truth.mask(rng.random(truth.shape) < 0.4)
+    model = LatentClass(2).fit(frame)
+    association = truth.corr().loc["q0", "q1"]
+    best = model.impute(frame).corr().loc["q0", "q1"]
+    drawn = np.mean([model.impute(frame, strategy="draw", random_state=s).corr().loc["q0", "q1"] for s in range(5)])
+    assert best > association + 0.15
+    assert drawn == pytest.approx(association, abs=0.03)
+    again = model.impute(frame, strategy="draw", random_state=2)
+    pd.testing.assert_frame_equal(again, model.impute(frame, strategy="draw", random_state=2))
+    assert (again[frame.notna()] == frame)[frame.notna()].where(frame.notna(), True).all().all()
+    with pytest.raises(DataError, match="must be 'best' or 'draw'"):
+        model.impute(frame, strategy="mean")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import click
 
@@ -14,17 +15,28 @@ from tacit.cli.talk import Talk, number_of
 @click.command()
 @click.argument("table_file", metavar="TABLE")
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file of tacit table.")
+@click.option(
+    "--draws",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Also write N tables with missing cells drawn (imputed_1, …), for multiple imputation.",
+)
 @strict_option
-@output_options("tacit-impute", draws=False)
+@output_options("tacit-impute")
 def impute(
-    table_file: str, model_file: str, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool
+    table_file: str, model_file: str, draws: int, strict: bool, out: str, format_: str, json_: bool, seed: int,
+    quiet: bool,
 ) -> int:  # fmt: skip
-    """Fill the gaps of a table: imputed.csv has the same rows, columns and order; values are never changed.
+    """Fill the missing cells of a table: imputed.csv has the same rows, columns and order; values are never changed.
 
-    cells.csv (row, column, value, probability) says how sure each filled cell is.
+    A cell gets its most probable category, a number cut into intervals its expected value. cells.csv (row, column,
+    value, probability) says how sure each filled cell is. Best answers overstate associations: for statistics of the
+    filled table use --draws.
 
     \b
     tacit impute survey.csv --model classes/model.tacit
+    tacit impute survey.csv --model classes/model.tacit --draws 5
     """
     import pyarrow.compute as pc
 
@@ -38,12 +50,21 @@ def impute(
     with talk.doing("filling"):
         known = under_table(model, whole)
         filled, cells = model.impute(known), model.imputed_cells(known)
-    columns = {name: filled[name] if name in filled.column_names else whole[name] for name in whole.column_names}
+    columns = _laid_into(whole, filled)
     left = sum(pc.sum(pc.is_null(column, nan_is_null=True)).as_py() or 0 for column in columns.values())
     results = Results(out, format_, talk)
     results.table("imputed", {name: column.combine_chunks() for name, column in columns.items()}, main=True)
+    for draw in range(draws):
+        drawn = model.impute(known, strategy="draw", random_state=seed + draw)
+        table = {name: column.combine_chunks() for name, column in _laid_into(whole, drawn).items()}
+        results.table(f"imputed_{draw + 1}", table)
     numbers = cells["row"].to_numpy() + 1  # rows are named from 1, as in every result without ids
     results.table("cells", {"row": numbers, **{name: cells[name].combine_chunks() for name in cells.column_names[1:]}})
     summary = of_model(model, model_file, whole.num_rows, "impute", begin, n_filled=cells.num_rows)
     facts = f"{number_of(cells.num_rows, 'gaps')} filled in {number_of(whole.num_rows, 'rows')}, {left:,} left"
     return conclude(summary, facts, results, json_=json_, strict=strict)
+
+
+def _laid_into(whole: Any, filled: Any) -> dict[str, Any]:
+    """The columns of the file in their order, those of the model as they were filled."""
+    return {name: filled[name] if name in filled.column_names else whole[name] for name in whole.column_names}

@@ -34,8 +34,9 @@ from tacit.factor.table_pool import (
 )
 from tacit.io.scan import whole
 from tacit.kernels import WIDEST, Floats
+from tacit.models.base import seed_of
 from tacit.models.clock import StageClock
-from tacit.models.table_answers import column_beliefs, fill_gaps, gap_answers
+from tacit.models.table_answers import Answers, column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_checkpoint import TableCheckpoint, table_key
 from tacit.models.table_evidence import TableEvidence
 from tacit.models.table_model import CELLS
@@ -282,11 +283,38 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """The same as `predict_proba`: class memberships as features."""
         return self._posterior(X)[0]
 
-    def impute(self, X: Any) -> Any:
-        """X with every gap filled by its most probable category, in the caller's kind of frame; the rest untouched."""
+    def impute(
+        self, X: Any, *, strategy: Literal["best", "draw"] = "best", random_state: int | None = None
+    ) -> Any:
+        """Fill every missing cell of known columns; observed cells stay as they are.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, columns)
+            Rows with the columns of the fit.
+        strategy : {"best", "draw"}
+            ``"best"``: the most probable category given the rest of the row; for numbers cut into intervals
+            (`bins`) the expected value. ``"draw"``: a draw from the posterior predictive distribution,
+            a class for each row and then its missing cells. Use several draws with different `random_state` when
+            proportions or associations are computed from the filled table (multiple imputation): best answers
+            overstate them. Draws do not include the uncertainty of the fitted parameters.
+        random_state : int or None
+            Seed of the draws; None is 0.
+
+        Returns
+        -------
+        filled : the caller's kind of frame or array
+        """
         check_is_fitted(self)
+        if strategy not in ("best", "draw"):
+            raise DataError(f"strategy must be 'best' or 'draw', got {strategy!r}; give one of them")
         X = whole(X)
-        return fill_gaps(X, self._columns, self._mixture, self._posterior(X)[0])
+        posterior = self._posterior(X)[0]
+        if strategy == "draw":
+            answers = Answers.drawn(self._mixture, posterior, np.random.default_rng(seed_of(random_state)))
+        else:
+            answers = Answers(self._mixture, posterior)
+        return fill_gaps(X, self._columns, answers)
 
     def imputed_cells(self, X: Any) -> Any:
         """What `impute` would fill in and how sure it is: one row per gap (row from 0, column, value, probability)."""

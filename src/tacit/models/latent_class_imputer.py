@@ -10,7 +10,9 @@ from tacit.models.latent_class import LatentClass
 
 
 class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
-    """Fill gaps with their most probable category given the rest of the row; cells that hold a value stay.
+    """Fill missing cells with their best value given the rest of the row; observed cells stay.
+
+    The best value is the most probable category; for numbers cut into intervals it is the expected value.
 
     The same model, parameters and attributes as `LatentClass`, but as a step of a pipeline: `transform` gives the
     table back with its gaps filled, in the caller's kind of frame, where that of `LatentClass` gives class memberships.

@@ -1,9 +1,15 @@
-"""Answers cell by cell: gaps filled, a column predicted from the others. A cell that holds a value is never changed."""
+"""Answers cell by cell: missing cells filled, a column predicted from the others. Observed cells are never changed.
+
+A filled cell is the single best answer: the most probable category, or the expected value of a number. Best answers
+are right most often, but a table of them has too little spread and too much association. For what is computed from
+the filled table (proportions, correlations) draw the missing cells instead, several times (multiple imputation).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -24,45 +30,75 @@ def column_beliefs(mixture: Mixture, posterior: Floats, n: int) -> Floats:
     return np.asarray(posterior @ mixture.table[mixture.first[n] : mixture.first[n + 1]].T)
 
 
-def fill_gaps(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> Any:
-    """X in its own kind of container, gaps of known columns filled by their most probable category.
+@dataclass(frozen=True)
+class Answers:
+    """What fills the missing cells: the best answer, or a draw where `classes` (n,) and `rng` are given."""
 
-    Values that the model has never seen stay as they are, and so do columns it does not know. In a column cut into
-    intervals a gap gets the mean of the training values of its most probable interval.
+    mixture: Mixture
+    posterior: Floats  # (n, F)
+    classes: NDArray[np.intp] | None = None
+    rng: np.random.Generator | None = None
+
+    @classmethod
+    def drawn(cls, mixture: Mixture, posterior: Floats, rng: np.random.Generator) -> Answers:
+        """Draws from the posterior predictive: a class for each row, then its missing cells independently."""
+        reached = posterior.cumsum(axis=1)
+        classes = (rng.random(len(posterior))[:, None] * reached[:, -1:] >= reached).sum(axis=1)
+        return cls(mixture, posterior, classes, rng)
+
+    def of(self, known: Column, n: int, rows: NDArray[np.bool_]) -> NDArray[Any]:
+        """Values of column n for some rows."""
+        if self.classes is not None and self.rng is not None:
+            codes = self.mixture.draw_codes(n, self.classes[rows], self.rng)
+            return np.asarray((known.categories if known.centres is None else known.centres)[codes])
+        return best_values(known, column_beliefs(self.mixture, self.posterior[rows], n))
+
+
+def best_values(known: Column, beliefs: Floats) -> NDArray[Any]:
+    """The most probable category (rows,); of a number that was cut into intervals its expected value, which is
+    least in mean squared error. Other numbers may be codes, whose mean means nothing."""
+    if known.centres is not None:
+        return np.asarray(beliefs @ known.centres)
+    return np.asarray(known.categories[beliefs.argmax(axis=1)])
+
+
+def fill_gaps(X: Any, columns: tuple[Column, ...], answers: Answers) -> Any:
+    """X in its own kind of container, missing cells of known columns filled.
+
+    Values that the model has never seen stay as they are, and so do columns it does not know.
     """
     frame = as_frame(X)
     if frame is None:
-        return _fill_matrix(np.asarray(with_gaps(X)), columns, mixture, posterior)
+        return _fill_matrix(np.asarray(with_gaps(X)), columns, answers)
     filled: dict[Any, Any] = {}
     for n, known in enumerate(columns):
         array = column(frame, known.name)
         gaps = gaps_of(array)
         if gaps.any():
-            words = _best(known, column_beliefs(mixture, posterior[gaps], n))
-            filled[known.name] = _filled(array, gaps, words)
+            filled[known.name] = _filled(array, gaps, answers.of(known, n, gaps))
     return _with_columns(X, frame, filled)
 
 
 def gap_answers(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> dict[str, Any]:
-    """One entry per gap of a known column, column by column: row (from 0), column, value, probability."""
+    """One entry per gap of a known column, column by column: row (from 0), column, value, probability.
+
+    The probability is that of the category, or of the interval in which an expected value lies.
+    """
     frame, X = as_frame(X), with_gaps(X)
     rows, names, values, chances = [], [], [], []
     for n, known in enumerate(columns):
         gaps = gaps_of(column(frame, known.name)) if frame is not None else _matrix_gaps(np.asarray(X), known)
         beliefs = column_beliefs(mixture, posterior[gaps], n)
+        best = best_values(known, beliefs)
         rows.append(np.flatnonzero(gaps))
         names += [str(known.name)] * len(beliefs)
-        values += [str(value) for value in _best(known, beliefs).tolist()]
-        chances.append(beliefs.max(axis=1))
+        values += [str(value) if known.edges is None else f"{value:.6g}" for value in best.tolist()]
+        at = beliefs.argmax(axis=1) if known.edges is None else np.searchsorted(known.edges, best, side="right")
+        chances.append(beliefs[np.arange(len(best)), at])
     return {
         "row": np.concatenate(rows), "column": np.array(names, object), "value": np.array(values, object),
         "probability": np.concatenate(chances),
     }  # fmt: skip
-
-
-def _best(known: Column, beliefs: Floats) -> NDArray[Any]:
-    words = known.categories if known.centres is None else known.centres
-    return np.asarray(words[beliefs.argmax(axis=1)])
 
 
 def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
@@ -160,12 +196,12 @@ def _matrix_gaps(matrix: NDArray[Any], known: Column) -> NDArray[np.bool_]:
     return np.isnan(cells) if cells.dtype.kind == "f" else np.array([is_gap(cell) for cell in cells], bool)
 
 
-def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> Any:
+def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], answers: Answers) -> Any:
     out = matrix.copy()
     for n, known in enumerate(columns):
         gaps = _matrix_gaps(matrix, known)
         if gaps.any():
-            words = _best(known, column_beliefs(mixture, posterior[gaps], n))
+            words = answers.of(known, n, gaps)
             seen = set(matrix[~gaps, int(known.name)].tolist())
             text = any(isinstance(value, str) for value in seen)
             out[gaps, int(known.name)] = _spelled(words, seen) if text else words
