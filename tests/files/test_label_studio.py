@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError, DataWarning, FileFormatError
 from tacit.io.label_studio import LabelStudioExport, read_label_studio
+
+pytestmark = pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")  # one test below reads them
 
 
 @pytest.fixture(autouse=True)
@@ -168,8 +170,8 @@ def test_byte_order_mark_and_hostile_words() -> None:
 # What is refused ---------------------------------------------------------------------------------------
 
 SEVERAL = (
-    "e.json, task 7 has several answers by one worker in control 'topic', which is not supported; "
-    "use a single choice, or one control per question"
+    "e.json, task 7 has several answers by one worker in control 'topic', which is not supported, and no annotation "
+    "has one; use a single choice, or one control per question"
 )
 NO_TASK = "e.json, task 1 of the list has no id or no annotations; export it as JSON, not as JSON-MIN"
 
@@ -289,3 +291,32 @@ def test_odd_values_give_a_table_or_a_sentence(field: str, odd: Any) -> None:
         text = "e.json"
     assert rows_read
     assert text.startswith("e.json")
+
+
+# What is said ------------------------------------------------------------------------------------------
+
+
+def test_one_double_choice_does_not_refuse_the_export_and_is_counted() -> None:
+    two = annotation(2, result(["a", "b"]))
+    tasks = [task(1, annotation(1, result("a")), two), task(2, annotation(1, result("b")))]
+    with pytest.warns(DataWarning, match=r"several choices \(1, the first in task 1\)"):
+        assert rows(read(tasks)) == [(1, 1, "a"), (2, 1, "b")]
+
+
+def test_predictions_and_ground_truth_are_counted_in_warnings() -> None:
+    tasks = [
+        task(1, annotation(1, result("a")), annotation(2, result("a"), ground_truth=True)),
+        task(2, annotation(1, result("b")), predictions=[prediction("v", result("b"))]),
+    ]
+    with pytest.warns(DataWarning) as told:
+        export = read(tasks)
+    said = [str(one.message) for one in told]
+    assert any("model predictions count as votes (1)" in one for one in said)
+    assert any("ground_truth are known answers, not votes (1)" in one for one in said)
+    assert len(rows(export)) == 3
+    assert export.gold is not None
+
+
+def test_an_export_of_plain_votes_gives_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    read([task(1, annotation(1, result("a")), annotation(2, result("b")))])
+    assert not recwarn.list

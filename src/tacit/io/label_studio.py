@@ -12,21 +12,24 @@ Ignored, on purpose:
 - `to_name`, `origin`, and of `completed_by` all but one name, the email before the id.
 
 Annotations marked `ground_truth` are gold, not votes: counting them twice would flatter whoever made them. A
-result with several choices is refused, not joined: each combination would become a class of its own, with
-which no other worker can half agree. Names and labels are integers only by the rule of `integers.py`.
+result with several choices is left out, not joined: each combination would become a class of its own, with
+which no other worker can half agree. What is not an ordinary vote is counted in a warning: predictions, because
+annotators who saw them tend to repeat them; ground truth, because it decides tasks; results with several choices.
+Names and labels are integers only by the rule of `integers.py`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from tacit.errors import DataError, FileFormatError
+from tacit.errors import DataError, DataWarning, FileFormatError
 from tacit.io.integers import integers_if_canonical
 from tacit.io.source import probe
 
@@ -68,11 +71,15 @@ def read_label_studio(path: str | os.PathLike[str], *, control: str | None = Non
     labels: list[str] = []
     gold: dict[str, str] = {}
     kinds: dict[str, str] = {}
+    several: list[str] = []
     for entry in entries:
         where = f"{name}, task {entry.task}"
-        label = _label(entry, control, where)
-        if label is None:
+        answers = _answers(entry, control, where)
+        if len(answers) > 1:
+            several.append(where)
+        if len(answers) != 1:
             continue
+        label = answers[0]
         if entry.kind == "truth":
             if gold.setdefault(entry.task, label) != label:
                 both = f"{gold[entry.task]!r} and {label!r}"
@@ -84,8 +91,14 @@ def read_label_studio(path: str | os.PathLike[str], *, control: str | None = Non
         tasks.append(entry.task)
         workers.append(worker)
         labels.append(label)
+    if not labels and several:
+        raise DataError(
+            f"{several[0]} has several answers by one worker in control {control!r}, which is not supported, and no "
+            "annotation has one; use a single choice, or one control per question"
+        )
     if not labels:
         raise DataError(f"{name} has nothing but ground truth for {control!r}; export the annotations too")
+    _warn(name, several, sum(kinds[worker] == "model" for worker in workers), len(gold))
     table = _table({"task": tasks, "worker": workers, "label": labels}, name)
     truth = _table({"task": list(gold), "label": list(gold.values())}, name) if gold else None
     return LabelStudioExport(table, truth, control)
@@ -146,20 +159,32 @@ def _one_control(entries: list[_Entry], control: str | None, name: str) -> str:
     raise DataError(f"{name} has no {wanted}; {there}")
 
 
-def _label(entry: _Entry, control: str, where: str) -> str | None:
-    """The one answer of an entry, or None if it says nothing."""
+def _answers(entry: _Entry, control: str, where: str) -> list[str]:
+    """The answers of an entry: none where it says nothing, several for a multiple choice."""
     answers: list[Any] = []
     for found, kind, value in entry.results():
         if found == control and kind in _TYPES:
             answers.extend(value if isinstance(value, list) else [value])
-    if len(answers) > 1:
-        raise DataError(
-            f"{where} has several answers by one worker in control {control!r}, which is not supported; "
-            "use a single choice, or one control per question"
-        )
-    if answers and not _is_name(answers[0]):
+    if not all(_is_name(answer) for answer in answers):
         raise FileFormatError(f"{where} has an empty answer in control {control!r}; export it again")
-    return _word(answers[0]) if answers else None
+    return [_word(answer) for answer in answers]
+
+
+def _warn(name: str, several: list[str], predictions: int, gold: int) -> None:
+    """Say what was not read as an ordinary vote."""
+    if several:
+        _tell(f"{name}: left out annotations with several choices ({len(several):,}, the first in "
+              f"{several[0].removeprefix(f'{name}, ')}); a consensus needs one choice")  # fmt: skip
+    if predictions:
+        _tell(f"{name}: model predictions count as votes ({predictions:,}), and annotators who saw them may have "
+              "repeated them; export without predictions if they were shown")  # fmt: skip
+    if gold:
+        _tell(f"{name}: annotations marked ground_truth are known answers, not votes ({gold:,}); remove the mark where "
+              "that is not meant")  # fmt: skip
+
+
+def _tell(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=4)
 
 
 def _worker(entry: _Entry, where: str) -> str:
