@@ -516,7 +516,7 @@ def test_interrupt_while_fitting_says_so(number, code, words, tmp_path):
     rng = np.random.default_rng(1)
     path, out, cache = tmp_path / "big.csv", tmp_path / "o", tmp_path / "cache"
     cache.mkdir()
-    frequency = rng.random((12, 60))[rng.integers(0, 12, 30_000)]
+    frequency = rng.random((12, 60))[rng.integers(0, 12, 120_000)]
     yes = (rng.random(frequency.shape) < frequency).astype(np.int8)
     write_columns(pa.table({f"s{n}": yes[:, n] for n in range(60)}), path, format="csv")
     command = [*RUN, "cluster", str(path), "--engine", "stream", "--out", str(out)]
