@@ -47,10 +47,11 @@ def test_slider_ranks_words_by_relevance(results, open_report):
     for share in (0.0, 1.0):
         slider = chart.locator("input[type=range]")
         slider.fill(str(share))
-        top = int(np.argmax(relevances(model.topics_, model.weights_, share)[1]))
+        found = relevances(model.topics_, model.weights_, share)[1]
+        best = [str(model.words_[at]) for at in np.flatnonzero(found >= found.max() - 1e-3)]  # the page rounds
         opened.page.wait_for_function(
-            f"([node, word]) => word.startsWith(({LABELS})(node, 'top')[0])",
-            arg=[chart.element_handle(), str(model.words_[top])],
+            f"([node, words]) => words.some(word => word.startsWith(({LABELS})(node, 'top')[0]))",
+            arg=[chart.element_handle(), best],
         )
     opened.check()
 
