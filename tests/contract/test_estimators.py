@@ -141,12 +141,12 @@ CASES = {
 
 @parametrize_with_checks(
     [
-        BernoulliMixture(binarize=0.0),
+        BernoulliMixture(binarize=0.0, weight_type="frequency"),
         BinaryFactors(),
         DawidSkene(),
-        LatentClass(),
-        LatentClassClassifier(),
-        LatentClassImputer(),
+        LatentClass(weight_type="frequency"),  # what scikit-learn means by weights: a row of weight w is w rows
+        LatentClassClassifier(weight_type="frequency"),
+        LatentClassImputer(weight_type="frequency"),
         TopicModel(),
     ]
 )

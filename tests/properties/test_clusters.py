@@ -72,10 +72,10 @@ def test_a_seed_gives_the_same_bits_twice():
 
 
 @pytest.mark.parametrize("number", [None, 3])
-def test_a_weight_is_so_many_copies(number):
+def test_a_frequency_is_so_many_copies(number):
     frame = world(150, seed=5)
     times = np.random.default_rng(0).integers(1, 4, len(frame))
-    weighted = BernoulliMixture(number).fit(frame, sample_weight=times)
+    weighted = BernoulliMixture(number, weight_type="frequency").fit(frame, sample_weight=times)
     copied = BernoulliMixture(number).fit(frame.loc[np.repeat(frame.index, times)])
     assert weighted.n_components_ == copied.n_components_
     assert (np.repeat(weighted.labels_, times) == copied.labels_).all()

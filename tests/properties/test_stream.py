@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from sklearn.base import clone
 
 import tacit
 from tacit import BernoulliMixture, LatentClass
@@ -261,13 +262,13 @@ def weighted(n_rows=900, *, whole):
     return rows, weight if whole else np.where(rng.random(n_rows) < 0.1, 0.0, rng.random(n_rows))
 
 
-@pytest.fixture(params=["whole", "real"])
+@pytest.fixture(params=["frequency", "sampling"])
 def weights(request, tmp_path):
-    rows, weight = weighted(whole=request.param == "whole")
+    rows, weight = weighted(whole=request.param == "frequency")
     whole = rows.append_column("how many", pa.array(weight))
     write_columns(whole.slice(0, 500), tmp_path / "a.csv", format="csv")
     write_columns(whole.slice(500), tmp_path / "b.csv", format="csv")
-    return rows, weight, tacit.scan(tmp_path)
+    return rows, weight, tacit.scan(tmp_path), request.param
 
 
 @pytest.mark.parametrize("grouped", [True, False])
@@ -280,12 +281,12 @@ def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, mon
         monkeypatch.setattr("tacit.models.bernoulli_mixture.SHOWN_ROWS", 300)
         monkeypatch.setattr(table_module, "BLOCK_ROWS", 64)
         monkeypatch.setattr("tacit.data.stored_table.BLOCK_ROWS", 64)
-    rows, weight, scan = weights
+    rows, weight, scan, kind = weights
     fits = [
-        LatentClass(3, n_jobs=2).fit(rows, sample_weight=weight),
-        LatentClass(3, engine="stream").fit(rows, sample_weight=weight),
-        LatentClass(3).fit(scan, sample_weight="how many"),
-        LatentClass(3, engine="memory").fit(scan, sample_weight="how many"),
+        LatentClass(3, weight_type=kind, n_jobs=2).fit(rows, sample_weight=weight),
+        LatentClass(3, weight_type=kind, engine="stream").fit(rows, sample_weight=weight),
+        LatentClass(3, weight_type=kind).fit(scan, sample_weight="how many"),
+        LatentClass(3, weight_type=kind, engine="memory").fit(scan, sample_weight="how many"),
     ]
     for other in fits[1:]:
         assert other._mixture.table.tobytes() == fits[0]._mixture.table.tobytes()
@@ -295,10 +296,12 @@ def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, mon
         assert other.report_.verdict == fits[0].report_.verdict
         assert other.report_.notes == fits[0].report_.notes
     if not grouped:  # what was sampled is said
-        started, looked = fits[0].report_.notes
+        started, *weighed, looked = fits[0].report_.notes
+        assert len(weighed) == (kind == "sampling")
         assert started.endswith("made from a sample of 200 rows")
         assert looked == f"the verdict looked at 500 of {int((weight > 0).sum())} rows"
-    mine, theirs = BernoulliMixture(3).fit(scan, sample_weight="how many"), BernoulliMixture(3).fit(rows, None, weight)
+    mine = BernoulliMixture(3, weight_type=kind).fit(scan, sample_weight="how many")
+    theirs = BernoulliMixture(3, weight_type=kind).fit(rows, None, weight)
     for name in ("weights_", "frequencies_", "labels_"):
         assert getattr(mine, name).tobytes() == getattr(theirs, name).tobytes(), name
     assert len(mine.labels_) == 900  # also rows without weight
@@ -307,22 +310,22 @@ def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, mon
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_bins_of_weighted_files_are_those_of_memory(weights, tmp_path):
-    rows, weight, _ = weights
+    rows, weight, _, kind = weights
     rows = rows.append_column("x", pa.array(np.round(np.random.default_rng(4).normal(size=900), 2)))
     (tmp_path / "binned").mkdir()
     for at in (0, 1, 2):
         part = rows.append_column("how many", pa.array(weight)).slice(300 * at, 300)
         write_columns(part, tmp_path / "binned" / f"{at}.csv", format="csv")
-    mine = code_scan(tacit.scan(tmp_path / "binned"), LearnWords(5), "how many").columns[-1]
-    theirs = read_table(rows, bins=5, sample_weight=weight).columns[-1]
+    mine = code_scan(tacit.scan(tmp_path / "binned"), LearnWords(5), "how many", kind).columns[-1]
+    theirs = read_table(rows, bins=5, sample_weight=weight, weight_type=kind).columns[-1]
     assert mine.categories.tolist() == theirs.categories.tolist()
     assert (mine.edges.tobytes(), mine.centres.tobytes()) == (theirs.edges.tobytes(), theirs.centres.tobytes())
 
 
 def test_spa_from_weighted_pairs_of_files(weights, ungrouped):
-    rows, weight, scan = weights
-    mine = LatentClass(3, init="spa", max_iter=3, tol=0).fit(scan, sample_weight="how many")
-    theirs = LatentClass(3, init="spa", max_iter=3, tol=0).fit(rows, sample_weight=weight)
+    rows, weight, scan, kind = weights
+    mine = LatentClass(3, init="spa", weight_type=kind, max_iter=3, tol=0).fit(scan, sample_weight="how many")
+    theirs = LatentClass(3, init="spa", weight_type=kind, max_iter=3, tol=0).fit(rows, sample_weight=weight)
     assert mine._mixture.table.tobytes() == theirs._mixture.table.tobytes()
 
 
@@ -330,8 +333,8 @@ def test_workers_count_rows_with_their_weights(weights, ungrouped):
     """What a worker of a cluster does, in this process."""
     from tacit.engine.cluster import _load, _span_sums
 
-    _, _, scan = weights
-    stored = code_scan(scan, LearnWords(), "how many")
+    _, _, scan, kind = weights
+    stored = code_scan(scan, LearnWords(), "how many", kind)
     mixture = random_start(next(stored.blocks()), 2, np.random.default_rng(0))
     parts = _load([(0, stored.n_rows)], stored)
     ((_, totals, _),) = _span_sums(parts, mixture.log_weights(), stored.spread(mixture.log_table()))
@@ -339,15 +342,18 @@ def test_workers_count_rows_with_their_weights(weights, ungrouped):
 
 
 def test_a_cache_keeps_weights_and_without_carries_them(weights, ungrouped, tmp_path):
-    rows, weight, scan = weights
+    rows, weight, scan, kind = weights
     scan = tacit.scan(scan.paths, cache=tmp_path / "cache", columns=rows.column_names)
-    first, again = (code_scan(scan, LearnWords(), "how many") for _ in range(2))
+    first, again = (code_scan(scan, LearnWords(), "how many", kind) for _ in range(2))
     assert first.absent == again.absent == int((weight == 0).sum()) > 0
+    weighed = read_table(rows, sample_weight=weight, weight_type=kind, group=False)
+    assert kind == "sampling" or np.array_equal(weighed.row_weight, weight[weight > 0])
     gone = np.zeros(9, bool)
     gone[:3] = True
     for table in (first, again, first.without(gone)):
-        assert np.array_equal(table.weights(0, table.n_rows), weight[weight > 0])
-    assert first.singles().tobytes() == read_table(rows, sample_weight=weight).singles().tobytes()
+        assert np.array_equal(table.weights(0, table.n_rows), weighed.row_weight)
+        assert table.scale == weighed.scale
+    assert first.singles().tobytes() == weighed.singles().tobytes()
     assert code_scan(scan, LearnWords()).n_rows == 900  # without weights it is another table
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
@@ -382,16 +388,17 @@ def test_a_file_whose_rows_all_weigh_nothing_joins_others(tmp_path):
 @pytest.mark.parametrize("named", [True, False])
 def test_new_rows_of_files_join_as_those_of_memory(weights, named):
     """partial_fit, init= and answers for files: what frames get."""
-    rows, weight, scan = weights
+    rows, weight, scan, kind = weights
     both = {"sample_weight": "how many"} if named else {}
     given = {"sample_weight": weight} if named else {}
     if not named:
         scan = tacit.scan(scan.paths, columns=rows.column_names)
     old = rows.slice(0, 300)
-    fits = [LatentClass(3).fit(old).partial_fit(one, **more) for one, more in ((scan, both), (rows, given))]
+    model = LatentClass(3, weight_type=kind)
+    fits = [clone(model).fit(old).partial_fit(one, **more) for one, more in ((scan, both), (rows, given))]
     assert fits[0]._mixture.table.tobytes() == fits[1]._mixture.table.tobytes()
-    start = LatentClass(3).fit(old)
-    fits = [LatentClass(init=start).fit(one, **more) for one, more in ((scan, both), (rows, given))]
+    start = clone(model).fit(old)
+    fits = [LatentClass(init=start, weight_type=kind).fit(one, **more) for one, more in ((scan, both), (rows, given))]
     assert fits[0]._mixture.table.tobytes() == fits[1]._mixture.table.tobytes()
     if not named:
         assert np.array_equal(fits[0].predict_proba(scan), fits[0].predict_proba(rows))

@@ -59,7 +59,7 @@ def test_bins_count_a_row_of_weight_w_as_w_rows(engine):
     frame.loc[rng.random(400) < 0.1, "x"] = np.nan
     weight = rng.integers(0, 4, 400) * np.where(frame["x"] > 0.5, 3, 1)
     copies = frame.loc[np.repeat(frame.index, weight)]
-    weighted = LatentClass(1, bins=6, engine=engine).fit(frame, sample_weight=weight)
+    weighted = LatentClass(1, bins=6, weight_type="frequency", engine=engine).fit(frame, sample_weight=weight)
     same_bins(weighted._columns[0], LatentClass(1, bins=6).fit(copies)._columns[0])
     assert weighted._columns[0].edges.tolist() != read_table(frame, bins=6).columns[0].edges.tolist()
     plain = LatentClass(1, bins=6, engine=engine).fit(frame, sample_weight=np.ones(400))

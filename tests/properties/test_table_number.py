@@ -36,7 +36,8 @@ def test_the_number_does_not_depend_on_order_or_grouping() -> None:
     plain = LatentClass().fit(frame)
     mixed = frame.iloc[rng.permutation(len(frame))][list(rng.permutation(frame.columns))]
     counts = frame.value_counts().reset_index()
-    weighed = LatentClass().fit(counts.drop(columns="count"), sample_weight=counts["count"])
+    weighed = LatentClass(weight_type="frequency")
+    weighed.fit(counts.drop(columns="count"), sample_weight=counts["count"])
     for other in (LatentClass().fit(mixed), weighed):
         assert other.selection_["n_components"] == plain.selection_["n_components"]
         assert np.allclose(other.selection_["value"], plain.selection_["value"], atol=1e-6)

@@ -91,12 +91,12 @@ def test_folds_deal_all_weight_and_know_no_order():
     assert np.array_equal(fold_weights(Table(codes[order], columns, weight[order]), 3, 0), folds[:, order])
 
 
-def test_weights_are_copies_and_zero_is_absent():
+def test_frequencies_are_copies_and_zero_is_absent():
     rng = np.random.default_rng(5)
     X, y = told(rng, 80)
     weight = rng.integers(0, 4, 80)
     rows = np.repeat(np.arange(80), weight)
-    one = LatentClassClassifier().fit(X, y, sample_weight=weight)
+    one = LatentClassClassifier(weight_type="frequency").fit(X, y, sample_weight=weight)
     other = LatentClassClassifier().fit(X.iloc[rows], y[rows])
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-9)
     assert one.selection_ == other.selection_

@@ -16,6 +16,7 @@ from tacit.cli.options import (
     output_options,
     settings,
     strict_option,
+    weight_options,
 )
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
@@ -34,14 +35,15 @@ SHOWN = 8
 @click.option("--select", type=click.Choice(CRITERIA), default="auto", show_default=True, help="How to find it.")
 @click.option("--binarize", type=float, metavar="T", help="Cut numbers: above T is yes.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
-@click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
+@weight_options
 @engine_options
 @strict_option
 @output_options("tacit-cluster", report=True)
 def cluster(
     files: tuple[str, ...], components: int | None, select: str, binarize: float | None, id_: str | None,
-    weights: str | None, engine: str, memory: int | None, cache: str | None, checkpoint: str | None, resume: bool,
-    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    weights: str | None, weight_type: str, engine: str, memory: int | None, cache: str | None,
+    checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Clusters of rows of 0/1, true/false or yes/no, gaps allowed; how many there are is found.
 
@@ -62,6 +64,7 @@ def cluster(
         components,
         select=select,  # type: ignore[arg-type]
         binarize=binarize,
+        weight_type=weight_type,  # type: ignore[arg-type]
         random_state=seed,
         n_jobs=threads,
         engine=engine_of(engine, streamed),

@@ -106,6 +106,20 @@ def engine_options(command: F) -> F:
     return command
 
 
+def weight_options(command: F) -> F:
+    """Which column holds the rows' weights, and what they are."""
+    for option in reversed(
+        [
+            click.option("--weights", metavar="COLUMN", help="Column with the rows' weights."),
+            click.option("--weight-type", type=click.Choice(["sampling", "frequency"]), default="sampling",
+                         show_default=True,
+                         help="Sampling weights leave the sample size alone; frequencies count equal rows."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
 def reading_options(command: F) -> F:
     """--engine, --memory, --threads of commands that count while reading and then fit in memory."""
     for option in reversed(

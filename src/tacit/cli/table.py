@@ -16,6 +16,7 @@ from tacit.cli.options import (
     output_options,
     settings,
     strict_option,
+    weight_options,
 )
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
@@ -32,22 +33,22 @@ SHOWN = 8
 @click.option("--components", type=HIDDEN, help="Number of classes; chosen from the data by default.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @click.option("--bins", type=click.IntRange(min=2), help="Cut numeric columns with many values into so many intervals.")
-@click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
+@weight_options
 @click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
 @click.option("--select", type=click.Choice(["heldout", "bic"]), default="heldout", show_default=True)
 @click.option("--smoothing", type=float, help="Pseudo-rows per class; 0: maximum likelihood.")
 @click.option("--compare", "most", type=click.IntRange(min=0), metavar="F",
               help="Also fit 1 … F classes: comparison.csv.")  # fmt: skip
 @click.option("--bootstrap", "draws", type=click.IntRange(min=0), metavar="N",
-              help="Intervals from N resampled tables: intervals.csv.")  # fmt: skip
+              help="Intervals from N resampled tables: intervals.csv, class_sizes.csv.")  # fmt: skip
 @engine_options
 @strict_option
 @output_options("tacit-table", report=True)
 def table(
-    files: tuple[str, ...], components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
-    select: str, smoothing: float | None, most: int | None, draws: int | None, engine: str, memory: int | None,
-    cache: str | None, checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    files: tuple[str, ...], components: int | None, id_: str | None, bins: int | None, weights: str | None,
+    weight_type: str, init: str, select: str, smoothing: float | None, most: int | None, draws: int | None,
+    engine: str, memory: int | None, cache: str | None, checkpoint: str | None, resume: bool,
+    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden classes and the joint distribution of a table of categories, gaps allowed.
 
@@ -71,6 +72,7 @@ def table(
         select=select,  # type: ignore[arg-type]
         smoothing="auto" if smoothing is None else smoothing,
         bins=bins,
+        weight_type=weight_type,  # type: ignore[arg-type]
         random_state=seed,
         n_jobs=threads,
         engine=engine_of(engine, streamed),
@@ -89,8 +91,9 @@ def table(
         results.batches("comparison", [comparison])
     if draws:
         with talk.doing(f"resampling {draws} tables"):
-            profiles = model.bootstrap(n_draws=draws).profiles
-        results.batches("intervals", [profiles])
+            found = model.bootstrap(n_draws=draws)
+        results.batches("intervals", [found.profiles])
+        results.batches("class_sizes", [found.weights])
     with talk.doing("examining"):
         report = model.report_
     results.model("LatentClass", *model_state(model))

@@ -21,6 +21,7 @@ from tacit.data.names import decoded, encode, plain, to_arrow
 from tacit.data.numbers import as_numbers
 from tacit.data.table import Column, Table
 from tacit.data.table_input import code_table, pick_known
+from tacit.data.weights import WeightType
 from tacit.errors import DataError
 
 WORDS = {"0": 0, "0.0": 0, "false": 0, "f": 0, "no": 0, "n": 0, "1": 1, "1.0": 1, "true": 1, "t": 1, "yes": 1, "y": 1}
@@ -32,6 +33,7 @@ def read_binary(
     *,
     binarize: float | None = None,
     sample_weight: Any = None,
+    weight_type: WeightType = "sampling",
     columns: Sequence[Column] | None = None,
     group: bool = True,
 ) -> Table:
@@ -47,7 +49,7 @@ def read_binary(
             codes = _yes_no(array, name, binarize, rows)
             yield codes, Column(name, np.arange(2 if (codes >= 0).any() else 0))
 
-    return code_table(data, code, sample_weight, group)
+    return code_table(data, code, sample_weight, weight_type, group)
 
 
 @dataclass(frozen=True)

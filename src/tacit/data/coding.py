@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from tacit.data.growing_names import GrowingNames
 from tacit.data.names import to_arrow
 from tacit.data.numbers import as_numbers
-from tacit.data.table_input import MOST_CATEGORIES, NO_COLUMN, NO_WEIGHT, check_weights, spelled_numbers
+from tacit.data.table_input import MOST_CATEGORIES, NO_COLUMN, spelled_numbers
+from tacit.data.weights import NO_WEIGHT, WeightType, check_weights, exponent_of
 from tacit.errors import DataError
 from tacit.kernels import Floats
 
@@ -76,19 +77,22 @@ def write_raw(
     text: bool,
     weight: str | None,
     weights: BinaryIO,
-) -> tuple[list[GrowingColumn], int, int]:
-    """Code all batches into records of a file; the columns, how many rows there are, and how many have no weight.
+    weight_type: WeightType,
+) -> tuple[list[GrowingColumn], int, int, float]:
+    """Code all batches into records of a file; the columns, how many rows there are, how many have no weight, and the
+    largest weight.
 
     A record is some rows, column after column, a byte a cell where all codes fit. `text` came from a format without
     types. The column `weight` is no data: its numbers go into `weights`. A row without weight is an absent row, as in
-    memory.
+    memory. Columns add sampling weights without the power of two of the largest one, as in memory too.
     """
     columns: list[GrowingColumn] = []
-    n_rows = behind = 0
+    n_rows = behind = exponent = 0
+    largest = 0.0
     for batch in batches:
         numbers: Floats | None = None
         if weight is not None:
-            numbers = check_weights(read_weights(batch.column(weight), weight, behind), behind)
+            numbers = check_weights(read_weights(batch.column(weight), weight, behind), weight_type, behind)
             behind += batch.num_rows
             batch = batch.select([name for name in batch.schema.names if name != weight])
             if not numbers.all():
@@ -96,6 +100,12 @@ def write_raw(
             if not batch.num_rows:
                 continue
             weights.write(numbers.tobytes())
+            larger, largest = float(numbers.max()) > largest, max(float(numbers.max()), largest)
+            if weight_type == "sampling" and larger:
+                before, exponent = exponent, exponent_of(largest)
+                for column in columns:
+                    column.weights = np.ldexp(column.weights, before - exponent)
+            numbers = np.ldexp(numbers, -exponent)
         columns = columns or [GrowingColumn(name, text) for name in batch.schema.names]
         codes = np.empty((len(columns), batch.num_rows), np.uint16)
         for n, column in enumerate(columns):
@@ -111,7 +121,7 @@ def write_raw(
         raise DataError(NO_COLUMN)
     if not n_rows:
         raise DataError(NO_WEIGHT if weight is not None else "the files hold no rows; give at least one")
-    return columns, n_rows, max(behind - n_rows, 0)
+    return columns, n_rows, max(behind - n_rows, 0), largest
 
 
 def read_weights(array: Any, name: str, before: int = 0) -> NDArray[np.float64]:

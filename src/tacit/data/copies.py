@@ -3,10 +3,9 @@
 A grouped table holds each pattern once with its weight. What draws a label for every row, deals rows to folds or
 permutes cells among them needs the rows themselves. Rules:
 
-- weights that are all whole numbers are copies: pattern and copy number give the row its hash, so a row of weight w
-  and w equal rows draw the same;
-- real weights are weights of single rows. Rows that were grouped share their pattern's weight evenly (how it was
-  divided is not kept, and equal rows are told apart by nothing else);
+- weights that count rows are copies: pattern and copy number give the row its hash, so a row of weight w and w equal
+  rows draw the same;
+- sampling weights are weights of single rows; the rows of a pattern share its weight evenly, as they do in the data;
 - more than `most` rows are a sample: those with the smallest hashes, each with its weight (a long table whose equal
   rows were not worth grouping block by block, as a file is read). Beyond `EXPANDED` rows a pattern of weight w
   is thinned to w · EXPANDED / total copies first, rounded up or down by its hash.
@@ -66,14 +65,8 @@ def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
     patterns, first_seen, at = np.unique(copies.pattern, return_index=True, return_inverse=True)
     order = np.argsort(first_seen, kind="stable")
     weight = np.bincount(at, copies.weight)[order].astype(np.float64)
-    return replace(table.take(patterns[order]), row_weight=weight)
-
-
-def standing_for(some: Table, total: float) -> Table:
-    """Sampled rows, each with the weight of the many it stands for."""
-    if some.total_weight == total:
-        return some
-    return replace(some, row_weight=some.each_weight() * (total / some.total_weight))
+    equal = np.bincount(at)[order] if table.sampling else None
+    return replace(table.take(patterns[order]), row_weight=weight, equal=equal)
 
 
 def _least_hashes(table: AnyTable, most: int, seed: int) -> Table:
@@ -97,13 +90,13 @@ def _joined(parts: list[Table], order: NDArray[np.intp]) -> Table:
     codes = np.ascontiguousarray(np.concatenate([part.codes for part in parts])[order])
     weights = [part.row_weight for part in parts if part.row_weight is not None]
     weight = np.concatenate(weights)[order] if weights else None
-    return Table(codes, parts[0].columns, weight, single=parts[0].single)
+    return Table(codes, parts[0].columns, weight, single=parts[0].single, scale=parts[0].scale)
 
 
 def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64], Floats]:
     """How many rows each pattern is, and the weight of each of them."""
     n, weight = table.n_rows, table.each_weight()
-    if not is_whole(weight):
+    if table.sampling or not is_whole(weight):
         rows = table.rows_each()
         return np.where(weight > 0, rows, 0), weight / np.maximum(rows, 1)
     if weight.sum() <= EXPANDED:

@@ -44,11 +44,12 @@ def label_counts(table: Table) -> Floats:
 def fold_weights(table: Table, n_folds: int, seed: int) -> Floats:
     """How much of every row's weight is left out in each fold (fold, n).
 
-    A row of weight w counts as w equal rows, dealt to the folds one by one from a fold that its content decides: the
-    order of rows does not matter, and a pattern that many rows share is known in every fold.
+    The rows of a pattern are dealt to the folds one by one from a fold that its content decides: the order of rows does
+    not matter, and a pattern that many rows share is known in every fold.
     """
     weight, begin = table.each_weight(), (row_hashes(table, seed) % np.uint64(n_folds)).astype(np.intp)
-    whole = np.floor(weight / n_folds)
-    rest = weight - n_folds * whole
+    rows = table.rows_each() if table.sampling else weight
+    whole = np.floor(rows / n_folds)
+    rest = rows - n_folds * whole
     turn = (np.arange(n_folds)[:, None] - begin) % n_folds  # which copy of the rest a fold gets
-    return np.asarray(whole + np.clip(rest - turn, 0.0, 1.0))
+    return np.asarray((whole + np.clip(rest - turn, 0.0, 1.0)) * (weight / rows))

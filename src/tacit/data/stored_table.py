@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,13 @@ from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, writ
 from tacit.data.names import to_arrow, typed_names
 from tacit.data.packing import Packing, plan_packing
 from tacit.data.table import Codes, Column, PatternCount, Table, add_in_parts, gather_patterns
-from tacit.data.table_input import LearnColumn, check_weight, columns_of, tell_empty, tell_odd
+from tacit.data.table_input import LearnColumn, columns_of, tell_empty, tell_odd
+from tacit.data.weights import WeightScale, WeightType, check_total, check_weight, scale_of, unweighted
 from tacit.errors import DataError
 from tacit.io.scan import Scan
 from tacit.kernels import BLOCK_ROWS, PART_ROWS, DenseCodes, Floats
 
-FORMAT, ENDING = 3, "codes"
+FORMAT, ENDING = 4, "codes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,7 @@ class StoredTable:
     lease: Lease | None = None
     weighted: bool = False
     absent: int = 0  # rows without weight, which are not there
+    scale: WeightScale | None = None  # of sampling weights; None: weights count rows
 
     pattern_of = None
 
@@ -61,6 +63,18 @@ class StoredTable:
     @property
     def total_weight(self) -> float:
         return self._sums[1] if self.weighted else float(self.n_rows)
+
+    @property
+    def sampling(self) -> bool:
+        return self.weighted and self.scale is not None and self.scale.uneven
+
+    @property
+    def n_observations(self) -> int:
+        return self.n_rows if self.sampling else round(self.total_weight)
+
+    @property
+    def weight_scale(self) -> WeightScale:
+        return unweighted(self.total_weight) if self.scale is None else self.scale
 
     @property
     def n_cells(self) -> float:
@@ -125,7 +139,8 @@ class StoredTable:
         """The rows in order, `BLOCK_ROWS` at a time, unpacked."""
         for begin in range(0, self.n_rows, BLOCK_ROWS):
             end = min(begin + BLOCK_ROWS, self.n_rows)
-            yield Table(self.codes_of(begin, end), self.columns, self.weights(begin, end), single=self.weighted)
+            codes, weight = self.codes_of(begin, end), self.weights(begin, end)
+            yield Table(codes, self.columns, weight, single=self.weighted, scale=self.scale)
 
     def codes_of(self, begin: int, end: int) -> Codes:
         """Codes of some rows, unpacked."""
@@ -175,18 +190,20 @@ class StoredTable:
 # ---------------------------------------------------------------------- coding
 
 
-def code_scan(scan: Scan, learn: LearnColumn, weight: str | None = None) -> StoredTable:
+def code_scan(
+    scan: Scan, learn: LearnColumn, weight: str | None = None, weight_type: WeightType = "sampling"
+) -> StoredTable:
     """The files' rows coded into a flat file: in the scan's cache, where a second run finds it, or for this run.
 
-    `weight` names the column that says how many rows each row stands for; it is not among the table's columns.
+    `weight` names the column with the rows' weights; it is not among the table's columns.
     """
     scan = _with_weight(scan, weight)
 
     def told() -> str:
-        return f"{FORMAT}\0{scan.fingerprint()}\0{learn!r}\0{weight}"
+        return f"{FORMAT}\0{scan.fingerprint()}\0{learn!r}\0{weight}\0{weight_type}"
 
     def write(path: Path, key: str) -> StoredTable:
-        return _code(scan.batches(), path, key, learn, scan.untyped, weight)
+        return _code(scan.batches(), path, key, learn, scan.untyped, weight, weight_type)
 
     return keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
 
@@ -211,11 +228,13 @@ def batches_with_weights(scan: Scan, weight: str | None) -> Iterator[tuple[Any, 
         behind += batch.num_rows
 
 
-def code_frame(data: Any, learn: LearnColumn, sample_weight: Any = None) -> StoredTable:
+def code_frame(
+    data: Any, learn: LearnColumn, sample_weight: Any = None, weight_type: WeightType = "sampling"
+) -> StoredTable:
     """A frame's rows coded into a flat file, for this run only."""
     names, arrays = columns_of(data)
     listed = [to_arrow(array, f"{name!r}") for name, array in zip(names, arrays, strict=True)]
-    weight = check_weight(sample_weight, len(listed[0]))
+    weight = check_weight(sample_weight, len(listed[0]), weight_type)
     known = [str(name) for name in names]
     if weight is not None:
         apart = next(f"weight{'_' * n}" for n in range(len(known) + 1) if f"weight{'_' * n}" not in known)
@@ -223,7 +242,7 @@ def code_frame(data: Any, learn: LearnColumn, sample_weight: Any = None) -> Stor
     batches = iter(pa.table(listed, known).to_batches(BLOCK_ROWS))
 
     def write(path: Path, key: str) -> StoredTable:
-        return _code(batches, path, key, learn, False, None if weight is None else apart)
+        return _code(batches, path, key, learn, False, None if weight is None else apart, weight_type)
 
     stored = keep_for_now(write, ENDING)
     called = {str(name): name for name in names}
@@ -232,11 +251,18 @@ def code_frame(data: Any, learn: LearnColumn, sample_weight: Any = None) -> Stor
 
 
 def _code(
-    batches: Iterator[Any], path: Path, key: str, learn: LearnColumn, text: bool, weight: str | None
-) -> StoredTable:
+    batches: Iterator[Any], path: Path, key: str, learn: LearnColumn, text: bool, weight: str | None,
+    weight_type: WeightType,
+) -> StoredTable:  # fmt: skip
     with tempfile.TemporaryFile(dir=path.parent) as raw, tempfile.TemporaryFile(dir=path.parent) as weights:
-        growing, n_rows, absent = write_raw(batches, raw, text, weight, weights)
-        learned = [_learn(column, learn) for column in growing]
+        growing, n_rows, absent, largest = write_raw(batches, raw, text, weight, weights, weight_type)
+        weighted, scale = weight is not None, None
+        if weighted and weight_type == "sampling":
+            scale = scale_of(_pieces(weights), largest)
+            weighted = scale.uneven
+        elif weighted:
+            check_total(sum(float(piece.sum()) for piece in _pieces(weights)))
+        learned = [_learn(column, learn, weighted, scale) for column in growing]
         kept = [n for n, (_, column) in enumerate(learned) if column.size]
         if not kept:
             raise DataError(f"none of the {len(growing)} columns holds a value; every cell is missing")
@@ -250,28 +276,40 @@ def _code(
         tables = [_lookup(learned[n][0], table.dtype) for n in kept]
         patterns = PatternCount(n_rows)
 
+        def scaled() -> Iterator[Floats]:
+            return (piece if scale is None else scale.scaled(piece) for piece in _pieces(weights) if weighted)
+
         def final() -> Iterator[Codes]:
             raw.seek(0)
+            weights.seek(0)
             for record in read_raw(raw, len(growing)):
+                apart = None
+                if weighted and scale is not None:
+                    apart = scale.scaled(np.frombuffer(weights.read(8 * record.shape[1]), np.float64))
                 codes = np.empty((len(kept), record.shape[1]), table.dtype)
                 for at, n in enumerate(kept):
                     codes[at] = tables[at][record.dtype][record[n]]
-                patterns.add(codes.T)  # columns lie together, which is how they are walked here
+                patterns.add(codes.T, apart)  # columns lie together, which is how they are walked here
                 yield codes.T
 
-        weights.seek(0)
-        table = replace(table, weighted=weight is not None, absent=absent)
-        return _write(table, final(), key, _pieces(weights), patterns)
+        table = replace(table, weighted=weighted, absent=absent, scale=scale)
+        return _write(table, final(), key, scaled(), patterns)
 
 
 def _pieces(weights: Any) -> Iterator[Floats]:
+    weights.seek(0)
     while piece := weights.read(1 << 22):
         yield np.frombuffer(piece, np.float64)
 
 
-def _learn(column: GrowingColumn, learn: LearnColumn) -> tuple[NDArray[np.int32], Column]:
+def _learn(
+    column: GrowingColumn, learn: LearnColumn, weighted: bool, scale: WeightScale | None
+) -> tuple[NDArray[np.int32], Column]:
     words = column.names.words()
-    return learn(words, column.name, column.weights if len(column.weights) else column.counts[: len(words)])
+    counts: NDArray[Any] = column.counts[: len(words)]
+    if weighted and len(column.weights):
+        counts = column.weights if scale is None else column.weights * scale.factor
+    return learn(words, column.name, counts)
 
 
 def _cell_counts(raw: GrowingColumn, codes: NDArray[np.int32], column: Column) -> NDArray[np.int64]:
@@ -302,6 +340,7 @@ def _write(
         "grouped": int(table.grouped),  # of one length, whichever it is
         "weighted": table.weighted,
         "absent": table.absent,
+        "scale": None if table.scale is None else list(astuple(table.scale)),
         "names": list(table.names),
         "gaps": table.gaps.tolist(),
         "counts": table.counts.tolist(),
@@ -333,7 +372,8 @@ def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredTable:
     counts, gaps = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
     names = tuple(facts["names"])
     known = StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, bool(facts["grouped"]), names)
-    return replace(known, weighted=facts["weighted"], absent=facts["absent"])
+    scale = None if facts["scale"] is None else WeightScale(*facts["scale"])
+    return replace(known, weighted=facts["weighted"], absent=facts["absent"], scale=scale)
 
 
 def _read_column(facts: dict[str, Any]) -> Column:

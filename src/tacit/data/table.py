@@ -2,7 +2,8 @@
 
 Columns keep the user's order for answers; algorithms walk them in the order of their names, so permuting
 columns permutes the answer. Equal rows are grouped when that at least halves the work: a grouped table holds
-each pattern once with its weight, and `pattern_of` leads from rows to patterns. Missing is the largest code.
+each pattern once with its weight, and `pattern_of` leads from rows to patterns. Missing is the largest code. Rows with
+uneven sampling weights (`data/weights.py`) are one pattern only where their weights are equal too: rows stay rows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from tacit.data.names import Names, match
 from tacit.data.packing import Packing, has_gaps, plan_packing
+from tacit.data.weights import WeightScale, WeightType, scale_of, unweighted
 from tacit.kernels import BLOCK_ROWS, PART_BLOCKS, DenseCodes, Floats
 
 Codes = NDArray[Any]  # uint8, or uint16 when a column has more than 254 categories
@@ -68,8 +70,9 @@ class Table:
     columns: tuple[Column, ...]
     row_weight: Floats | None = None
     pattern_of: NDArray[np.int64] | None = None
-    equal: NDArray[np.int64] | None = None  # rows of each pattern, where a file's rows were grouped: no `pattern_of`
+    equal: NDArray[np.int64] | None = None  # the user's rows of each pattern, where its weight does not count them
     single: bool = False  # rows with weights that are the user's own, one by one: they were not worth grouping
+    scale: WeightScale | None = None  # of sampling weights; None: weights count rows
 
     @property
     def n_rows(self) -> int:
@@ -109,13 +112,28 @@ class Table:
     def weighted(self) -> bool:
         return self.row_weight is not None
 
+    @property
+    def sampling(self) -> bool:
+        """Whether weights are sampling weights that differ: they add up to Kish's number, and count no rows."""
+        return self.weighted and self.scale is not None and self.scale.uneven
+
+    @property
+    def n_observations(self) -> int:
+        """Rows with a positive weight; a frequency counts as many."""
+        return int(self.rows_each().sum()) if self.sampling else round(self.total_weight)
+
+    @property
+    def weight_scale(self) -> WeightScale:
+        """How the rows' weights are spread, where they have none as well."""
+        return unweighted(self.total_weight) if self.scale is None else self.scale
+
     def each_weight(self) -> Floats:
         """Weights (n_rows,), all 1 where the table has none."""
         return np.ones(self.n_rows) if self.row_weight is None else self.row_weight
 
     def rows_each(self) -> NDArray[np.int64]:
         """How many of the user's rows each pattern is."""
-        if self.pattern_of is not None:
+        if self.equal is None and self.pattern_of is not None:
             return np.bincount(self.pattern_of, minlength=self.n_rows)
         return np.ones(self.n_rows, np.int64) if self.equal is None else self.equal
 
@@ -185,8 +203,9 @@ class Table:
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Some of the patterns, with their weights; the way back to the user's rows is lost."""
         weight = None if self.row_weight is None else self.row_weight[rows]
+        equal = None if self.equal is None else self.equal[rows]
         codes = np.ascontiguousarray(self.codes[rows])
-        return replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=None)
+        return replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=equal)
 
     def without(self, gone: NDArray[np.bool_]) -> Table:
         """The table without some of its columns; rows stay as they are grouped."""
@@ -225,15 +244,56 @@ def packed_alike(table: Table) -> Table:
     return alike
 
 
+def with_weights(table: Table, weight: Floats, weight_type: WeightType) -> Table:
+    """Rows with positive weights; sampling weights are brought to their scale, and equal ones are none."""
+    if weight_type == "frequency":
+        return replace(table, row_weight=weight)
+    scale = scale_of([weight], float(weight.max()))
+    return replace(table, row_weight=scale.scaled(weight) if scale.uneven else None, scale=scale)
+
+
 def group_rows(table: Table) -> Table:
     """The same table with equal rows held once, when that is worth it."""
     codes = np.ascontiguousarray(table.codes)
-    if not worth_grouping(len(codes), [codes]):
+    apart = table.row_weight if table.sampling else None
+    if not worth_grouping(len(codes), [(codes, apart)]):
         return replace(table, single=table.row_weight is not None)
-    keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1) if codes.size else codes[:, 0]
-    patterns, first_seen, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
-    weight = np.bincount(pattern_of, table.row_weight, minlength=len(patterns)).astype(np.float64)
-    return replace(table, codes=codes[first_seen], row_weight=weight, pattern_of=pattern_of.astype(np.int64))
+    patterns, first_seen, pattern_of = np.unique(row_keys(codes, apart), return_index=True, return_inverse=True)
+    equal = np.bincount(pattern_of, minlength=len(patterns))
+    if apart is None:
+        weight = np.bincount(pattern_of, table.row_weight, minlength=len(patterns)).astype(np.float64)
+        return replace(table, codes=codes[first_seen], row_weight=weight, pattern_of=pattern_of.astype(np.int64))
+    weight, codes = equal * apart[first_seen], codes[first_seen]
+    return replace(table, codes=codes, row_weight=weight, pattern_of=pattern_of.astype(np.int64), equal=equal)
+
+
+def joined_rows(left: Table, right: Table, scale: WeightScale | None) -> Table:
+    """The rows of two tables with the same columns in one, their weights brought to the scale of all of them."""
+    both, uneven = (left, right), scale is not None and scale.uneven
+    rows = [table.rows_each() if table.sampling else np.round(table.each_weight()).astype(np.int64) for table in both]
+    each = [np.ones(table.n_rows) for table in both]
+    if uneven:
+        assert scale is not None
+        each = [
+            (table.each_weight() / count if table.sampling else 1.0) * scale.against(table.weight_scale) * one
+            for table, count, one in zip(both, rows, each, strict=True)
+        ]
+    keys = [row_keys(np.ascontiguousarray(table.codes), one) for table, one in zip(both, each, strict=True)]
+    _, first_seen, at = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
+    codes = np.concatenate([left.codes, right.codes])[first_seen]
+    count = np.bincount(at, np.concatenate(rows)).astype(np.int64)
+    weight = count * np.concatenate(each)[first_seen]
+    return Table(codes, left.columns, weight, equal=count if uneven else None, scale=scale)
+
+
+def row_keys(codes: Codes, apart: Floats | None) -> NDArray[Any]:
+    """One key per row: its codes and, where they tell rows apart, its weight. They sort as codes, then weights, do."""
+    if not codes.size:
+        return codes[:, 0]
+    parts = codes.view(np.uint8).reshape(len(codes), -1)
+    if apart is not None:  # positive numbers sort as their bytes do, the highest first
+        parts = np.ascontiguousarray(np.hstack([parts, apart.astype(">f8").view(np.uint8).reshape(len(codes), 8)]))
+    return parts.view(np.dtype((np.void, parts.shape[1]))).reshape(-1)
 
 
 def gather_patterns(blocks: Iterable[Table]) -> Table:
@@ -243,40 +303,46 @@ def gather_patterns(blocks: Iterable[Table]) -> Table:
     """
     known: Codes = np.empty(0)
     rows, weight = np.empty(0, np.int64), np.empty(0)
+    sampling = False
     waiting: list[Table] = []
 
     def merge() -> None:
         nonlocal known, rows, weight
         codes = np.ascontiguousarray(np.concatenate([block.codes for block in waiting]))
-        keys = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1)
+        weights = [block.row_weight for block in waiting if block.row_weight is not None]
+        keys = row_keys(codes, np.concatenate(weights) if sampling else None)
         patterns, inverse, times = np.unique(keys, return_inverse=True, return_counts=True)
         both, at = np.unique(np.concatenate([known, patterns] if len(known) else [patterns]), return_inverse=True)
         rows = np.bincount(at, np.concatenate([rows, times]), minlength=len(both)).astype(np.int64)
-        weights = [block.row_weight for block in waiting if block.row_weight is not None]
-        if weights:
+        if weights and not sampling:
             place = np.concatenate([at[: len(known)], at[len(known) :][inverse]])
             weight = np.bincount(place, np.concatenate([weight, *weights]), minlength=len(both)).astype(np.float64)
         known = both
         waiting.clear()
 
     for block in blocks:
-        first = block
+        first, sampling = block, block.sampling
         waiting.append(block)
         if len(waiting) == PART_BLOCKS:
             merge()
     if waiting:
         merge()
-    codes = np.ascontiguousarray(known.view(first.codes.dtype).reshape(len(known), first.n_columns))
+    parts = known.view(np.uint8).reshape(len(known), -1)
+    width = first.codes.dtype.itemsize * first.n_columns
+    codes = np.ascontiguousarray(parts[:, :width]).view(first.codes.dtype).reshape(len(known), first.n_columns)
+    if sampling:
+        each = np.ascontiguousarray(parts[:, width:]).view(">f8").reshape(-1).astype(np.float64)
+        return Table(codes, first.columns, rows * each, equal=rows, scale=first.scale)
     if first.row_weight is None:
-        return Table(codes, first.columns, rows.astype(np.float64))
-    return Table(codes, first.columns, weight, equal=rows)
+        return Table(codes, first.columns, rows.astype(np.float64), scale=first.scale)
+    return Table(codes, first.columns, weight, equal=rows, scale=first.scale)
 
 
-def worth_grouping(n_rows: int, blocks: Iterable[Codes]) -> bool:
+def worth_grouping(n_rows: int, blocks: Iterable[tuple[Codes, Floats | None]]) -> bool:
     """Whether equal rows are grouped: a matter of the number of rows and of patterns alone, on every engine."""
     patterns = PatternCount(n_rows)
-    for codes in blocks:
-        patterns.add(codes)
+    for codes, apart in blocks:
+        patterns.add(codes, apart)
     return patterns.worth_grouping()
 
 
@@ -289,11 +355,11 @@ class PatternCount:
         self._seen = np.empty(0, np.uint64)
         self._waiting: list[NDArray[np.uint64]] = []
 
-    def add(self, codes: Codes) -> None:
-        """Some rows more."""
+    def add(self, codes: Codes, apart: Floats | None = None) -> None:
+        """Some rows more, told apart by their weights as well where these are given."""
         if self.n_rows <= ALWAYS_GROUP:
             return
-        prints = _fingerprints(codes)
+        prints = _fingerprints(codes, apart)
         some = prints if not self._halvings else prints[prints >> np.uint64(64 - self._halvings) == 0]
         self._waiting.append(some)
         if sum(map(len, self._waiting)) > COUNTED:
@@ -314,8 +380,8 @@ class PatternCount:
         self._seen, self._waiting = ordered[new], []
 
 
-def _fingerprints(codes: Codes) -> NDArray[np.uint64]:
-    prints = np.zeros(len(codes), np.uint64)
+def _fingerprints(codes: Codes, apart: Floats | None) -> NDArray[np.uint64]:
+    prints = np.zeros(len(codes), np.uint64) if apart is None else apart.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for n in range(codes.shape[1]):
         prints ^= codes[:, n]
         prints *= np.uint64(0x100000001B3)  # FNV-1a, column by column; wraps around

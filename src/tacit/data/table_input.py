@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from tacit.data.frames import as_frame, column
 from tacit.data.names import Names, are_words, encode, gaps_of, match, tell_alike, tell_row_names, to_arrow
 from tacit.data.numbers import GAP_WORDS, worth_of
-from tacit.data.table import Codes, Column, Table, group_rows
+from tacit.data.table import Codes, Column, Table, group_rows, with_weights
+from tacit.data.weights import WeightType, check_weight, scale_of
 from tacit.errors import DataError, DataWarning
 from tacit.kernels import Floats
 
@@ -50,7 +51,6 @@ MOST_CATEGORIES = 10_000
 LEAST_NAMES = 20
 """Rows from which words that never repeat are names of rows."""
 NO_COLUMN = "the table has 0 columns; give at least one"
-NO_WEIGHT = "all row weights are zero; at least one row must count"
 LEADING_ZERO = r"^[+-]?0\d"
 """A number written like this is a name: a postal code, a product, an agent."""
 
@@ -60,6 +60,7 @@ def read_table(
     *,
     bins: int | None = None,
     sample_weight: Any = None,
+    weight_type: WeightType = "sampling",
     columns: Sequence[Column] | None = None,
     group: bool = True,
 ) -> Table:
@@ -70,18 +71,23 @@ def read_table(
             return _apply(names, arrays, columns)
         weight = None if sample_weight is None else np.asarray(sample_weight, np.float64).reshape(-1)
         counts = None if weight is None else weight[weight > 0]  # rows without weight are gone when cells are read
-        return (learn_column(array, name, bins, counts) for name, array in zip(names, arrays, strict=True))
+        unit = 1.0
+        if counts is not None and weight_type == "sampling":
+            scale = scale_of([counts], float(counts.max()))
+            counts = np.ldexp(counts, -scale.exponent) if scale.uneven else None
+            unit = scale.factor
+        return (learn_column(array, name, bins, counts, unit) for name, array in zip(names, arrays, strict=True))
 
-    table = code_table(data, code, sample_weight, group)
+    table = code_table(data, code, sample_weight, weight_type, group)
     if columns is None:
         tell_odd(table.columns, table.n_samples)
     return table
 
 
-def code_table(data: Any, code: CodeColumns, sample_weight: Any, group: bool) -> Table:
+def code_table(data: Any, code: CodeColumns, sample_weight: Any, weight_type: WeightType, group: bool) -> Table:
     """A table from whatever holds one, its columns coded by `code`; columns without a value are set aside."""
     names, arrays = columns_of(data)
-    weight = check_weight(sample_weight, len(arrays[0]))
+    weight = check_weight(sample_weight, len(arrays[0]), weight_type)
     if weight is not None and not weight.all():  # a row without weight is an absent row: not even its words count
         arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
         weight = weight[weight > 0]
@@ -90,7 +96,8 @@ def code_table(data: Any, code: CodeColumns, sample_weight: Any, group: bool) ->
     if not kept:
         raise DataError(f"none of the {len(names)} columns holds a value; every cell is missing")
     tell_empty([words.name for _, words in coded if not words.size])
-    table = Table(_side_by_side([codes for codes, _ in kept]), tuple(words for _, words in kept), weight)
+    table = Table(_side_by_side([codes for codes, _ in kept]), tuple(words for _, words in kept))
+    table = table if weight is None else with_weights(table, weight, weight_type)
     return group_rows(table) if group else table
 
 
@@ -129,9 +136,9 @@ def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
 
 
 def learn_column(
-    array: Any, name: str | int, bins: int | None, counts: NDArray[Any] | None = None
+    array: Any, name: str | int, bins: int | None, counts: NDArray[Any] | None = None, unit: float = 1.0
 ) -> tuple[NDArray[np.int32], Column]:
-    """Codes (-1: missing) and words of a column; `counts` says how many rows each of the values stands for, above 0."""
+    """Codes (-1: missing) and words of a column; `counts` says for how many rows, times `unit`, each value stands."""
     array = spelled_numbers(to_arrow(array, f"{name!r}"))
     if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
         raise DataError(f"column {name!r} holds an infinite number; leave the cell empty or give a finite number")
@@ -144,7 +151,7 @@ def learn_column(
                 "it names the rows)"
             )
         rows = np.bincount(codes[codes >= 0], None if counts is None else counts[codes >= 0], minlength=len(words))
-        return _learn_bins(words.astype(np.float64), codes, rows.astype(np.float64), name, bins)
+        return _learn_bins(words.astype(np.float64), codes, rows.astype(np.float64) * unit, name, bins)
     if len(words) > MOST_CATEGORIES:
         raise DataError(
             f"column {name!r} holds {len(words):,} distinct values, at most {MOST_CATEGORIES:,} can be categories; "
@@ -259,32 +266,6 @@ def _interval_names(edges: Floats) -> Names:
         inner = [repr(float(edge)) for edge in edges]
     middle = [f"[{low}, {high})" for low, high in pairwise(inner)]
     return np.array([f"< {inner[0]}", *middle, f">= {inner[-1]}"], object)
-
-
-def check_weight(sample_weight: Any, n_rows: int) -> Floats | None:
-    if sample_weight is None:
-        return None
-    try:
-        weight = np.asarray(sample_weight, np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise DataError("the row weights are no numbers; give one number per row") from None
-    if len(weight) != n_rows:
-        raise DataError(f"{len(weight)} weights for {n_rows} rows; give one weight per row")
-    if not check_weights(weight).any():
-        raise DataError(NO_WEIGHT)
-    return weight
-
-
-def check_weights(weight: Floats, before: int = 0) -> Floats:
-    """The weights again, if rows can have them; so many rows came `before` these."""
-    wrong = ~(np.isfinite(weight) & (weight >= 0))
-    if wrong.any():
-        at = int(wrong.argmax())
-        raise DataError(
-            f"row {before + at + 1} has the weight {weight[at]:g}, which is negative or not finite; weights count "
-            "rows: give 0 or more"
-        )
-    return weight
 
 
 def tell_odd(columns: Sequence[Column], n_rows: int) -> None:

@@ -1,7 +1,8 @@
 """How far would the classes move on other rows, and is one more class needed? Bootstrap of latent class models.
 
 Rows are resampled as multinomial weights on the distinct patterns, so a draw costs what a pass over the patterns
-costs; EM starts from the fitted parameters and classes are matched by optimal assignment.
+costs; EM starts from the fitted parameters and classes are matched by optimal assignment. Rows with sampling weights
+are drawn like any others and bring their weights along.
 
 Intervals: percentiles under-cover near 0 and 1, where the estimate cannot move outwards, and an estimate of exactly
 0 has no spread at all. So an interval here is Wilson's score interval at an effective number of rows,
@@ -13,7 +14,9 @@ docs/models/table_verdicts.md.
 
 The likelihood-ratio test of F against F + 1 classes (McLachlan 1987) simulates tables from the fitted F classes with
 the gaps of the data, and treats the data and every simulated table by the same starts: only then is its size right.
-It stops as soon as the answer at level `alpha` is known (Besag & Clifford 1991).
+It stops as soon as the answer at level `alpha` is known (Besag & Clifford 1991). With sampling weights the ratio is one
+of pseudo-likelihoods; simulated rows have the weights of the data, so that it is compared with its like. Where weights
+depend on the answers themselves that null is an approximation.
 
 Paper     McLachlan 1987; Besag & Clifford 1991; Wilson 1927 for the form of the intervals
 Needs     a fitted mixture and its table; starts like those of the fit
@@ -127,13 +130,19 @@ def _refitted(table: Table, mixture: Mixture, smoothing: float, n_jobs: int | No
 
 def resample_rows(table: Table, rng: np.random.Generator) -> Table:
     """As many rows as there were, drawn with replacement: multinomial weights on the patterns, zeros left out."""
-    total = table.total_weight
-    chance = np.full(table.n_rows, 1 / table.n_rows) if table.row_weight is None else table.row_weight / total
-    n_rows = max(round(total), 1)
-    drawn = rng.multinomial(n_rows, chance).astype(np.float64) * (total / n_rows)
+    rows = counted_rows(table)
+    drawn = rng.multinomial(max(round(rows.sum()), 1), rows / rows.sum())
     keep = np.flatnonzero(drawn)
-    codes = np.ascontiguousarray(table.codes[keep])
-    return replace(table, codes=codes, row_weight=drawn[keep], pattern_of=None, equal=None)
+    weight = drawn[keep].astype(np.float64)
+    if table.sampling:
+        weight *= table.each_weight()[keep] / rows[keep]
+    weight *= table.total_weight / weight.sum()
+    return replace(table.take(keep), row_weight=weight, equal=drawn[keep] if table.sampling else None)
+
+
+def counted_rows(table: Table) -> Floats:
+    """How many rows each pattern is: its weight, unless that is a sampling weight."""
+    return table.rows_each().astype(np.float64) if table.sampling else table.each_weight()
 
 
 def pooled_rows(mixture: Mixture, table_se: Floats) -> Floats:
@@ -213,17 +222,17 @@ def split_class(mixture: Mixture, which: int, table: Table, rng: np.random.Gener
 
 
 def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Table:
-    """Rows drawn from the mixture with the gaps of the table, equal ones grouped."""
-    if table.row_weight is None:
-        rows = np.arange(table.n_rows)
-    elif is_whole(table.row_weight):
-        rows = np.repeat(np.arange(table.n_rows), table.row_weight.astype(np.int64))
-    else:
-        rows = rng.choice(table.n_rows, size=max(round(table.total_weight), 1), p=table.row_weight / table.total_weight)
+    """Rows drawn from the mixture with the gaps and weights of the table, equal ones grouped."""
+    counts = counted_rows(table)
+    if is_whole(counts):
+        rows = np.repeat(np.arange(table.n_rows), counts.astype(np.int64))
+    else:  # a part of a table, of which rows are shares
+        rows = rng.choice(table.n_rows, size=max(round(counts.sum()), 1), p=counts / counts.sum())
+    weight = (table.each_weight() / counts)[rows] if table.sampling else None
     present = table.present[rows]
     classes = rng.choice(mixture.n_classes, size=len(rows), p=mixture.weights / mixture.weights.sum())
     codes = np.full(present.shape, np.iinfo(table.codes.dtype).max, table.codes.dtype)
     for n in range(table.n_columns):
         drawn = mixture.draw_codes(n, classes, rng)
         codes[present[:, n], n] = drawn[present[:, n]]
-    return group_rows(replace(table, codes=codes, row_weight=None, pattern_of=None, equal=None))
+    return group_rows(replace(table, codes=codes, row_weight=weight, pattern_of=None, equal=None))

@@ -33,14 +33,16 @@ IMPURE = 0.2
 
 
 def examine_clusters(
-    table: Table, mixture: Mixture, numbers: PathNumbers, purity: PurityTable, *, n_varying: int, converged: bool
-) -> Examination:
-    """Diagnose fitted clusters; `table` and `mixture` without columns set aside."""
+    table: Table, mixture: Mixture, numbers: PathNumbers, purity: PurityTable, *, n_varying: int, converged: bool,
+    n_rows: float | None = None,
+) -> Examination:  # fmt: skip
+    """Diagnose clusters fitted to `n_rows` rows: the table's, unless it is a sample. No columns that were set aside."""
     examiner = Examiner()
-    K, rows = mixture.n_classes, mixture.weights * table.total_weight
+    n_rows = table.total_weight if n_rows is None else n_rows
+    K, rows = mixture.n_classes, mixture.weights * n_rows
     frequencies = mixture.table[1::2].T
     examiner.quantities |= {
-        "n_rows": table.total_weight,
+        "n_rows": n_rows,
         "n_columns": table.n_columns,
         "n_varying_columns": n_varying,
         "columns_needed": least_columns(K),
@@ -50,7 +52,7 @@ def examine_clusters(
         "flagged_clusters": np.flatnonzero(purity.flagged).tolist(),
         "impurity": np.asarray(purity.impurity).tolist(),
     }
-    examiner.doubt_few(table.total_weight, "rows")
+    examiner.doubt_few(n_rows, "rows")
     if K > 1 and not has_room(n_varying, K):
         examiner.doubt(
             "not identifiable",

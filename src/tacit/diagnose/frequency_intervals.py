@@ -75,11 +75,12 @@ class FrequencyIntervals:
 
 
 def frequency_intervals(
-    table: Table, mixture: Mixture, *, level: float = 0.95, smoothing: float = 0.0, n_jobs: int | None = 1
-) -> FrequencyIntervals:
+    table: Table, mixture: Mixture, *, level: float = 0.95, smoothing: float = 0.0, n_jobs: int | None = 1,
+    stands_for: float = 1.0,
+) -> FrequencyIntervals:  # fmt: skip
     """Intervals at `level` for a mixture fitted to a table of two-valued columns; `smoothing` as in the fit.
 
-    Whole weights are copies; real weights are scaled to add up to Kish's effective number of rows.
+    Sampling weights count as Kish's effective number of rows; of a sample each row stands for so many of those fitted.
     """
     z = standard_errors_of(level)
     if not (np.diff(table.first) == 2).all() or not np.array_equal(table.first, mixture.first):
@@ -89,8 +90,9 @@ def frequency_intervals(
     p = mixture.table[1::2].T
     with one_blas_thread():
         posterior = posterior_of(MemoryEngine(table, n_jobs), mixture)[0]
-        rows, weights_variance = effective_rows(table, mixture, posterior, smoothing)
-    yes, no = ((posterior * counted_weight(table)[:, None]).T @ (table.codes == code) for code in (1, 0))
+        rows, weights_variance = effective_rows(table, mixture, posterior, smoothing, stands_for)
+    weight = stands_for * counted_weight(table)
+    yes, no = ((posterior * weight[:, None]).T @ (table.codes == code) for code in (1, 0))
     low, high = reach_ends(yes, no, wilson(p, rows, z))
     w = mixture.weights
     weights_rows = np.maximum(w * (1 - w) / np.maximum(weights_variance, 1e-300), 1.0)
@@ -116,18 +118,21 @@ def column_intervals(
     level: float,
     smoothing: float,
     n_jobs: int | None,
+    stands_for: float = 1.0,
 ) -> tuple[Floats, Floats]:
     """Bounds (K, L) of the `frequencies` of all columns; `table` and `mixture` hold those that were not set aside.
 
-    A `silent` column (L,) has one frequency in all classes.
+    A `silent` column (L,) has one frequency in all classes. Each row of the table stands for so many of those fitted.
     """
     low, high = (np.empty_like(frequencies) for _ in range(2))
     z, quiet = standard_errors_of(level), silent[~aside.columns]
     heard, free = table.without(quiet), ~aside.columns & ~silent
     part = Mixture(mixture.weights, mixture.table[np.repeat(~quiet, 2)], heard.first)
-    found = frequency_intervals(heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs)
+    found = frequency_intervals(
+        heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs, stands_for=stands_for
+    )
     low[:, free], high[:, free] = found.low, found.high
-    shared = table.singles().reshape(-1, 2)[quiet]  # all rows tell of a frequency that all classes share
+    shared = stands_for * table.singles().reshape(-1, 2)[quiet]  # all rows tell of a frequency that all classes share
     rows = shared.sum(axis=1) + mixture.n_classes * smoothing
     low[:, silent], high[:, silent] = reach_ends(shared[:, 1], shared[:, 0], wilson(frequencies[:, silent], rows, z))
     ones, rows = aside.ones, aside.rows
@@ -137,10 +142,12 @@ def column_intervals(
     return low, high
 
 
-def effective_rows(table: Table, mixture: Mixture, posterior: Floats, smoothing: float) -> tuple[Floats, Floats]:
+def effective_rows(
+    table: Table, mixture: Mixture, posterior: Floats, smoothing: float, stands_for: float = 1.0
+) -> tuple[Floats, Floats]:
     """Effective rows (K, L) of every frequency, and the variances (K,) of the weights."""
     K, L = mixture.n_classes, table.n_columns
-    weight = counted_weight(table)
+    weight = stands_for * counted_weight(table)
     shown = table.present
     seen = (posterior * weight[:, None]).T @ shown + smoothing  # (K, L) rows that would know their class
     end = 0.5 / (seen + 1)
@@ -185,7 +192,7 @@ def effective_rows(table: Table, mixture: Mixture, posterior: Floats, smoothing:
 def counted_weight(table: Table) -> Floats:
     """Row weights that add up to the effective number of rows."""
     weight = table.each_weight()
-    if is_whole(weight):
+    if table.scale is not None or is_whole(weight):  # which adds up to it, or has no need to
         return weight
     return np.asarray(weight * weight.sum() / (np.square(weight) / np.maximum(table.rows_each(), 1)).sum())
 

@@ -81,7 +81,8 @@ def count_evidence(table: Table, n_classes: int = 1) -> CellPairs:
         most = min(most, max(EXPECTED_WORK // (size * incomplete * n_classes), 1))
     rows = some_rows(table, most)
     narrow = _narrowed(rows, columns)
-    if rows.row_weight is None or (is_whole(rows.row_weight) and rows.total_weight <= WRITTEN_OUT * rows.n_rows):
+    counted = not rows.sampling and is_whole(rows.each_weight())
+    if counted and rows.total_weight <= WRITTEN_OUT * rows.n_rows:
         copies = None if rows.row_weight is None else np.repeat(np.arange(rows.n_rows), row_copies(rows))
         written = narrow if copies is None else narrow.take(copies)
         counts = count_table_pairs(replace(written, row_weight=None)).dense()
@@ -182,8 +183,8 @@ def two_halves(table: Table) -> tuple[Table, Table]:
 
 
 def row_copies(table: Table) -> NDArray[np.int64]:
-    """How many of the user's rows each pattern stands for: its weight when all are whole, else as it was grouped."""
-    if table.row_weight is not None and is_whole(table.row_weight):
+    """How many of the user's rows each pattern stands for: its weight where that counts rows, else as grouped."""
+    if table.row_weight is not None and not table.sampling and is_whole(table.row_weight):
         return table.row_weight.astype(np.int64)
     return table.rows_each()
 

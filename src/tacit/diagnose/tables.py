@@ -80,6 +80,18 @@ def examine_table(table: Table, mixture: Mixture, *, converged: bool) -> Examina
     return examiner.conclude()
 
 
+def unexamined(n_rows: float) -> Examination:
+    """The verdict on a fit whose rows are not at hand: nothing was looked at, and it says so."""
+    examiner = Examiner()
+    examiner.quantities["n_rows"] = n_rows
+    examiner.doubt(
+        "caution",
+        f"No check has seen all of the {n_rows:.0f} rows, since the earlier ones are not kept; fit all rows at once "
+        "for a verdict.",
+    )
+    return examiner.conclude()
+
+
 def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
     """Rows every class and every column of it rests on; returns the rows a class needs."""
     shown = table.present.sum(axis=1) >= min(3, table.n_columns)  # fewer cells tell nothing of the class's joint

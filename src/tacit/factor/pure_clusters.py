@@ -136,7 +136,7 @@ def unit_rows(table: Table) -> tuple[Table, Ints]:
     row_of = np.arange(table.n_rows)
     if table.pattern_of is not None and np.array_equal(np.bincount(table.pattern_of, minlength=len(weight)), weight):
         row_of = table.pattern_of.astype(np.intp)
-    elif is_whole(weight):
+    elif not table.sampling and is_whole(weight):
         row_of = np.repeat(row_of, weight.astype(np.intp))
     else:
         return replace(table, pattern_of=None, equal=None), row_of

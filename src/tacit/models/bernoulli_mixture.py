@@ -18,11 +18,12 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.binary_input import LearnYesNo, read_binary
-from tacit.data.copies import sample_rows, standing_for
+from tacit.data.copies import sample_rows
 from tacit.data.frames import backend_of, build_frame, long_columns
 from tacit.data.stored_table import AnyTable, batches_with_weights
 from tacit.data.table import Table
 from tacit.data.table_input import LearnColumn
+from tacit.data.weights import WeightType
 from tacit.diagnose.bootstrap import ratio_test
 from tacit.diagnose.clusters import examine_clusters
 from tacit.diagnose.frequency_intervals import SetAside, column_intervals
@@ -37,7 +38,7 @@ from tacit.kernels import WIDEST, Floats
 from tacit.models.clock import StageClock
 from tacit.models.cluster_file import Decided, cluster_state, restore_clusters
 from tacit.models.table_checkpoint import TableCheckpoint, table_key
-from tacit.models.table_model import CELLS, TableModel
+from tacit.models.table_model import CELLS, TableModel, weight_notes
 from tacit.refine.choose_clusters import FAR_APART, PathNumbers, choose_by_test
 from tacit.refine.cluster_path import ClusterPath, cluster_path
 from tacit.refine.em import em
@@ -74,6 +75,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
         Longest path; None is 24, and a cluster per eight rows.
     smoothing : "auto" or float
         Pseudo-rows per cluster, shaped like the marginals, in the final fit; 0 is plain maximum likelihood.
+    weight_type : {"sampling", "frequency"}
+        What `sample_weight` is: ``"sampling"`` weights change estimates, never the sample size, and only their ratios
+        matter (they are scaled to add up to Kish's effective number of rows); ``"frequency"`` weights are whole
+        numbers, and a row of weight w is w equal rows.
     max_iter, tol : int, float
         EM stops when an iteration gains less than `tol` nats per observed cell, or after `max_iter` passes.
     random_state : int or None
@@ -112,6 +117,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         binarize: float | None = None,
         max_components: int | None = None,
         smoothing: float | Literal["auto"] = "auto",
+        weight_type: WeightType = "sampling",
         max_iter: int = 500,
         tol: float = 1e-6,
         random_state: int | None = None,
@@ -124,6 +130,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         self.binarize = binarize
         self.max_components = max_components
         self.smoothing = smoothing
+        self.weight_type = weight_type
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -144,7 +151,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
     ) -> Self:
         """Find the clusters of yes/no rows.
 
-        `sample_weight` says how many rows each row stands for; of a `tacit.scan` it is the name of a column. A long fit
+        `sample_weight` has a weight per row (`weight_type`); of a `tacit.scan` it is the name of a column. A long fit
         keeps its parameters in the file `checkpoint` every few seconds while it climbs over all rows; with `resume` it
         goes on from there and ends with the same bits as without the stop.
         """
@@ -165,7 +172,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 self._refine(table, shown, decided, kept)
                 if sample_weight is not None:
                     self._label_all(X, sample_weight)
-        self._clock, self._notes = clock, self._tell(decided)
+        self._clock, self._notes = clock, [*self._tell(decided), *weight_notes(table)]
         if shown is not table:
             self._notes.append(f"number of clusters and tests looked at {SHOWN_ROWS:,} of {table.n_rows:,} rows")
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
@@ -234,7 +241,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
             begun=begun, keep=None if kept is None else kept.keeping(found.state()),
         )  # fmt: skip
         self._keep(rows, refined)
-        self._table, self._numbers = standing_for(shown, table.total_weight).without(~found.kept), found.numbers
+        self._table, self._numbers = shown.without(~found.kept), found.numbers
+        self._stands_for = table.total_weight / shown.total_weight
         self._aside, self._copies, self._purity = ~found.kept, found.copies, None
         self._names = tuple(column.name for column in table.columns)
         self._put_rows(table, rows)
@@ -364,7 +372,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         telling = varying & ~self._aside & ~self._silent
         return examine_clusters(
             self._table, self._mixture, self._numbers, self._certificates,
-            n_varying=int(telling.sum()), converged=self.converged_,
+            n_rows=self._stands_for * self._table.total_weight, n_varying=int(telling.sum()), converged=self.converged_,
         )  # fmt: skip
 
     def intervals(self, level: float = 0.95) -> Any:
@@ -375,7 +383,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         low, high = column_intervals(
             self._table, self._mixture, self.frequencies_, self._silent,
             SetAside(self._aside, self._aside_ones, self._aside_rows),
-            level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs,
+            level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs, stands_for=self._stands_for,
         )  # fmt: skip
         names, clusters = np.array([str(name) for name in self._names], object), np.arange(self.n_components_)
         columns = long_columns(("cluster", "column", "probability"), clusters, names, self.frequencies_)
@@ -391,9 +399,11 @@ class BernoulliMixture(ClusterMixin, TableModel):
             self._backend = backend_of(X)
         X = self._validated(X, reset=reset, **CELLS)
         if reset:
-            return read_binary(X, binarize=self.binarize, sample_weight=sample_weight)
-        known = self._columns
-        return read_binary(X, binarize=self.binarize, sample_weight=sample_weight, columns=known, group=False)
+            return read_binary(X, binarize=self.binarize, sample_weight=sample_weight, weight_type=self.weight_type)
+        return read_binary(
+            X, binarize=self.binarize, sample_weight=sample_weight, weight_type=self.weight_type,
+            columns=self._columns, group=False,
+        )  # fmt: skip
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -404,7 +414,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
             raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
 
     def _check_number(self, table: AnyTable) -> None:
-        rows = max(table.n_samples, int(table.total_weight))
+        rows = table.n_observations
         most = min(rows, WIDEST)
         for name in ("n_components", "max_components"):
             number = getattr(self, name)
@@ -423,3 +433,4 @@ class BernoulliMixture(ClusterMixin, TableModel):
     _aside: NDArray[np.bool_]
     _names: tuple[str | int, ...]
     _purity: dict[str, Any] | None
+    _stands_for: float  # rows of the data for each row that the tests look at

@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.copies import sample_rows
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.stored_table import AnyTable, StoredTable
-from tacit.data.table import Table, group_rows
+from tacit.data.table import Table, group_rows, joined_rows
 from tacit.data.table_input import LearnColumn, LearnWords, read_table
+from tacit.data.weights import WeightScale, WeightType
 from tacit.diagnose.report import Examination
-from tacit.diagnose.tables import examine_table
+from tacit.diagnose.tables import examine_table, unexamined
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture, normalise_tables
@@ -39,7 +40,7 @@ from tacit.models.clock import StageClock
 from tacit.models.table_answers import Answers, column_beliefs, fill_gaps, gap_answers
 from tacit.models.table_checkpoint import TableCheckpoint, table_key
 from tacit.models.table_evidence import TableEvidence
-from tacit.models.table_model import CELLS
+from tacit.models.table_model import CELLS, weight_notes
 from tacit.moments.pairs import count_table_pairs
 from tacit.refine.choose_classes import choose_classes
 from tacit.refine.em import Refined, em
@@ -78,6 +79,10 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         How to choose the number of classes: likelihood of hidden cells, or BIC.
     bins : int or None
         Cut numeric columns with many values into so many intervals; None refuses them.
+    weight_type : {"sampling", "frequency"}
+        What `sample_weight` is: ``"sampling"`` weights change estimates, never the sample size, and only their ratios
+        matter (they are scaled to add up to Kish's effective number of rows); ``"frequency"`` weights are whole
+        numbers, and a row of weight w is w equal rows.
     max_iter, tol : int, float
         EM stops when an iteration gains less than `tol` nats per observed cell and less than a tenth of a nat in
         all, or after `max_iter` passes.
@@ -111,6 +116,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         smoothing: float | Literal["auto"] = "auto",
         select: Literal["heldout", "bic"] = "heldout",
         bins: int | None = None,
+        weight_type: WeightType = "sampling",
         max_iter: int = 500,
         tol: float = 1e-6,
         random_state: int | None = None,
@@ -123,6 +129,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         self.smoothing = smoothing
         self.select = select
         self.bins = bins
+        self.weight_type = weight_type
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -161,7 +168,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 name, refined = self._fit_at(table, decided["number"], kept=kept, decided=decided)
         self._keep(table, refined)
         self.selection_, self._clock = decided["selection"], clock
-        self._notes = [*decided["notes"], f"the best start: {name}"]
+        self._notes = [*decided["notes"], f"the best start: {name}", *weight_notes(table)]
         if kept is not None:
             kept.done()
         self._warn_limit()
@@ -171,7 +178,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """Add rows: their statistics join those of all rows before, whose own are not recomputed.
 
         Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
-        that the model does not know are gaps. `report_` then speaks of the new rows, `log_likelihood_` of all of them;
+        that the model does not know are gaps. Weights of all calls are on one scale. `report_`, indices and intervals
+        speak of all rows as long as these are in memory (a million different ones); of a model from a file, or one
+        fitted on files, they say that the earlier rows are lacking. `log_likelihood_` is that of all rows;
         `objective_`, its path, `n_iter_` and `converged_` stay those of the fit.
         """
         if not hasattr(self, "_sums"):
@@ -180,18 +189,29 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         with one_blas_thread(), clock.stage("refine"):
             table = group_rows(self._read_new(X, sample_weight))
             prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
-            engine, before, mixture = MemoryEngine(table, self.n_jobs), self._sums, self._mixture
+            scale, known = self._scale.joined(table.weight_scale), self._scale
+            before, mixture = _times(self._sums, scale.against(known)), self._mixture
+            ratio = scale.against(table.weight_scale)
+            weighed = table if ratio == 1 else replace(table, row_weight=ratio * table.each_weight())
+            engine = MemoryEngine(weighed, self.n_jobs)
             for _ in range(PARTIAL_PASSES):
                 new = engine.sums(mixture)
                 both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
                 mixture = maximise_tables(both, prior, mixture.first)
         self._forget()
-        self._table, self._clock = table, clock
-        self._notes = [f"{table.total_weight:g} rows joined an earlier fit; the verdict is about them"]
+        self._table, self._clock, self._scale = self._all_rows(table, scale), clock, scale
+        self._notes = [f"{table.n_observations:,} rows joined an earlier fit of {known.n_rows:,}"]
         self._sums = replace(both, log_likelihood=before.log_likelihood + new.log_likelihood)
         self._publish(mixture, self._columns)
         self.log_likelihood_ = self._sums.log_likelihood
         return self
+
+    def _all_rows(self, new: Table, scale: WeightScale) -> Table | None:
+        """Rows of the earlier fit and new ones, or None where the earlier ones are not in memory."""
+        old = getattr(self, "_table", None)
+        if not isinstance(old, Table) or old.n_rows + new.n_rows > EXAMINED_ROWS:
+            return None
+        return joined_rows(old, new, scale if old.scale is not None or new.scale is not None else None)
 
     def _choose(self, table: AnyTable) -> dict[str, Any]:
         """The number of classes, how it was found, and what is said of it: what a checkpoint keeps."""
@@ -271,6 +291,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     def _examine(self, notes: list[str]) -> Examination:
         rows = self._table
+        if rows is None:
+            return unexamined(self._scale.effective)
         if rows.n_rows > EXAMINED_ROWS:
             notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
         if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
@@ -352,8 +374,10 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             self._backend = backend_of(X)
         X = self._validated(X, reset=reset, **CELLS)
         if reset:
-            return read_table(X, bins=self.bins, sample_weight=sample_weight)
-        return read_table(X, columns=self._columns, sample_weight=sample_weight, group=False)
+            return read_table(X, bins=self.bins, sample_weight=sample_weight, weight_type=self.weight_type)
+        return read_table(
+            X, columns=self._columns, sample_weight=sample_weight, weight_type=self.weight_type, group=False
+        )
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -377,9 +401,16 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             return
         if self.n_components < 1:
             raise DataError(f"n_components={self.n_components} is no number of classes; give 1 or more, or None")
-        rows = max(table.n_samples, int(table.total_weight))
+        rows = table.n_observations
         if self.n_components > (most := min(rows, WIDEST)):
             raise DataError(
                 f"n_components={self.n_components} classes were asked of {rows} rows; ask for {most} at most, "
                 "far fewer to learn anything"
             )
+
+
+def _times(sums: Sums, factor: float) -> Sums:
+    """Sums over rows whose weights are all multiplied by one number."""
+    if factor == 1:
+        return sums
+    return Sums(factor * sums.log_likelihood, factor * sums.totals, factor * sums.table)

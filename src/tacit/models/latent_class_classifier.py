@@ -16,6 +16,7 @@ from tacit.data.labelled_table import Owners, label_counts, labels_of, with_labe
 from tacit.data.names import is_gap
 from tacit.data.table import Column, Table, packed_alike
 from tacit.data.table_input import read_table
+from tacit.data.weights import WeightType, check_type
 from tacit.diagnose.classifier import Believes, LeftOut, examine_classifier, leave_out
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
@@ -28,7 +29,7 @@ from tacit.models.classifier_file import classifier_state, restore_classifier
 from tacit.models.clock import StageClock
 from tacit.models.label_classes import Fit, joint_log_likelihood, label_beliefs, stack
 from tacit.models.latent_class import LatentClass
-from tacit.models.table_model import CELLS
+from tacit.models.table_model import CELLS, weight_notes
 from tacit.progress import tried as numbers_tried
 from tacit.refine.table_prior import pseudo_rows
 
@@ -57,6 +58,8 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         all rows, so that a category a label never met does not rule it out; 0 is plain maximum likelihood.
     bins : int or None
         Cut numeric columns with many values into so many intervals; None refuses them.
+    weight_type : {"sampling", "frequency"}
+        What `sample_weight` is, as in `LatentClass`.
 
     Attributes
     ----------
@@ -87,6 +90,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         *,
         smoothing: float | Literal["auto"] = "auto",
         bins: int | None = None,
+        weight_type: WeightType = "sampling",
         max_iter: int = 500,
         tol: float = 1e-5,
         random_state: int | None = None,
@@ -97,6 +101,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         self.n_components = n_components
         self.smoothing = smoothing
         self.bins = bins
+        self.weight_type = weight_type
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -120,7 +125,8 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
                 fits = _fit_labels(model, table, np.arange(len(self.classes_)), number)
         self._keep(table, fits)
         self.n_components_, self._clock = number, clock
-        self._notes = [f"{number} latent classes per label" + (", chosen" if self.selection_ else "")]
+        chosen = ", chosen" if self.selection_ else ""
+        self._notes = [f"{number} latent classes per label{chosen}", *weight_notes(table)]
         self._warn_limit()
         return self
 
@@ -237,7 +243,9 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         else:
             X, y = validate_data(self, with_gaps(X), y, **CELLS)
         y = _check_labels(np.asarray(y))
-        columns = read_table(X, bins=self.bins, sample_weight=sample_weight, group=False)
+        columns = read_table(
+            X, bins=self.bins, sample_weight=sample_weight, weight_type=self.weight_type, group=False
+        )
         if sample_weight is not None:  # a row without weight is an absent row, its label too
             weight = np.asarray(sample_weight, np.float64).reshape(-1)
             y = y[weight > 0] if len(weight) == len(y) else y
@@ -248,6 +256,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
 
     def _check_options(self) -> None:
         pseudo_rows(self.smoothing)  # refuses what is no number of them
+        check_type(self.weight_type)
         if self.n_components is not None and not 1 <= self.n_components <= WIDEST:
             raise DataError(f"n_components={self.n_components} is no number of classes; give 1 to {WIDEST}, or None")
 

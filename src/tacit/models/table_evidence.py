@@ -50,7 +50,13 @@ class TableEvidence(TableModel):
         """A start's name and the fit at a number of classes."""
 
     def fit_indices(self, X: Any = None, sample_weight: Any = None) -> dict[str, float]:
-        """Log-likelihood, parameters, AIC, AIC3, BIC, SABIC, CAIC (smaller is better) and entropy R²."""
+        """Log-likelihood, parameters, AIC, AIC3, BIC, SABIC, CAIC (smaller is better) and entropy R².
+
+        They are those of the fitted parameters: with `smoothing` above 0 the likelihood lies a little below its
+        maximum, which the criteria are defined at; fit with ``smoothing=0`` to compare them with other programs.
+        `n_rows` is the sample size: rows, or with sampling weights Kish's effective number, to which the
+        log-likelihood is scaled too.
+        """
         with one_blas_thread():
             return asdict(fit_indices(self._rows(X, sample_weight), self._mixture, n_jobs=self.n_jobs))
 
@@ -70,7 +76,7 @@ class TableEvidence(TableModel):
             model.init = "auto"
         with one_blas_thread():
             table = _in_memory(model._read_rows(X, sample_weight))
-            most = int(table.total_weight)
+            most = table.n_observations
             wanted = [int(number) for number in numbers if 1 <= number <= most]
             columns = compare(table, wanted, lambda rows, number: model._fit_at(rows, number)[1].params)
         return build_frame(columns, model._backend)
@@ -78,7 +84,10 @@ class TableEvidence(TableModel):
     def bootstrap(
         self, X: Any = None, sample_weight: Any = None, *, n_draws: int = 100, level: float = 0.95
     ) -> Intervals:
-        """Standard errors and intervals of weights and profiles from resampled rows, classes matched to the fit's."""
+        """Standard errors and intervals of weights and profiles from resampled rows, classes matched to the fit's.
+
+        Rows with sampling weights are resampled like others and keep their weights.
+        """
         with one_blas_thread():
             found = bootstrap_mixture(
                 self._rows(X, sample_weight), self._mixture, n_draws=n_draws, level=level,
@@ -102,7 +111,11 @@ class TableEvidence(TableModel):
     def ratio_test(
         self, X: Any = None, sample_weight: Any = None, *, n_draws: int = 99, alpha: float = 0.05
     ) -> RatioTest:
-        """Bootstrap likelihood-ratio test: is one class more needed? A small `p_value` says yes."""
+        """Bootstrap likelihood-ratio test: is one class more needed? A small `p_value` says yes.
+
+        With sampling weights the ratio is one of pseudo-likelihoods, and so are the simulated ones: their rows have the
+        weights of the data. That holds where weights do not depend on the answers; else it is an approximation.
+        """
         with one_blas_thread():
             return ratio_test(
                 self._rows(X, sample_weight), self._mixture, n_draws=n_draws, alpha=alpha,
@@ -111,9 +124,13 @@ class TableEvidence(TableModel):
 
     def _rows(self, X: Any, sample_weight: Any) -> Table:
         check_is_fitted(self)
+        if isinstance(X, int | float | np.number):
+            raise DataError(f"X={X!r} is no table; name the number of draws: n_draws={X!r}")
         if X is not None:
             return group_rows(self._read_new(X, sample_weight))
         table = getattr(self, "_table", None)
+        if table is None and hasattr(self, "_table"):
+            raise DataError("the rows from before partial_fit are not kept; give all of them: X=…")
         if table is None:
             raise DataError("a model from a file keeps no rows; give them: X=…")
         return _in_memory(table)

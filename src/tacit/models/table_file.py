@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tacit.data.weights import WeightScale, unweighted
 from tacit.engine.memory import Sums
 from tacit.models.file_parts import (
     Arrays,
@@ -28,7 +32,8 @@ def table_state(model: TableModel) -> tuple[Arrays, dict[str, Any]]:
         "table_sums": model._sums.table,
         "marginals": model._marginals,
     }
-    return with_story(model, arrays, {"columns": [describe_column(column) for column in model._columns]})
+    columns = [describe_column(column) for column in model._columns]
+    return with_story(model, arrays, {"columns": columns, "weight_scale": list(astuple(model._scale))})
 
 
 def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
@@ -40,4 +45,16 @@ def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -
     restore_story(model, arrays, metadata, [column.name for column in columns])
     model._marginals = arrays["marginals"]
     model._sums = Sums(model.log_likelihood_, arrays["totals"], arrays["table_sums"])
+    model._scale = _read_scale(metadata, float(arrays["totals"].sum()))
     model._publish(mixture, columns)
+
+
+def _read_scale(metadata: dict[str, Any], total: float) -> WeightScale:
+    """How the weights of all rows seen are spread; files of 0.1.0 counted their sum as rows."""
+    if "weight_scale" not in metadata:
+        return unweighted(max(total, 1.0))
+    largest, sums, squares, n_rows = metadata["weight_scale"]
+    scale = WeightScale(float(largest), float(sums), float(squares), int(n_rows))
+    if not (np.isfinite(astuple(scale)).all() and min(astuple(scale)) > 0):
+        raise ValueError(f"weight_scale is {metadata['weight_scale']}")
+    return scale

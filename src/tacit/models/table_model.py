@@ -6,13 +6,15 @@ from abc import abstractmethod
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.stored_table import AnyTable, StoredTable, batches_with_weights, code_frame, code_scan
-from tacit.data.table import Column, Table, packed_alike
-from tacit.data.table_input import NO_WEIGHT, LearnColumn
+from tacit.data.table import Column, Table, packed_alike, with_weights
+from tacit.data.table_input import LearnColumn
+from tacit.data.weights import NO_WEIGHT, WeightScale, WeightType, check_type, check_weights
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
@@ -38,7 +40,9 @@ class TableModel(LatentModel):
     _for_report = ("_table", "_stored", "_clock")
 
     smoothing: float | Literal["auto"]
+    weight_type: WeightType
     _table: Any  # what EM walked: a `Table`, or a `StoredTable`
+    _scale: WeightScale  # of the weights of all rows seen
 
     # ---------------------------------------------------------------- fit
 
@@ -57,32 +61,40 @@ class TableModel(LatentModel):
             return self._read(X, sample_weight)
         if isinstance(X, Scan):
             weight = _weight_column(sample_weight)
-            self._backend, stored = "pyarrow", code_scan(X, self._learner(), weight)
+            self._backend, stored = "pyarrow", code_scan(X, self._learner(), weight, self.weight_type)
             self._name_features(stored.names)
         else:
             self._backend = backend_of(X)
             X = self._validated(X, reset=True, **CELLS)
-            stored = code_frame(X, self._learner(), sample_weight)
+            stored = code_frame(X, self._learner(), sample_weight, self.weight_type)
         rows, self._stored = stored.fitted_on, stored
         if self.engine == "memory" and isinstance(rows, StoredTable):
             codes = np.concatenate([part.codes for part in rows.blocks()])
-            return Table(codes, rows.columns, rows.weights(0, rows.n_rows), single=rows.weighted)
+            weights = rows.weights(0, rows.n_rows)
+            return Table(codes, rows.columns, weights, single=rows.weighted, scale=rows.scale)
         return rows
 
     def _read_new(self, X: Any, sample_weight: Any) -> Table:
         """Rows under the columns of the fit; those of files batch by batch, so that only their codes are held."""
         if not isinstance(X, Scan):
             return self._read(X, sample_weight, reset=False)
-        batches = batches_with_weights(X, _weight_column(sample_weight))
-        counting = ((table, weight) for table, weight in batches if weight is None or weight.any())
-        parts = [self._read(table, weight, reset=False) for table, weight in counting]
+        parts, weights, behind = [], [], 0
+        for rows, weight in batches_with_weights(X, _weight_column(sample_weight)):
+            if weight is not None:
+                counts = check_weights(weight, self.weight_type, behind) > 0
+                behind += len(weight)
+                if not counts.any():
+                    continue
+                rows = rows.filter(pa.array(counts))
+                weights.append(weight[counts])
+            parts.append(self._read(rows, None, reset=False))
         if not parts:
             raise DataError(NO_WEIGHT)
-        weights = [part.row_weight for part in parts if part.row_weight is not None]
-        codes = np.concatenate([part.codes for part in parts])
-        return Table(codes, self._columns, np.concatenate(weights) if weights else None)
+        table = Table(np.concatenate([part.codes for part in parts]), self._columns)
+        return with_weights(table, np.concatenate(weights), self.weight_type) if weights else table
 
     def _check_options(self) -> None:
+        check_type(self.weight_type)
         self._pseudo_rows()  # which refuses what is no number of them
 
     def _pseudo_rows(self) -> float:
@@ -93,6 +105,7 @@ class TableModel(LatentModel):
         self._forget()
         kept = permuted(refined, np.argsort(-refined.params.weights, kind="stable"))
         self._sums, self._table, self._marginals = kept.sums, table, marginal_table(table)
+        self._scale = table.weight_scale
         self._publish(kept.params, table.columns)
         self._keep_climb(kept)
 
@@ -116,14 +129,14 @@ class TableModel(LatentModel):
         check_is_fitted(self)
         return count_parameters(self._mixture.first, self.n_components_)
 
-    def aic(self, X: Any) -> float:
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Akaike's criterion on data X (smaller is better)."""
-        return -2 * float(self.score_samples(X).sum()) + 2 * self.n_parameters()
+        return -2 * self._scored(X, sample_weight)[0] + 2 * self.n_parameters()
 
-    def bic(self, X: Any) -> float:
-        """Schwarz's criterion on data X (smaller is better)."""
-        scores = self.score_samples(X)
-        return -2 * float(scores.sum()) + float(np.log(len(scores))) * self.n_parameters()
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Schwarz's criterion on data X (smaller is better); sampling weights count as Kish's number of rows."""
+        log_likelihood, n_rows = self._scored(X, sample_weight)
+        return -2 * log_likelihood + float(np.log(n_rows)) * self.n_parameters()
 
     # ---------------------------------------------------------------- use
 
@@ -139,14 +152,25 @@ class TableModel(LatentModel):
         """Log-likelihood (n,) of every row, in nats."""
         return self._posterior(X)[1]
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of a row, in nats."""
-        return float(self.score_samples(X).mean())
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log-likelihood of a row, in nats, rows by their weight."""
+        log_likelihood, n_rows = self._scored(X, sample_weight)
+        return log_likelihood / n_rows
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         """Rows drawn from the model."""
         drawn = self.joint_.sample(n, random_state)
         return build_frame(dict(zip(drawn.column_names, drawn.columns, strict=True)), self._backend)
+
+    def _scored(self, X: Any, sample_weight: Any) -> tuple[float, float]:
+        """Log-likelihood of rows, and how many they count as."""
+        if sample_weight is None:
+            scores = self.score_samples(X)
+            return float(scores.sum()), float(len(scores))
+        check_is_fitted(self)
+        table = packed_alike(self._read_new(X, sample_weight))
+        scores = posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)[1]
+        return float(scores @ table.each_weight()), table.total_weight
 
     def _posterior(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
@@ -157,6 +181,17 @@ class TableModel(LatentModel):
 
     _state = table_state
     _restore = restore_table
+
+
+def weight_notes(table: AnyTable) -> list[str]:
+    """What a report says of weights that do not count rows."""
+    if table.scale is None:
+        return []
+    n_rows, effective = table.scale.n_rows, table.scale.effective
+    return [
+        f"sampling weights: {n_rows:,} rows count as {effective:,.0f} (Kish's effective number); weights that count "
+        "equal rows need weight_type='frequency'"
+    ]
 
 
 def _weight_column(sample_weight: Any) -> str | None:

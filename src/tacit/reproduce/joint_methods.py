@@ -132,7 +132,8 @@ def chosen_by_validation(picked: list[Stage]) -> str:
 def latent_class(table: Table, n_components: int | None, seed: int) -> Mixture:
     """What `LatentClass(n_components)` does by itself: its pool of starts and its smoothing."""
     cells = np.where(table.present, table.codes, np.nan)
-    model = LatentClass(n_components, random_state=seed, n_jobs=1).fit(cells, sample_weight=table.row_weight)
+    model = LatentClass(n_components, weight_type="frequency", random_state=seed, n_jobs=1)
+    model.fit(cells, sample_weight=table.row_weight)
     stacked = np.zeros((int(table.first[-1]), len(model.weights_)))
     for n, (profile, words) in enumerate(zip(model.profiles_, model.categories_, strict=True)):
         stacked[table.first[n] + words.astype(np.intp)] = profile.T  # categories never seen keep their zero
