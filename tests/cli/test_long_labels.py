@@ -145,3 +145,47 @@ def test_a_full_disk_and_a_vanished_file_get_one_sentence_and_leave_nothing(tmp_
     )  # fmt: skip
     assert done.returncode == 4
     assert "no file matches" in done.stderr
+
+
+def test_repeated_answers_and_scores_stream_to_the_files_of_memory(folder, capsys):
+    labels, _ = crowd(300)
+    rng = np.random.default_rng(1)
+    score = [f"{value:.2f}" for value in rng.random(labels.num_rows)]
+    twice = pa.concat_tables([labels, labels.slice(0, 300)])
+    scores = labels.set_column(2, "score", pa.array(score)).rename_columns(["id", "model", "score"])
+    write_columns(twice, folder / "twice.csv", format="csv")
+    write_columns(scores, folder / "scores.csv", format="csv")
+    for file, more in (("twice.csv", []), ("scores.csv", ["--bins", "3"])):
+        for engine in ("memory", "stream"):
+            out = str(folder / f"{file}-{engine}")
+            assert main(["labels", str(folder / file), "--engine", engine, "--no-report", "--out", out, *more]) == 0
+            assert file != "twice.csv" or "300 labels repeat a (task, worker) pair" in capsys.readouterr().err
+        for name in ("consensus", "workers", "confusion"):
+            mine, theirs = (folder / f"{file}-{engine}" / f"{name}.csv" for engine in ("memory", "stream"))
+            assert mine.read_bytes() == theirs.read_bytes()
+    assert main(["labels", str(folder / "scores.csv"), "--out", str(folder / "refused")]) == 3
+    assert "look like scores, not classes; give bins=5 (--bins 5)" in " ".join(capsys.readouterr().err.split())
+    model, out = str(folder / "scores.csv-stream" / "model.tacit"), str(folder / "predicted")
+    assert main(["predict", str(folder / "scores.csv"), "--model", model, "--out", out, "--quiet"]) == 0
+    first = (folder / "predicted" / "predictions.csv").read_text().splitlines()[1].split(",")[1]
+    assert first == (folder / "scores.csv-memory" / "consensus.csv").read_text().splitlines()[1].split(",")[1]
+
+
+def test_a_wide_file_with_ids_and_text_is_read_and_the_label_minus_one_is_kept_when_asked(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(-1, 2, 200)
+    said = np.where(rng.random((200, 4)) < 0.85, truth[:, None], rng.integers(-1, 2, (200, 4)))
+    lines = [f"x{n},text number {n}," + ",".join(map(str, row)) for n, row in enumerate(said.tolist())]
+    path = tmp_path / "wide.csv"
+    path.write_text("key,text,a,b,c,d\n" + "\n".join(lines) + "\n")
+    more = ["--no-report", "--out", str(tmp_path / "o")]
+    assert main(["labels", str(path), "--task", "key", "--abstain", "", *more]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "column 'text' has another value in every row" in told
+    rows = [line.split(",") for line in (tmp_path / "o" / "consensus.csv").read_text().splitlines()[1:]]
+    assert [row[0] for row in rows] == [f"x{n}" for n in range(200)]
+    assert np.mean([int(row[1]) == answer for row, answer in zip(rows, truth, strict=True)]) > 0.85
+    assert main(["labels", str(path), *more]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "column 'key' has another value in every row, so it is taken as the task" in told
+    assert f"-1 stands in {(said == -1).sum()} cells" in told

@@ -206,8 +206,21 @@ def _columns(path: Path) -> Any:
     return table
 
 
+def decoded(data: bytes) -> str:
+    """Text in UTF-8, or in Windows-1252 if nothing in it is UTF-8 beyond ASCII and no byte is a control's or 0xff."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        letters = [ord(letter) for letter in data.decode("utf-8", "surrogateescape")]
+        controls = any(byte < 9 or 13 < byte < 32 or byte == 255 for byte in data)
+        if controls or any(letter > 127 and not 0xDC80 <= letter <= 0xDCFF for letter in letters):
+            raise
+    undefined = set(data) & {0x81, 0x8D, 0x8F, 0x90, 0x9D}
+    return data.decode("latin-1" if undefined else "cp1252")
+
+
 def _csv_rows(data: bytes) -> list[list[str]]:
-    text = io.StringIO(data.decode("utf-8-sig"), newline="")
+    text = io.StringIO(decoded(data), newline="")
     limit = csv.field_size_limit(10 * HUGE)
     try:
         return [row for row in csv.reader(text, strict=False) if row]
@@ -339,7 +352,7 @@ def _read_text(path: Path) -> Any:
 
 
 def _text_twin(files: dict[str, bytes]) -> list[str]:
-    return next(iter(files.values())).decode("utf-8-sig").splitlines()
+    return decoded(next(iter(files.values()))).splitlines()
 
 
 def _read_edges(path: Path) -> Any:

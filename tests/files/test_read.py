@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.errors import DataError, FileFormatError, TacitError
+from tacit.errors import DataError, DataWarning, FileFormatError, TacitError
 from tacit.io import source as source_module
 from tacit.io.read import read_columns
-from tacit.io.scan import scan
+from tacit.io.scan import scan, whole
+from tacit.io.write import write_columns
 
+OR_ENCODING = ", or give its encoding (--encoding latin-1)"
 GOOD = b"task,worker,label\nt1,ann,cat\nt1,bob,dog\nt2,ann,cat\n"
 
 
@@ -298,8 +300,8 @@ def test_spreadsheet(name: str) -> None:
 @pytest.mark.parametrize(
     ("start", "sentence"),
     [
-        ("a,b\n1,2\n".encode("utf-16"), "a.csv is UTF-16 text; save it as UTF-8"),
-        (b"\xfe\xff\x00a", "a.csv is UTF-16 text; save it as UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), "a.csv is UTF-16 text; save it as UTF-8, or give encoding='utf-16' (--encoding utf-16)"),
+        (b"\xfe\xff\x00a", "a.csv is UTF-16 text; save it as UTF-8, or give encoding='utf-16' (--encoding utf-16)"),
         (gzip.compress(GOOD, mtime=0), "a.csv is compressed with gzip; give it a name that ends in .gz"),
         (b"PK\x03\x04rest", "a.csv is a ZIP archive or a spreadsheet; save it as CSV"),
         (b"PAR1rest", "a.csv is a Parquet file; give it a name that ends in .parquet"),
@@ -420,7 +422,7 @@ def test_ragged_tsv_speaks_of_tabs() -> None:
 )
 def test_bad_utf8(data: bytes, line: int, position: int) -> None:
     assert refusal(FileFormatError, "a.csv", data) == (
-        f"a.csv, line {line}: byte 0xff at position {position} is not UTF-8 text; save the file as UTF-8"
+        f"a.csv, line {line}: byte 0xff at position {position} is not UTF-8 text; save the file as UTF-8" + OR_ENCODING
     )
 
 
@@ -429,20 +431,85 @@ def test_bad_utf8_in_a_column_nobody_asked_for_is_no_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "sentence"),
+    ("name", "data", "parted"),
     [
-        ("a.csv", b"a;b\n1,5;2\n", "a.csv is separated by semicolons, not commas; save it with commas"),
-        (
-            "a.csv",
-            b"a\tb\n1\t2\n",
-            "a.csv is separated by tabs, not commas; save it with commas or name it .tsv",
-        ),
-        ("a.tsv", b"a,b\n1,2\n", "a.tsv is separated by commas, not tabs; save it with tabs or name it .csv"),
-        ("a.tsv", b"a;b\n1;2\n", "a.tsv is separated by semicolons, not tabs; save it with tabs"),
+        ("a.csv", b"a;b\n1;2\n3;4\n", "semicolons"),
+        ("a.csv", b"a\tb\n1\t2\n3\t4\n", "tabs"),
+        ("a.csv", b"\xef\xbb\xbfa|b\n1|2\n3|4\n", r"bars \(\|\)"),
+        ("a.tsv", b"a,b\n1,2\n3,4\n", "commas"),
+        ("a.tsv", b"a;b\r\n1;2\r\n\r\n3;4\r\n", "semicolons"),
+        ("a.csv.gz", gzip.compress(b'"a";b\n1;"2"\n3;4\n', mtime=0), "semicolons"),
     ],
 )
-def test_wrong_separator(name: str, data: bytes, sentence: str) -> None:
-    assert refusal(FileFormatError, name, data) == sentence
+def test_another_separator_than_the_name_says_is_found_and_told(name: str, data: bytes, parted: str) -> None:
+    for read in (read_columns, lambda path: whole(scan(path))):
+        with pytest.warns(DataWarning, match=f"{name} is read as separated by {parted}"):
+            assert read(put(name, data)).to_pydict() == {"a": [1, 3], "b": [2, 4]}
+
+
+def test_a_separator_that_makes_no_table_is_refused() -> None:
+    sentence = "a.csv is separated by semicolons, not commas; save it with commas"
+    assert refusal(FileFormatError, "a.csv", b"text; and more\nx\na; b; c\n") == sentence
+
+
+def test_decimals_with_commas_are_found_where_commas_part_no_cells() -> None:
+    data = "name;x;n;codes\nä;1,5;1;1,2\nb;-2;;1,2,3\nc;NA;3;2\nd;3,25e2;4;1,2\n".encode()
+    wanted = {
+        "name": ["ä", "b", "c", "d"], "x": ["1.5", "-2", "NA", "3.25e2"], "n": [1, None, 3, 4],
+        "codes": ["1,2", "1,2,3", "2", "1,2"],
+    }  # fmt: skip
+    for read in (read_columns, lambda path: whole(scan(path))):
+        with pytest.warns(DataWarning, match=r"by semicolons, with commas in the decimals of the numbers \('x', 'n'\)"):
+            assert read(put("a.csv", data)).to_pydict() == wanted
+    with pytest.warns(DataWarning, match="a.tsv is read with commas in the decimals of its numbers"):
+        assert read_columns(put("a.tsv", b"a\tb\n1,5\tx\n")).to_pydict() == {"a": ["1.5"], "b": ["x"]}
+    assert read_columns(put("a.csv", b'a,b\n"1,5",x\n')).to_pydict() == {"a": ["1,5"], "b": ["x"]}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_latin_letters_are_read_with_a_note_or_as_the_encoding_says(name: str) -> None:
+    text = "naïve;prix\ncafé;5 €\nœuf;12 €\n"
+    data = text.encode("cp1252")
+    path = put(name, gzip.compress(data, mtime=0) if name.endswith("gz") else data)
+    wanted = {"naïve": ["café", "œuf"], "prix": ["5 €", "12 €"]}
+    for read in (read_columns, lambda path: whole(scan(path))):
+        with pytest.warns(DataWarning) as told:
+            assert read(path).to_pydict() == wanted
+        assert any("is not UTF-8 and is read as Windows-1252 (Latin-1)" in str(one.message) for one in told)
+    old = put("b.csv", text.encode("mac-roman"))
+    with pytest.warns(DataWarning, match="semicolons"):
+        assert read_columns(old, encoding="mac-roman").to_pydict() == wanted
+        assert whole(scan(old, encoding="mac-roman")).to_pydict() == wanted
+    wide = put("c.csv", "a,b\né,2\n".encode("utf-16"))
+    assert read_columns(wide, encoding="utf-16").to_pydict() == {"a": ["é"], "b": [2]}
+    with pytest.raises(DataError, match="there is no encoding 'latin-99'; give utf-8"):
+        read_columns(old, encoding="latin-99")
+
+
+def test_a_file_that_is_utf_8_elsewhere_is_damaged_not_latin() -> None:
+    assert "byte 0xe9 at position 1 is not UTF-8" in refusal(FileFormatError, "a.csv", "a\né\n".encode() + b"\xe9\n")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_columns_are_left_out_and_values_read_as_missing_in_every_format(kind: str) -> None:
+    table = pa.table({"a": [1, 98, 3], "b": ["x", "NA", "."], "c": [1.5, 99.0, 2.0], "id": ["u", "v", "w"]})
+    path = put(f"a.{kind}", b"")
+    write_columns(table, path, format=kind)  # type: ignore[arg-type]
+    rules = {"drop": ["id"], "missing": ["98", "99", "NA", "."]}
+    numbers = ["1.5", None, "2"] if kind == "csv" else [1.5, None, 2.0]
+    found = read_columns(path, **rules)  # type: ignore[arg-type]
+    numbers = found["c"].to_pylist() if kind == "csv" else numbers
+    assert found.to_pydict() == {"a": [1, None, 3], "b": ["x", None, None], "c": numbers}
+    assert found["c"].null_count == 1
+    streamed = whole(scan(path, drop=["id"], missing=[98, 99, "NA", "."]))
+    assert {name: [cell for cell in column] for name, column in streamed.to_pydict().items()} == found.to_pydict()
+    assert scan(path, missing=[98]).fingerprint() != scan(path).fingerprint() != scan(path, drop=["a"]).fingerprint()
+    with pytest.raises(DataError, match=r"has no column 'idd'; did you mean 'id'\?"):
+        read_columns(path, drop=["idd"])
+    with pytest.raises(DataError, match="has no column left"):
+        read_columns(path, columns=["a"], drop=["a"])
+    with pytest.raises(DataError, match="missing='98' is one value; give a list"):
+        scan(path, missing="98")
 
 
 # Column names ------------------------------------------------------------------------------------------
@@ -519,9 +586,9 @@ ONE_OBJECT = "write one JSON object a line"
         (b'{"a": 1, "a": 2}\n', "line 1: key 'a' occurs twice; keep one of them"),
         (
             b'{"a": "x"}\n{"a": "\xff"}\n',
-            "line 2: byte 0xff at position 8 is not UTF-8 text; save the file as UTF-8",
+            "line 2: byte 0xff at position 8 is not UTF-8 text; save the file as UTF-8" + OR_ENCODING,
         ),
-        (b'{"\xff": "x"}\n', "line 1: byte 0xff at position 3 is not UTF-8 text; save the file as UTF-8"),
+        (b'{"\xff": "x"}\n', "line 1: byte 0xff at position 3 is not UTF-8 text; save the file as UTF-8" + OR_ENCODING),
         (b'{"a": 1}\n\xff\n', "line 2: the line is not UTF-8 text; write one JSON object a line"),
         (
             b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
@@ -588,6 +655,7 @@ def test_parquet_without_rows() -> None:
 # Anything at all ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
 def test_flipped_bits_give_a_table_or_a_sentence(name: str) -> None:
     good = {

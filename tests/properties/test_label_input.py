@@ -16,6 +16,7 @@ from tacit.data.label_input import is_long, read_labels
 from tacit.data.labels import from_long
 from tacit.data.names import LONGEST_NAME, encode, match
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
+from tacit.models.crowd import check_crowd
 from tacit.models.label_methods import METHODS
 from tacit.moments.pairs import count_label_pairs, pair_memory
 from tacit.simulate import crowd
@@ -46,7 +47,7 @@ def test_wide_forms_give_the_same_answer_as_long():
     models = [
         fitted(long),
         fitted(matrix),
-        fitted(np.where(np.isnan(matrix), -1, matrix).astype(int)),
+        fitted(np.where(np.isnan(matrix), -1, matrix).astype(int), abstain=[-1]),
         fitted(wide.rename(columns=lambda name: f"w{name}")),
         fitted(wide.rename(columns=lambda name: f"w{name}").reset_index()),
     ]
@@ -104,12 +105,49 @@ def test_abstentions_and_gaps_are_not_labels():
     assert skipped.class_names.tolist() == ["", "yes"]
 
 
-def test_repeated_rows_the_last_wins_with_one_warning():
+def test_repeated_answers_all_count_with_one_warning():
     rows = [("a", "x", 0), ("a", "y", 0), ("a", "x", 1), ("b", "x", 1), ("b", "y", 1), ("b", "y", 0)]
-    with pytest.warns(DataWarning, match=r"2 labels repeat a \(task, worker\) pair.*the last one wins"):
+    with pytest.warns(DataWarning, match=r"2 labels repeat a \(task, worker\) pair.*each counts as an answer"):
         labels = from_long(*zip(*rows, strict=True))
-    assert labels.n_labels == 4
-    assert labels.given.tolist() == [1, 0, 1, 0]
+    assert labels.n_labels == 6
+    assert labels.given.tolist() == [0, 1, 0, 1, 0, 1]
+    assert labels.answer_of().tolist() == [0, 0, 1, 2, 3, 3]
+    assert labels.once().workers.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+def test_the_order_of_repeated_answers_changes_nothing():
+    frame = LONG.to_pandas()
+    frame = pd.concat([frame, frame.sample(frac=0.5, random_state=0).assign(label=lambda one: one["label"] % 2)])
+    one, other = fitted(frame), fitted(frame.iloc[::-1])
+    at = {task: row for row, task in enumerate(other.tasks_["task"])}
+    order = [at[task] for task in one.tasks_["task"]]
+    assert np.allclose(one.probabilities_, other.probabilities_[order], rtol=0, atol=1e-9)
+    assert one.report_.verdict == other.report_.verdict
+
+
+@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+def test_repeated_answers_enter_the_likelihood_as_dawid_and_skene_count_them():
+    frame = LONG.to_pandas()
+    model = fitted(pd.concat([frame, frame]), smoothing=0.0, method="majority-em")
+    assert int(model.tasks_["n_labels"].sum()) == 2 * len(frame)
+    codes = {name: at for at, name in enumerate(model.worker_names_.tolist())}
+    task = frame["task"].iloc[0]
+    own = frame[frame["task"] == task]
+    joint = model.prior_.copy()
+    for worker, label in zip(own["worker"], own["label"], strict=True):
+        joint = joint * model.confusion_[codes[worker]][:, model.classes_.tolist().index(label)] ** 2
+    expected = float(np.log(joint.sum()))
+    with pytest.warns(DataWarning, match="repeat"):
+        assert np.isclose(model.score(pd.concat([own, own])), expected)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_worker_who_repeats_himself_is_no_crowd():
+    rows = [(task, "x", task % 2) for task in range(60) for _ in range(3)]
+    rows += [(task, "y", task % 2) for task in range(60, 80)]
+    model = DawidSkene().fit(pd.DataFrame(rows, columns=["task", "worker", "label"]))
+    assert model.report_.verdict == "not identifiable"
 
 
 def test_mixed_types_are_names_like_in_a_file():
@@ -134,7 +172,7 @@ def narrow_gaps():
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
 def test_whole_numbers_beside_numbers_with_gaps_are_the_same_labels(kind):
     wide = kind(narrow_gaps())
-    model = fitted(wide)
+    model = fitted(wide, abstain=[-1])
     assert model.classes_.tolist() == [0, 1]
     assert np.array_equal(model.predict(wide), model.labels_)
     assert np.array_equal(model.predict_proba(kind(narrow_gaps().astype(float))), model.probabilities_)
@@ -155,6 +193,176 @@ def test_large_numbers_beside_gaps_keep_their_last_digit():
     for other in ([large[1], None], [1.0, None]):
         found = read_labels(pa.table({"a": large, "b": other})).class_names.tolist()
         assert found == sorted({*map(str, large), *(str(int(value)) for value in other if value)})
+
+
+def sentiment(n_tasks, n_workers=5, values=(-1, 0, 1)):
+    """Labels of workers who are right in seven of eight cases (n_tasks, n_workers), and the truth."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, len(values), n_tasks)
+    slips = rng.integers(1, len(values), (n_tasks, n_workers))
+    said = np.where(rng.random((n_tasks, n_workers)) < 0.875, truth[:, None], (truth[:, None] + slips) % len(values))
+    return np.array(values)[said], np.array(values)[truth]
+
+
+def as_long(matrix):
+    rows, columns = np.indices(matrix.shape)
+    return pd.DataFrame({"task": rows.ravel(), "worker": columns.ravel(), "label": matrix.ravel()})
+
+
+def test_minus_one_is_a_label_of_a_long_table():
+    said, truth = sentiment(400)
+    model = fitted(as_long(said))
+    assert model.classes_.tolist() == [-1, 0, 1]
+    assert (model.labels_ == truth).mean() > 0.9
+    assert model.predict(as_long(said)).tolist() == model.labels_.tolist()
+    wide = model.predict(pd.DataFrame(said, columns=range(5)))  # of the model's own labels, in a wide table too
+    assert (wide == truth).mean() > 0.9
+
+
+def test_minus_one_in_a_wide_table_of_codes_is_snorkels_with_a_count_unless_told_otherwise():
+    said, truth = sentiment(400)
+    number = int((said == -1).sum())
+    with pytest.warns(DataWarning, match=f"-1 stands in {number} cells .* no answer, as in snorkel; give"):
+        assert DawidSkene().fit(said).classes_.tolist() == [0, 1]
+    assert fitted(said, abstain=[-1]).classes_.tolist() == [0, 1]
+    model = fitted(said, abstain=[])
+    assert model.classes_.tolist() == [-1, 0, 1]
+    assert (model.labels_ == truth).mean() > 0.9
+
+
+@pytest.mark.parametrize("values", [(-1, 1), (-2, -1, 0), (-1.0, 0.5, 1.0)], ids=str)
+def test_minus_one_is_a_label_of_a_wide_table_that_does_not_look_like_snorkels(values):
+    said, truth = sentiment(200, values=values)
+    model = fitted(said)
+    assert model.classes_.tolist() == list(values)
+    assert (model.labels_ == truth).mean() > 0.9
+
+
+def test_the_model_file_of_labels_that_abstain_is_read_as_it_was_written(tmp_path):
+    said, _ = sentiment(100)
+    model = fitted(said, abstain=("", -1))
+    model.save(tmp_path / "m.tacit")
+    loaded = load(tmp_path / "m.tacit")
+    assert list(loaded.abstain) == ["", -1]
+    assert np.array_equal(loaded.predict_proba(said), model.probabilities_)
+
+
+def wide_file(n_tasks=400):
+    said, truth = sentiment(n_tasks, values=("neg", "neutral", "pos"))
+    return pd.DataFrame(said, columns=[f"w{n}" for n in range(5)]), truth
+
+
+@pytest.mark.parametrize("name", ["id", "row_key", ""])
+def test_a_column_of_a_wide_table_with_another_value_in_every_row_is_the_task(name):
+    wide, _ = wide_file()
+    with_id = wide.copy()
+    with_id.insert(0, name, [f"r{n:03}" for n in range(400)])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = DawidSkene().fit(with_id)
+    notes = [str(one.message) for one in told if one.category is DataWarning]
+    assert notes == ([] if name == "id" else [note for note in notes if "is taken as the task" in note])
+    assert model.tasks_["task"].tolist() == with_id[name].tolist()
+    assert model.classes_.tolist() == ["neg", "neutral", "pos"]
+    assert len(model.workers_) == 5
+    assert np.array_equal(model.probabilities_, fitted(wide).probabilities_)
+
+
+def test_numbers_that_count_the_rows_are_no_worker_either():
+    wide, _ = wide_file()
+    with pytest.warns(DataWarning, match="column 'n' has another value in every row, so it is taken as the task"):
+        assert DawidSkene().fit(wide.assign(n=range(400))).classes_.tolist() == ["neg", "neutral", "pos"]
+
+
+def test_the_task_of_a_wide_table_can_be_named_alone():
+    wide, _ = wide_file()
+    named = wide.assign(name=[f"r{n}" for n in range(400)])
+    model = fitted(named, columns={"task": "name"})
+    assert model.tasks_["task"].tolist() == named["name"].tolist()
+
+
+def test_free_text_beside_an_id_is_left_out_or_refused():
+    wide, _ = wide_file()
+    text = wide.assign(id=range(400), text=[f"review number {n}" for n in range(400)])
+    with pytest.warns(DataWarning, match=r"column 'text' has another value in every row, .*left out; drop it \(--drop"):
+        assert len(DawidSkene().fit(text).workers_) == 5
+    text["text"] = [f"review number {n // 2}" for n in range(400)]
+    with pytest.raises(DataError, match=r"column 'text' shares no value with another column.*--drop text"):
+        fitted(text)
+
+
+def test_unknown_names_of_long_columns_are_refused_with_the_options_that_help():
+    said, _ = sentiment(100)
+    long = as_long(said).rename(columns={"task": "thing", "worker": "who", "label": "points"})
+    long["who"] = [f"p{n}" for n in long["who"]]
+    with pytest.raises(DataError, match=r"is no worker of a wide table; .*--task, --worker, --label"):
+        fitted(long)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("id", "model", "score"),
+        ("HITId", "WorkerId", "Answer.sentiment"),
+        ("INPUT:text", "ASSIGNMENT:worker_id", "OUTPUT:result"),
+        ("_task_hash", "_annotator_id", "answer"),
+        ("item", "judge", "verdict"),
+        ("item_id", "rater", "rating"),
+    ],
+)
+def test_columns_of_the_usual_platforms_are_known(names):
+    said, truth = sentiment(100)
+    long = as_long(said).rename(columns=dict(zip(("task", "worker", "label"), names, strict=True)))
+    assert (fitted(long.assign(AssignmentStatus="Approved")).labels_ == truth).mean() > 0.9
+
+
+def test_several_answers_of_a_platform_are_refused_with_the_option_that_helps():
+    said, _ = sentiment(30)
+    long = as_long(said).rename(columns={"task": "HITId", "worker": "WorkerId", "label": "Answer.a"})
+    with pytest.raises(DataError, match=r"Answer.a, Answer.b can all be the label; .*--label Answer.a"):
+        fitted(long.assign(**{"Answer.b": 0}))
+
+
+def scores(n_tasks=60):
+    """Scores with two digits of six judges, around a truth."""
+    rng = np.random.default_rng(0)
+    truth = rng.random((n_tasks, 1))
+    return np.round(np.clip(truth + rng.normal(0, 0.05, (n_tasks, 6)), 0, 1), 2), truth[:, 0]
+
+
+@pytest.mark.parametrize("spelled", [False, True])
+def test_scores_are_refused_as_classes_and_cut_when_asked(spelled, tmp_path):
+    said, truth = scores()
+    long = as_long(said)
+    long["label"] = long["label"].map("{:.2f}".format) if spelled else long["label"]
+    with pytest.raises(DataError, match=r"different values from 0 to 1, .* look like scores, not classes; give bins=5"):
+        fitted(long)
+    model = fitted(long, bins=4)
+    assert model.classes_.tolist() == ["< 0.25", "[0.25, 0.5)", "[0.5, 0.75)", ">= 0.75"]
+    assert model.bin_edges_ == (0.25, 0.5, 0.75)
+    assert (model.labels_ == model.classes_[np.minimum(truth * 4, 3).astype(int)]).mean() > 0.8
+    model.save(tmp_path / "m.tacit")
+    loaded = load(tmp_path / "m.tacit")
+    assert loaded.bin_edges_ == model.bin_edges_
+    some = long[long["task"] < 7]
+    assert loaded.predict(some).tolist() == model.labels_[:7].tolist()
+    known = DawidSkene(bins=4).fit(long, gold={0: 0.99})
+    assert known.labels_[0] == ">= 0.75"
+
+
+def test_few_scores_stay_classes_and_many_whole_numbers_get_a_note():
+    said, _ = scores()
+    assert len(fitted(as_long(np.round(said * 4) + 1)).classes_) == 5
+    assert len(fitted(as_long(np.round(said * 8) / 2)).classes_) == 9
+    with pytest.warns(DataWarning, match="different whole numbers from 0 to 100, .*if they are scores, give bins=5"):
+        check_crowd(read_labels(as_long(np.round(said * 100).astype(int))))
+
+
+def test_the_word_none_is_told_and_small_letters_are_an_answer():
+    said, _ = wide_file(40)
+    with pytest.warns(DataWarning, match="the word 'None' counts as a label; where nothing was said"):
+        DawidSkene().fit(said.replace("neutral", "None"))
+    assert "none" in fitted(said.replace("neutral", "none")).classes_
 
 
 def frame(**columns):

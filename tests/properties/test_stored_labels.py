@@ -132,14 +132,14 @@ def test_numbers_and_their_spelling_are_one_name_and_a_column_of_numbers_stays_o
     assert code_labels(tacit.scan(tmp_path)).loaded().task_names.tolist() == ["10", "9", "ten"]
 
 
-def test_the_last_of_repeated_labels_wins_and_is_told_every_time(tmp_path):
+def test_repeated_labels_all_count_and_are_told_every_time(tmp_path):
     lines = [f"t{n},{w},{(n * w) % 2}" for n in range(90) for w in range(3)]
     (tmp_path / "a.csv").write_text("task,worker,label\n" + "\n".join([*lines, "t5,1,1", "t5,1,0", "t80,2,1"]) + "\n")
     with pytest.warns(DataWarning, match=r"3 labels repeat a \(task, worker\) pair, for example task 't5' by worker 1"):
         memory = read_labels(read_columns(tmp_path / "a.csv"))
     scan = tacit.scan(tmp_path / "a.csv", cache=tmp_path / "cache")
     for _ in range(2):
-        with pytest.warns(DataWarning, match=r"3 labels repeat .* 't5' by worker 1; the last one wins"):
+        with pytest.warns(DataWarning, match=r"3 labels repeat .* 't5' by worker 1, and each counts"):
             same_labels(code_labels(scan), memory)
 
 

@@ -9,6 +9,7 @@ import click
 
 from tacit.cli.columns import VOTES, chosen_columns, column_options
 from tacit.cli.options import (
+    abstain_option,
     are_streamed,
     control_option,
     engine_options,
@@ -40,7 +41,8 @@ SHOWN = 5
 @click.option("--method", default="auto", show_default=True, help="See docs/models/labels.md for all of them.")
 @click.option("--em/--no-em", default=True, help="Polish the method's answer by EM.")
 @click.option("--smoothing", type=float, help="Pseudo-labels per worker and class; 0: maximum likelihood.")
-@click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
+@abstain_option
+@click.option("--bins", type=click.IntRange(min=2), help="Cut labels that are scores into so many intervals.")
 @control_option
 @engine_options
 @strict_option
@@ -48,7 +50,7 @@ SHOWN = 5
 @output_options("tacit-labels", report=True)
 def labels(
     files: tuple[str, ...], truth: str | None, gold: str | None, method: str, em: bool, smoothing: float | None,
-    abstain: tuple[str, ...], control: str | None, engine: str, memory: int | None, cache: str | None,
+    abstain: tuple[str, ...], bins: int | None, control: str | None, engine: str, memory: int | None, cache: str | None,
     checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
     task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
@@ -69,17 +71,25 @@ def labels(
     with settings():
         asked = CrowdSettings(method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine)
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
+    silent = labels_of_silence(abstain)
     with clock.stage("data"):
         answers = read_columns(truth) if truth else None
         known = read_columns(gold) if gold else None
-        data = _read(files, engine, memory, cache, talk, control, chosen, abstain or ("", -1), known)
+        data = _read(files, engine, memory, cache, talk, control, chosen, silent, bins, known)
         with talk.heeding_warnings():
             check_crowd(data)
     with talk.doing("fitting"):
         fitted = fit_crowd(data, asked, clock, **kept)
-    parameters = {"abstain": list(abstain or ("", -1)), "columns": chosen, "random_state": seed, "engine": engine}
+    parameters = {
+        "abstain": list(silent), "columns": chosen, "bins": bins, "random_state": seed, "engine": engine
+    }  # fmt: skip
     results = Results(out, format_, talk, no_report=no_report)
     return write_crowd(fitted, parameters, answers, results, json_, strict, [*files, gold, truth])
+
+
+def labels_of_silence(abstain: tuple[str, ...]) -> tuple[str, ...]:
+    """What --abstain names: the usual where it was not given, nothing where it is ''."""
+    return tuple(word for word in abstain if word) if abstain else ("",)
 
 
 def tell_reading(source: Any, columns: Mapping[str, str] | None, talk: Talk) -> None:
@@ -97,7 +107,7 @@ def tell_reading(source: Any, columns: Mapping[str, str] | None, talk: Talk) -> 
 
 def _read(
     files: tuple[str, ...], engine: str, memory: int | None, cache: str | None, talk: Talk, control: str | None,
-    chosen: dict[str, str] | None, abstain: tuple[Any, ...], gold: Any,
+    chosen: dict[str, str] | None, abstain: tuple[Any, ...], bins: int | None, gold: Any,
 ) -> CodedLabels:  # fmt: skip
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
     from tacit.data.label_input import read_gold, read_labels
@@ -109,7 +119,7 @@ def _read(
         with talk.doing("reading"):
             source, embedded_gold = read_label_file(files[0], control)
             gold = embedded_gold if gold is None else gold
-            data = read_labels(source, columns=chosen, abstain=abstain, gold=gold)
+            data = read_labels(source, columns=chosen, abstain=abstain, gold=gold, bins=bins)
         tell_reading(source, chosen, talk)
         return data
     from tacit.data.stored_labels import code_labels
@@ -117,7 +127,7 @@ def _read(
 
     with talk.counting("coding") as told, talk.heeding_warnings():
         stored = code_labels(
-            scan(files, cache=cache, told=told), columns=chosen, abstain=abstain, gold=read_gold(gold)
+            scan(files, cache=cache, told=told), columns=chosen, abstain=abstain, gold=read_gold(gold), bins=bins
         )
     return stored.loaded() if engine == "memory" else stored
 
@@ -176,7 +186,8 @@ def write_crowd(
     results.table("confusion", fitted.confusion_columns())
     arrays, metadata = crowd_state(fitted)
     chosen = {name: getattr(seen.settings, name) for name in ("method", "em", "smoothing", "max_iter", "tol", "memory")}
-    results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata})
+    edges = None if seen.data.edges is None else list(seen.data.edges)
+    results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata, "bin_edges": edges})
     n_rows, n_classes = seen.data.n_rows, len(fitted.class_names)
     summary = summarise(fitted, report, n_rows, n_classes, seed=seen.settings.seed, inputs=inputs)
     summary |= {"method": seen.settings.method, **more}
@@ -196,7 +207,8 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     import numpy as np
 
     from tacit.data.label_input import read_gold
-    from tacit.data.names import encode, match, to_arrow
+    from tacit.data.labels import match_answers
+    from tacit.data.names import encode, to_arrow
     from tacit.data.stored_labels import find_tasks
     from tacit.errors import DataError, DataWarning
     from tacit.factor.votes import overall_shares, vote_shares
@@ -206,7 +218,7 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     assert gold is not None
     rows = find_tasks(data, gold[0], "truth task")
     answers = to_arrow(gold[1], "truth label")
-    truth = match(answers, data.class_names, "truth label")
+    truth = match_answers(answers, data, "truth label")
     asked = (rows >= 0) & (encode(answers, "truth label")[0] >= 0)
     unsaid = np.flatnonzero(asked & (truth < 0))
     if len(unsaid):
@@ -267,7 +279,7 @@ def read_known(model: DawidSkene, path: str, columns: dict[str, str], control: s
     named = columns or model.columns
     with talk.doing("reading"):
         source, _ = read_label_file(path, control)
-        data = read_labels(source, columns=named, abstain=model.abstain)
+        data = read_labels(source, columns=named, **model._reading_rules())
     tell_reading(source, named, talk)
     unseen = data.class_names[match(data.class_names, model.classes_, "label") < 0].tolist()
     if unseen:

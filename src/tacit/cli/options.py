@@ -68,6 +68,9 @@ def writable(context: click.Context, parameter: click.Parameter, folder: str | N
 
 
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+abstain_option = click.option(
+    "--abstain", multiple=True, help="A label that means no answer (repeatable); '' if there is none, not even -1."
+)
 control_option = click.option("--control", help="Which control of a Label Studio export to read.")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.columns import VOTES, chosen_columns, column_options
-from tacit.cli.options import control_option, output_options, strict_option
+from tacit.cli.options import abstain_option, control_option, output_options, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -32,7 +32,7 @@ SHOWN = 8
 )  # fmt: skip
 @click.option("--simulate", is_flag=True, help="Replay a finished crowd: error against labels bought.")
 @click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
-@click.option("--abstain", multiple=True, help="A label that means no answer (repeatable).")
+@abstain_option
 @control_option
 @strict_option
 @column_options(*VOTES)
@@ -51,7 +51,7 @@ def plan(
     """
     if simulate != (truth is not None):
         raise click.UsageError("--simulate and --truth go together; give both: the truth measures the replay's errors")
-    from tacit.cli.labels import errors_against, read_label_file, tell_control, tell_reading
+    from tacit.cli.labels import errors_against, labels_of_silence, read_label_file, tell_control, tell_reading
     from tacit.data.label_input import read_labels
     from tacit.io.read import read_columns
     from tacit.models.clock import StageClock
@@ -61,7 +61,7 @@ def plan(
 
     talk, clock = Talk(quiet), StageClock()
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
-    silent = abstain or ("", -1)
+    silent = labels_of_silence(abstain)
     tell_control(control, labels_file, talk)
     with talk.doing("reading"), clock.stage("data"):
         source, gold = read_label_file(labels_file, control)

@@ -5,8 +5,8 @@ The labels of a task may stand anywhere in the files, and there may be more task
 1. every row goes to one of `PARTITIONS` by a hash of its task's name, workers and labels coded while reading;
 2. a partition holds all rows of its tasks: there a task becomes the number of its first row, which tells tasks apart
    and says in which order they appeared, and its rows go on to the range that this number lies in;
-3. ranges come in order, and within one tasks are sorted by their number, labels by worker; of several labels by one
-   worker the last stays. These are the rules of `labels.assemble`, so codes, order and names are those of memory.
+3. ranges come in order, and within one tasks are sorted by their number, labels by worker and label. These are the
+   rules of `labels.assemble`, so codes, order and names are those of memory.
 
 Three times through temporary files, each time in pieces that do not grow with the data.
 """
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.growing_names import GrowingNames, as_dictionary
-from tacit.data.labels import Abstain, Gold, encode_labels, no_name
+from tacit.data.labels import Abstain, Bins, Gold, encode_labels, no_name
 from tacit.data.names import LONGEST_NAME, Names, are_words, from_names, long_name
 from tacit.data.sampling import scramble
 from tacit.data.spill import Spill, WordSpill, by_bucket, letters_of, word_hashes
@@ -56,7 +56,7 @@ class SortedTasks:
 
 @dataclass
 class Repeated:
-    """Labels dropped because the same worker labelled the task again, and the first such task and worker."""
+    """Answers beyond the first of a worker to a task, and the first such task and worker."""
 
     number: int = 0
     task: Any = None
@@ -73,6 +73,7 @@ class LabelSort:
     given: GrowingNames = field(init=False)
     worker_names: Names = field(init=False)
     class_names: Names = field(init=False)
+    edges: tuple[float, ...] | None = None
     n_rows: int = 0
     kind: str = "whole"  # what all task names are: whole numbers, numbers or words
     repeated: Repeated = field(default_factory=Repeated)
@@ -151,10 +152,10 @@ class LabelSort:
 
     # ------------------------------------------------------------ 2: by the number of the first row
 
-    def settle(self, abstain: Abstain, gold: Gold | None) -> None:
+    def settle(self, abstain: Abstain, gold: Gold | None, bins: Bins = None) -> None:
         """All rows are in: sort the names of workers and labels, and send every label to its range of tasks."""
         worker_of, self.worker_names = self.workers.settled()
-        label_of, self.class_names = encode_labels(self.given.words(), abstain, gold)
+        label_of, self.class_names, self.edges = encode_labels(self.given.words(), abstain, gold, bins)
         n_classes = len(self.class_names)
         self.n_ranges = max(-(-self.n_rows // RANGE_ROWS), 1)
         self._tasks = self._spills.enter_context(closing(WordSpill(self.folder, self.n_ranges)))
@@ -189,15 +190,13 @@ class LabelSort:
             words, numbers = words.take(from_names(order)), numbers[order]
             found = self._cells.read(at)
             task = np.searchsorted(numbers, found["task"])
-            worker = found["cell"] // max(len(self.class_names), 1)
-            key = task * len(self.worker_names) + worker
-            order = np.argsort(key, kind="stable")  # stable: of equal keys the last row stays last
-            key = key[order]
-            last = np.append(key[1:] != key[:-1], True) if len(key) else np.empty(0, bool)
-            if not last.all():
-                self._count_repeated(words, key[~last])
-            kept = order[last]
-            yield SortedTasks(words, np.bincount(task[kept], minlength=len(words)), found["cell"][kept])
+            order = np.lexsort((found["cell"], task))  # a cell is worker · K + label
+            task, cells = task[order], found["cell"][order]
+            key = task * len(self.worker_names) + cells // max(len(self.class_names), 1)
+            repeated = key[1:] == key[:-1]
+            if repeated.any():
+                self._count_repeated(words, key[1:][repeated])
+            yield SortedTasks(words, np.bincount(task, minlength=len(words)), cells)
 
     def _count_repeated(self, words: Any, keys: NDArray[np.int64]) -> None:
         if not self.repeated.number:

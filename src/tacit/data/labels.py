@@ -1,7 +1,8 @@
 """Labels: ragged codes, task → its few (worker, label) cells.
 
-Order: tasks as they first appear, workers and classes sorted by name, the labels of a task by worker. Rules:
-a missing or abstaining label is not a label; of several labels by one worker for one task the last wins.
+Order: tasks as they first appear, workers and classes sorted by name, the labels of a task by worker, then by label.
+Rules: a missing or abstaining label is not a label; several answers of one worker to one task all count, as in Dawid
+and Skene's n_il^(k).
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.data.names import Names, encode, from_names, match, plain, to_arrow
+from tacit.data.names import Names, encode, from_names, interval_names, match, plain, to_arrow
+from tacit.data.numbers import worth_of
 from tacit.errors import DataError, DataWarning
 from tacit.kernels import BLOCK_ROWS, RaggedCells
 
 Abstain = Sequence[Any]
+NO_ANSWER: Abstain = ("",)
+"""Labels that mean "no answer" unless others are named; in a wide table of codes -1 may, see `from_wide`."""
+Bins = int | Sequence[float] | None
+"""How numeric labels become classes: so many intervals of equal width, or the inner edges; None: each is a class."""
+MOST_DECIMALS = 20
+"""Different decimal numbers that can be classes: more are scores, and want bins."""
+MOST_WHOLE = 50
+"""Different whole numbers from which a note asks whether they are scores."""
 Gold = tuple[Any, Any]
 """Known answers: a column of tasks and a column of labels."""
 NO_GOLD = -1
@@ -39,6 +49,7 @@ class CodedLabels(ABC):
 
     worker_names: Names
     class_names: Names
+    edges: tuple[float, ...] | None  # inner edges of the intervals that numeric labels were cut into
 
     @property
     @abstractmethod
@@ -137,6 +148,7 @@ class Labels(CodedLabels):
     worker_names: Names
     class_names: Names
     gold: NDArray[np.int32] | None = None
+    edges: tuple[float, ...] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -184,6 +196,18 @@ class Labels(CodedLabels):
         """The table row of every label: worker · K + label."""
         return self.workers * np.int32(self.n_classes) + self.given
 
+    def answer_of(self) -> NDArray[np.int64] | None:
+        """The number of the (task, worker) pair of every label; None where nobody answered a task twice."""
+        other = np.ones(self.n_labels, bool)  # does the label begin another pair than the one before it?
+        other[1:] = self.workers[1:] != self.workers[:-1]
+        other[self.offsets[:-1][np.diff(self.offsets) > 0]] = True
+        return None if other.all() else np.cumsum(other) - 1
+
+    def once(self) -> Labels:
+        """The same with one label of every (task, worker) pair: for questions of who labelled what, not of how."""
+        answer = self.answer_of()
+        return self if answer is None else self.subset(np.diff(answer, prepend=-1) > 0)
+
     def cells(self, begin: int, end: int) -> RaggedCells:
         low, high = self.offsets[begin], self.offsets[end]
         at = self.workers[low:high] * np.int32(self.n_classes) + self.given[low:high]
@@ -229,32 +253,42 @@ def join_labels(pieces: Sequence[Labels]) -> Labels:
     )
 
 
-def from_long(task: Any, worker: Any, label: Any, *, abstain: Abstain = ("", -1), gold: Gold | None = None) -> Labels:
+def from_long(
+    task: Any, worker: Any, label: Any, *, abstain: Abstain = NO_ANSWER, gold: Gold | None = None, bins: Bins = None
+) -> Labels:
     """Labels from three columns of equal length."""
     task_codes, task_names = encode(task, "task", sort=False)
     worker_codes, worker_names = encode(worker, "worker")
-    label_codes, class_names = encode_labels(label, abstain, gold)
+    label_codes, class_names, edges = encode_labels(label, abstain, gold, bins)
     sizes = {"task": len(task_codes), "worker": len(worker_codes), "label": len(label_codes)}
     if len(set(sizes.values())) > 1:
         raise DataError(f"the columns have different lengths ({sizes}); give one task, worker and label per row")
     _refuse_missing(task_codes, "task")
     _refuse_missing(worker_codes, "worker")
     labels = assemble(task_codes, worker_codes, label_codes, task_names, worker_names, class_names)
+    labels = replace(labels, edges=edges)
     return labels if gold is None else with_gold(labels, gold)
 
 
 def from_wide(
     matrix: Any,
     *,
-    abstain: Abstain = ("", -1),
+    abstain: Abstain = NO_ANSWER,
     worker_names: Names | None = None,
     task_names: Names | None = None,
     gold: Gold | None = None,
+    bins: Bins = None,
 ) -> Labels:
-    """Labels from a matrix (task, worker) with gaps; row and column numbers are the names unless given."""
+    """Labels from a matrix (task, worker) with gaps; row and column numbers are the names unless given.
+
+    Where `abstain` is left alone and all other codes are non-negative whole numbers, -1 is snorkel's "no answer", which
+    is said with the number of such cells.
+    """
     n_tasks, n_workers = matrix.shape
     values, rows, columns = _cells_of(matrix)
-    codes, class_names = encode_labels(values, abstain, gold)
+    if is_left_alone(abstain):
+        abstain = _with_snorkels(values)
+    codes, class_names, edges = encode_labels(values, abstain, gold, bins)
     labels = assemble(
         rows.astype(np.int32),
         columns.astype(np.int32),
@@ -263,7 +297,28 @@ def from_wide(
         np.arange(n_workers) if worker_names is None else worker_names,
         class_names,
     )
+    labels = replace(labels, edges=edges)
     return labels if gold is None else with_gold(labels, gold)
+
+
+def is_left_alone(abstain: Any) -> bool:
+    """Whether `abstain` is what it is when nobody named a label that means no answer."""
+    return isinstance(abstain, list | tuple) and list(abstain) == list(NO_ANSWER)
+
+
+def _with_snorkels(values: Any) -> Abstain:
+    """What abstains in a wide table by default: -1 too, where it stands among at least two non-negative codes."""
+    codes, names = encode(values, "label")
+    if names.dtype.kind != "i" or len(names) < 3 or names[0] != -1:  # sorted: -1 is the only negative one
+        return NO_ANSWER
+    warnings.warn(
+        f"-1 stands in {int((codes == 0).sum()):,} cells of a wide table whose other labels are whole numbers from "
+        "0, and is read as no answer, as in snorkel; give abstain=[] (--abstain '') if -1 is a label, or abstain=[-1] "
+        "(--abstain -1) to read it so without this note",
+        DataWarning,
+        stacklevel=5,
+    )
+    return (*NO_ANSWER, -1)
 
 
 def _cells_of(matrix: Any) -> tuple[Any, Any, Any]:
@@ -298,30 +353,29 @@ def assemble(
     worker_names: Names,
     class_names: Names,
 ) -> Labels:
-    """Sort by (task, worker), drop gaps, keep the last of repeated (task, worker) rows."""
+    """Sort by (task, worker, label) and drop gaps; repeated answers stay, and are told."""
     kept = np.flatnonzero(label >= 0)
     if len(kept) < len(label):
         task, worker, label = task[kept], worker[kept], label[kept]
     key = task.astype(np.int64) * len(worker_names) + worker
-    if len(key) and (key[1:] <= key[:-1]).any():
-        order = np.argsort(key, kind="stable")  # stable: of equal keys the last row stays last
+    full = key * max(len(class_names), 1) + label  # no order of rows decides: equal rows are equal
+    if len(full) and (full[1:] < full[:-1]).any():
+        order = np.argsort(full, kind="stable")
         key, worker, label, task = key[order], worker[order], label[order], task[order]
     repeated = np.flatnonzero(key[1:] == key[:-1])
     if len(repeated):
         tell_repeated(len(repeated), task_names[task[repeated[0]]], worker_names[worker[repeated[0]]])
-        keep = np.ones(len(key), bool)
-        keep[repeated] = False
-        task, worker, label = task[keep], worker[keep], label[keep]
     offsets = np.zeros(len(task_names) + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=len(task_names)), out=offsets[1:])
     return Labels(offsets, worker, label, task_names, worker_names, class_names)
 
 
 def tell_repeated(number: int, task: Any, worker: Any) -> None:
-    """Labels that were dropped because a later one of the same worker for the same task came."""
+    """Answers beyond the first of a worker to a task: all count, which nobody wants of a file with copied rows."""
     example = f"task {plain(task)!r} by worker {plain(worker)!r}"
     warnings.warn(
-        f"{number:,} labels repeat a (task, worker) pair, for example {example}; the last one wins",
+        f"{number:,} labels repeat a (task, worker) pair, for example {example}, and each counts as an answer of its "
+        "own; remove rows that are mere copies",
         DataWarning,
         stacklevel=5,
     )
@@ -330,7 +384,7 @@ def tell_repeated(number: int, task: Any, worker: Any) -> None:
 def with_gold(labels: Labels, gold: Gold) -> Labels:
     """The same labels with known answers attached; an answer for a task nobody labelled is an error."""
     tasks, answers = gold
-    codes = match(answers, labels.class_names, "gold label")
+    codes = match_answers(answers, labels, "gold label")
     rows = match(tasks, labels.task_names, "gold task")
     rows, codes = rows[codes >= 0], codes[codes >= 0]
     if (rows < 0).any():
@@ -346,19 +400,79 @@ def stray_gold(tasks: Any, rows: NDArray[Any]) -> DataError:
     return DataError(f"the gold answers name task {stray.as_py()!r}, which has no label; remove it")
 
 
-def encode_labels(values: Any, abstain: Abstain, gold: Gold | None) -> tuple[NDArray[np.int32], Names]:
-    """Codes of the labels under all names that occur in labels or gold answers."""
+def encode_labels(
+    values: Any, abstain: Abstain, gold: Gold | None, bins: Bins = None
+) -> tuple[NDArray[np.int32], Names, tuple[float, ...] | None]:
+    """Codes of the labels under all names that occur in labels or gold answers, and the edges if they were cut."""
     codes, names = _drop_abstentions(*encode(values, "label"), abstain)
     if names.dtype.kind == "f" and np.isinf(names).any():
         raise DataError("the label column holds an infinite number; leave the cell empty or give a finite number")
+    if bins is not None:
+        edges = _edges_of(names, bins)
+        cut = np.append(cut_labels(names, edges), np.int32(-1))
+        return cut[codes], interval_names(np.array(edges)), edges
     if gold is not None:
         _, extra = _drop_abstentions(*encode(gold[1], "gold label"), abstain)
         missing = extra[match(extra, names, "gold label") < 0] if len(names) else extra
         if len(missing):
             both = [*names.tolist(), *missing.tolist()]
             order, union = encode(both, "label")
-            return np.append(order[: len(names)], np.int32(-1))[codes], union
-    return codes, names
+            return np.append(order[: len(names)], np.int32(-1))[codes], union, None
+    return codes, names, None
+
+
+def _edges_of(names: Names, bins: Bins) -> tuple[float, ...]:
+    """The inner edges of so many intervals of equal width between the least and the largest label, or those given."""
+    numbers = worth_of(names.tolist())
+    if not np.isfinite(numbers).all():
+        word = names[int((~np.isfinite(numbers)).argmax())]
+        raise DataError(f"bins= cuts labels that are numbers, and {plain(word)!r} is none; leave bins out")
+    if isinstance(bins, int | np.integer):
+        if bins < 2 or len(numbers) < 2:
+            raise DataError(f"bins={bins} cuts {len(numbers)} different labels into nothing; give 2 or more")
+        even = np.linspace(numbers.min(), numbers.max(), int(bins) + 1)[1:-1]
+        labelled = np.bincount(np.searchsorted(even, numbers, "right"), minlength=len(even) + 1) > 0
+        return tuple(even[labelled[:-1]].tolist())  # an interval without a label is joined with the next one
+    edges = np.asarray(bins, np.float64).reshape(-1)
+    if not len(edges) or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+        raise DataError(f"bins={list(edges)} are no edges; give rising numbers, or how many intervals to make")
+    return tuple(edges.tolist())
+
+
+def cut_labels(names: Names, edges: Sequence[float]) -> NDArray[np.int32]:
+    """The interval of every label, -1 for one that is no number."""
+    numbers = worth_of(names.tolist())
+    return np.where(np.isfinite(numbers), np.searchsorted(np.array(edges), numbers, "right"), -1).astype(np.int32)
+
+
+def match_answers(answers: Any, labels: CodedLabels, what: str) -> NDArray[np.int32]:
+    """Classes of known answers, -1 for what is none; scores are cut as the labels were."""
+    if labels.edges is None:
+        return match(answers, labels.class_names, what)
+    codes, names = encode(answers, what)
+    return np.append(cut_labels(names, labels.edges), np.int32(-1))[codes]
+
+
+def check_scores(names: Names, most: int) -> None:
+    """Refuse labels that are scores, each of which would be a class; of up to `most` whole numbers there is a note."""
+    if len(names) <= MOST_DECIMALS:
+        return
+    numbers = worth_of(names.tolist())
+    if not np.isfinite(numbers).all():
+        return
+    advice = "give bins=5 (--bins 5) to cut them into intervals"
+    if (numbers != np.floor(numbers)).any():
+        raise DataError(
+            f"the labels take {len(names):,} different values from {numbers.min():g} to {numbers.max():g}, decimals "
+            f"among them, and look like scores, not classes; {advice}, or round them"
+        )
+    if MOST_WHOLE < len(names) <= most:
+        warnings.warn(
+            f"the labels take {len(names):,} different whole numbers from {numbers.min():g} to {numbers.max():g}, each "
+            f"of them a class; if they are scores, {advice}",
+            DataWarning,
+            stacklevel=5,
+        )
 
 
 def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:

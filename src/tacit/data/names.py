@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from shlex import quote
 from typing import Any
 
@@ -180,6 +181,15 @@ def decoded(array: Any) -> Any:
 def objects(values: Iterable[Any]) -> Names:
     """An array with one place for each value, whatever the values are: numpy would stack lists of one length."""
     return np.array([*values, None], object)[:-1]
+
+
+def interval_names(edges: NDArray[np.float64]) -> Names:
+    """What the intervals between rising edges are called."""
+    inner = [f"{edge:g}" for edge in edges]
+    if len(set(inner)) < len(inner):  # six digits do not tell the edges apart
+        inner = [repr(float(edge)) for edge in edges]
+    middle = [f"[{low}, {high})" for low, high in pairwise(inner)]
+    return np.array([f"< {inner[0]}", *middle, f">= {inner[-1]}"], object)
 
 
 def typed_names(kind: str, values: Iterable[Any]) -> Names:

@@ -16,6 +16,13 @@ from tacit.kernels import Floats
 
 GAP_WORDS = ("na", "n/a", "#n/a", "nan", "null")
 """Words by which other programs mean that nothing is known, in lower case; here only an empty cell does."""
+
+
+def is_gap_word(word: Any) -> bool:
+    """Whether a word is another program's way to say that nothing is known; "none" in small letters is an answer."""
+    return str(word).lower() in GAP_WORDS or word == "None"
+
+
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 _COMMA = re.compile(r"[-+]?\d+,\d+")
 
@@ -53,7 +60,7 @@ def as_numbers(
 
 
 def _cure(word: str, advice: str) -> str:
-    if word.lower() in GAP_WORDS:
+    if is_gap_word(word):
         return "where nothing is known leave the cell empty"
     if _THOUSANDS.fullmatch(word):
         return "write decimals with a point, and thousands without a comma"

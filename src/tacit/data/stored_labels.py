@@ -23,14 +23,26 @@ from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, writ
 from tacit.data.frames import Columns
 from tacit.data.label_input import long_roles
 from tacit.data.label_sort import CHUNK_ROWS, LabelSort, SortedTasks, named
-from tacit.data.labels import NO_GOLD, Abstain, CodedLabels, Gold, Labels, join_labels, stray_gold, tell_repeated
+from tacit.data.labels import (
+    NO_ANSWER,
+    NO_GOLD,
+    Abstain,
+    Bins,
+    CodedLabels,
+    Gold,
+    Labels,
+    join_labels,
+    match_answers,
+    stray_gold,
+    tell_repeated,
+)
 from tacit.data.names import Names, encode, from_names, match, typed_names
 from tacit.data.spill import letters_of, words_of
 from tacit.errors import DataError
 from tacit.io.scan import Scan
 from tacit.kernels import BLOCK_ROWS, RaggedCells
 
-FORMAT, ENDING = 1, "codes"
+FORMAT, ENDING = 2, "codes"
 COPIED = 1 << 22
 """Bytes copied at a time from a section to the file."""
 
@@ -46,6 +58,7 @@ class StoredLabels(CodedLabels):
     kind: str  # of the task names
     worker_names: Names
     class_names: Names
+    edges: tuple[float, ...] | None = None
     answers: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None  # tasks that are known, in order; their classes
     lease: Lease | None = None
 
@@ -71,7 +84,7 @@ class StoredLabels(CodedLabels):
             gold = np.full(end - begin, NO_GOLD, np.int32)
             gold[rows[low:high] - begin] = codes[low:high]
         numbers = np.arange(begin, end)  # stand for the names, which are read when asked for
-        return Labels(offsets, workers, given, numbers, self.worker_names, self.class_names, gold)
+        return Labels(offsets, workers, given, numbers, self.worker_names, self.class_names, gold, self.edges)
 
     def names_of(self, begin: int, end: int) -> pa.Array:
         ends = self._numbers(self.offset + 8 * (self.n_tasks + 1 + begin), end - begin + 1, np.int64)
@@ -93,7 +106,7 @@ class StoredLabels(CodedLabels):
     def with_gold(self, gold: Gold) -> StoredLabels:
         """The same labels with known answers attached, as `labels.with_gold` does it."""
         tasks, answers = gold
-        codes = match(answers, self.class_names, "gold label")
+        codes = match_answers(answers, self, "gold label")
         rows = find_tasks(self, tasks, "gold task")
         rows, codes = rows[codes >= 0], codes[codes >= 0]
         if (rows < 0).any():
@@ -154,7 +167,7 @@ def _as_names(array: pa.Array) -> Names:
 
 
 def code_labels(
-    scan: Scan, *, columns: Columns = None, abstain: Abstain = ("", -1), gold: Gold | None = None
+    scan: Scan, *, columns: Columns = None, abstain: Abstain = NO_ANSWER, gold: Gold | None = None, bins: Bins = None
 ) -> StoredLabels:
     """The files' labels coded into a flat file: in the scan's cache, where a second run finds it, or for this run."""
     roles = long_roles(scan.first_names(), columns)
@@ -162,10 +175,10 @@ def code_labels(
 
     def told() -> str:
         classes = [] if gold is None else sorted(map(str, set(encode(gold[1], "gold label")[1].tolist())))
-        return f"labels\0{FORMAT}\0{scan.fingerprint()}\0{list(map(str, abstain))}\0{classes}"
+        return f"labels\0{FORMAT}\0{scan.fingerprint()}\0{list(map(str, abstain))}\0{classes}\0{bins}"
 
     def write(path: Path, key: str) -> StoredLabels:
-        return _code(scan, roles, path, key, abstain, gold)
+        return _code(scan, roles, path, key, abstain, gold, bins)
 
     stored = keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
     return stored if gold is None else stored.with_gold(gold)
@@ -186,18 +199,18 @@ def store_labels(labels: Labels) -> StoredLabels:
     def write(path: Path, key: str) -> StoredLabels:
         return _write(path, key, tasks(), kind, labels.worker_names, labels.class_names)
 
-    return replace(keep_for_now(write, ENDING), answers=labels.known)
+    return replace(keep_for_now(write, ENDING), answers=labels.known, edges=labels.edges)
 
 
 def _code(
-    scan: Scan, roles: tuple[str, str, str], path: Path, key: str, abstain: Abstain, gold: Gold | None
+    scan: Scan, roles: tuple[str, str, str], path: Path, key: str, abstain: Abstain, gold: Gold | None, bins: Bins
 ) -> StoredLabels:
     with LabelSort(path.parent, scan.untyped) as sort:
         for table in _gathered(scan.batches()):
             sort.add(*(table.column(name) for name in roles))  # a column that plays two roles is read once
         if not sort.n_rows:
             raise DataError("the files hold no rows; give at least one label")
-        sort.settle(abstain, gold)
+        sort.settle(abstain, gold, bins)
         return _write(path, key, sort.tasks(), sort.kind, sort.worker_names, sort.class_names, sort)
 
 
@@ -244,12 +257,14 @@ def _write(
             "kind": kind,
             "workers": [worker_names.dtype.kind, worker_names.tolist()],
             "classes": [class_names.dtype.kind, class_names.tolist()],
+            "edges": None if sort is None or sort.edges is None else list(sort.edges),
             "repeated": None if twice is None else [twice.number, twice.task, twice.worker],
         }
         if twice is not None:
             tell_repeated(twice.number, twice.task, twice.worker)
         offset = write_flat(path, facts, _copied(offsets, names, cells, letters))
-    return StoredLabels(path, offset, n_tasks, n_cells, kind, worker_names, class_names)
+    edges = None if sort is None else sort.edges
+    return StoredLabels(path, offset, n_tasks, n_cells, kind, worker_names, class_names, edges)
 
 
 def _copied(*sections: IO[bytes]) -> Iterator[NDArray[np.uint8]]:
@@ -261,7 +276,8 @@ def _copied(*sections: IO[bytes]) -> Iterator[NDArray[np.uint8]]:
 
 def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredLabels:
     workers, classes = typed_names(*facts["workers"]), typed_names(*facts["classes"])
-    stored = StoredLabels(path, offset, facts["n_tasks"], facts["n_cells"], facts["kind"], workers, classes)
+    edges = None if facts["edges"] is None else tuple(facts["edges"])
+    stored = StoredLabels(path, offset, facts["n_tasks"], facts["n_cells"], facts["kind"], workers, classes, edges)
     if facts["repeated"] is not None:
         tell_repeated(*facts["repeated"])
     return stored

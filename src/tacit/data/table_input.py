@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from shlex import quote
 from typing import Any
 
@@ -21,8 +20,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.data.frames import as_frame, column
-from tacit.data.names import Names, are_words, encode, gaps_of, match, tell_alike, tell_row_names, to_arrow
-from tacit.data.numbers import GAP_WORDS, worth_of
+from tacit.data.names import (
+    are_words,
+    encode,
+    gaps_of,
+    interval_names,
+    match,
+    tell_alike,
+    tell_row_names,
+    to_arrow,
+)
+from tacit.data.numbers import is_gap_word, worth_of
 from tacit.data.table import Codes, Column, Table, group_rows, with_weights
 from tacit.data.weights import WeightType, check_weight, scale_of
 from tacit.errors import DataError, DataWarning
@@ -177,7 +185,7 @@ def _learn_bins(
     interval = _cut(words, np.arange(len(words), dtype=np.int32), edges)
     count = np.bincount(interval, rows, minlength=len(edges) + 1)
     centres = np.bincount(interval, words * rows, minlength=len(edges) + 1) / np.where(count > 0, count, 1)
-    return np.append(interval, np.int32(-1))[codes], Column(name, _interval_names(edges), edges, centres)
+    return np.append(interval, np.int32(-1))[codes], Column(name, interval_names(edges), edges, centres)
 
 
 def _quantiles(words: Floats, rows: Floats, shares: Floats) -> Floats:
@@ -260,18 +268,12 @@ def _cut(words: Floats, codes: NDArray[np.int32], edges: Floats) -> NDArray[np.i
     return np.append(bin_of, np.int32(-1))[codes]
 
 
-def _interval_names(edges: Floats) -> Names:
-    inner = [f"{edge:g}" for edge in edges]
-    if len(set(inner)) < len(inner):  # six digits do not tell the edges apart
-        inner = [repr(float(edge)) for edge in edges]
-    middle = [f"[{low}, {high})" for low, high in pairwise(inner)]
-    return np.array([f"< {inner[0]}", *middle, f">= {inner[-1]}"], object)
 
 
 def tell_odd(columns: Sequence[Column], n_rows: int) -> None:
     """Warn of what is read as it stands and seldom meant: words for gaps, and names of rows."""
     words = [one for one in columns if one.categories.dtype.kind == "O" and one.edges is None]
-    gaps = [(one.name, word) for one in words for word in one.categories if str(word).lower() in GAP_WORDS]
+    gaps = [(one.name, word) for one in words for word in one.categories if is_gap_word(word)]
     if gaps:
         warnings.warn(
             f"column {gaps[0][0]!r} holds the word {gaps[0][1]!r}, which counts as a category; where nothing is known "

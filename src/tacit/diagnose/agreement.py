@@ -62,8 +62,16 @@ def ratio(total: float, squares: float) -> float:
     return total / norm if norm > 0 else 0.0
 
 
-def products(task: NDArray[np.int64], n_tasks: int, residual: Floats) -> Floats:
-    """Σ_{m<j} e_m e_j of every task (n,), from the residual of every label."""
+def products(
+    task: NDArray[np.int64], n_tasks: int, residual: Floats, answer: NDArray[np.int64] | None = None
+) -> Floats:
+    """Σ_{m<j} e_m e_j of every task (n,), from the residual of every label.
+
+    With repeated answers e_m is the sum of a worker's residuals: `answer` numbers the (task, worker) pairs.
+    """
+    if answer is not None:
+        first = np.diff(answer, prepend=-1) > 0
+        task, residual = task[first], np.bincount(answer, residual).astype(np.float64)
     total = np.bincount(task, residual, n_tasks)
     return np.asarray((total * total - np.bincount(task, residual * residual, n_tasks)) / 2)
 
@@ -73,10 +81,10 @@ def crowd_support(labels: CodedLabels) -> float:
     usual = habits(labels.counts.astype(np.float64))
     total = squares = 0.0
     for block in labels.blocks():
-        task, worker = block.task_of(), block.workers
+        task, worker, answer = block.task_of(), block.workers, block.answer_of()
         x = np.zeros(block.n_rows)
         for given in range(labels.n_classes):
-            x += products(task, block.n_rows, (block.given == given) - usual[:, given][worker])
+            x += products(task, block.n_rows, (block.given == given) - usual[:, given][worker], answer)
         total, squares = total + float(x.sum()), squares + float(np.square(x).sum())
     return ratio(total, squares)
 
@@ -122,7 +130,7 @@ def _support_of_class(labels: Labels, posterior: Floats, h: int, left: NDArray[n
     said_h = np.bincount(at, says, M * K).reshape(M, K)
     overall = said_h.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
     usual = (said_h + SHRINK * overall) / (seen + SHRINK)  # P(m says h | class)
-    return support_of(products(task, labels.n_rows, says - usual.ravel()[at]))
+    return support_of(products(task, labels.n_rows, says - usual.ravel()[at], labels.answer_of()))
 
 
 def _twin_of(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_]) -> int:

@@ -67,13 +67,17 @@ class WorkerQuality:
 def judge_labels(labels: Labels, mixture: Mixture, posterior: Floats, pattern: Floats | None = None) -> JudgedLabels:
     """Judge every label by the others; `posterior` (n, K) must be the mixture's own, not a tempered one.
 
-    Dividing a task's posterior by the chance of one label under each class takes that label out. `pattern` is the
-    whole crowd's `error_pattern` when these are some of its tasks.
+    Dividing a task's posterior by the chance of one label under each class takes that label out, and with it the other
+    answers of its worker to the task. `pattern` is the whole crowd's `error_pattern` when these are some of its tasks.
     """
     n, K = labels.n_labels, labels.n_classes
     table = np.maximum(mixture.table, PROBABILITY_FLOOR)
     slips = (error_pattern(labels, mixture) if pattern is None else pattern).T  # (given, true)
-    task, cell = labels.task_of(), labels.cell_of()
+    task, cell, answer = labels.task_of(), labels.cell_of(), labels.answer_of()
+    if answer is not None:
+        first = np.flatnonzero(np.diff(answer, prepend=-1))
+        table = np.maximum(np.multiply.reduceat(table[cell], first, axis=0), PROBABILITY_FLOOR)
+        cell = answer.astype(np.int32)
     consensus = posterior.argmax(axis=1)
     right, wrong, decisive = np.empty(n), np.empty(n), np.empty(n, bool)
     step = max(NUMBERS_AT_ONCE // K, 1)

@@ -241,6 +241,8 @@ def count_triples(labels: Labels, rng: np.random.Generator) -> tuple[Indices, Fl
         picks = np.array(list(combinations(range(size), 3)))
         at = labels.offsets[:-1][per_task == size][:, None, None] + picks  # (tasks, picks, 3)
         worker, given = labels.workers[at].astype(np.int64), labels.given[at].astype(np.int64)
+        three = (np.diff(worker, axis=2) > 0).all(axis=2)  # not the repeated answers of one annotator
+        worker, given = worker[three], given[three]
         keys.append(((worker[..., 0] * M + worker[..., 1]) * M + worker[..., 2]).ravel())
         cells.append(((given[..., 0] * K + given[..., 1]) * K + given[..., 2]).ravel())
     found, which, seen = np.unique(np.concatenate(keys), return_inverse=True, return_counts=True)

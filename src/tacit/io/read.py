@@ -15,36 +15,48 @@ from tacit.io.source import Source, find_source
 Choose = Callable[[Sequence[str]], list[str]]
 
 
-def read_columns(path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> pa.Table:
+def read_columns(
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    encoding: str | None = None,
+) -> pa.Table:
     """The columns of a file as a pyarrow table, all of them or those asked for, in that order.
 
     The format is told by the name: `.csv`, `.tsv`, `.jsonl` (each also with `.gz`), `.parquet`; `-` is CSV on
     standard input. Parquet and JSON lines keep their types. A CSV column becomes int64 only if every value is
     a canonical integer (no leading zeros, no plus sign, no spaces: writing the integer gives the same text);
     otherwise it is text, so that `007` stays `007`; decimal numbers are text too, for the caller to convert.
-    An empty CSV field, quoted or not, is null; no other word means missing here. A byte order mark and blank
-    lines are skipped.
+    An empty CSV field, quoted or not, is null, and so is what `missing` names, in every column and format; no other
+    word means missing here. A byte order mark and blank lines are skipped. Text is UTF-8 or what `encoding` says; CSV
+    that is neither is read as Windows-1252; semicolons, tabs or bars between its cells and commas in its decimals are
+    found from its first megabyte, all with a DataWarning. `drop` names columns to be left out.
 
     Raises OSError (no such file, a folder, no permission), FileFormatError (the file is not what its name
     says, or is broken at a named line) or DataError (nothing in it, column names repeated or absent).
     """
-    source = find_source(path)
-    choose = chooser(source, columns)
+    source = find_source(path, encoding)
+    choose = chooser(source, columns, drop)
     if source.kind == "parquet":
         from tacit.io.parquet_file import read_parquet  # a CSV file should not wait for it
 
-        return read_parquet(source, choose)
-    return read_json_lines(source, choose) if source.kind == "jsonl" else read_csv(source, choose)
+        return read_parquet(source, choose, missing)
+    return read_json_lines(source, choose, missing) if source.kind == "jsonl" else read_csv(source, choose, missing)
 
 
-def chooser(source: Source, columns: Sequence[str] | None) -> Choose:
+def chooser(source: Source, columns: Sequence[str] | None, drop: Sequence[str] = ()) -> Choose:
     """Which of a file's columns to read, in order; repeated and unknown names are refused."""
 
     def choose(names: Sequence[str]) -> list[str]:
         _refuse_repeated(source, names)
-        if columns is None:
-            return list(names)
-        return [_known(source, names, name) for name in dict.fromkeys(columns)]
+        gone = {_known(source, names, name) for name in drop}
+        asked = names if columns is None else [_known(source, names, name) for name in dict.fromkeys(columns)]
+        left = [name for name in asked if name not in gone]
+        if not left:
+            raise DataError(f"{source.name} has no column left of {len(names)}; drop fewer, or name other columns")
+        return left
 
     return choose
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tacit.errors import DataError
 from tacit.io.csv_file import stream_csv
+from tacit.io.encoding import check_encoding
 from tacit.io.integers import integers_if_canonical
 from tacit.io.join import join_batches
 from tacit.io.json_lines import stream_json_lines
@@ -34,6 +35,9 @@ class Scan:
     cache: str | None = None
     told: Callable[[int], None] | None = None
     text: bool = False  # lines of plain text, not columns
+    drop: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    encoding: str | None = None
 
     @property
     def untyped(self) -> bool:
@@ -47,8 +51,8 @@ class Scan:
         names: list[str] | None = None
         behind = 0
         for path in self.paths:
-            source = find_source(path)
-            for batch in _batches(source, chooser(source, self.columns), coded):
+            source = find_source(path, self.encoding)
+            for batch in _batches(source, chooser(source, self.columns, self.drop), coded, self.missing):
                 if names is None:
                     names = batch.schema.names
                 elif set(batch.schema.names) != set(names):
@@ -68,7 +72,7 @@ class Scan:
         """Lines of all text files, some megabytes at a time, each with its file; `told` hears how many are behind."""
         behind = 0
         for path in self.paths:
-            for lines in stream_lines(path):
+            for lines in stream_lines(path, self.encoding):
                 yield path, lines
                 behind += len(lines)
                 if self.told is not None:
@@ -92,7 +96,7 @@ class Scan:
 
     def fingerprint(self) -> str:
         """Changes when a file is another one: names, sizes, times of writing, and the columns asked for."""
-        known = hashlib.sha256(repr(self.columns).encode())
+        known = hashlib.sha256(repr((self.columns, self.drop, self.missing, self.encoding)).encode())
         for path in self.paths:
             known.update(f"\0{path if is_remote(path) else os.path.abspath(path)}\0{_facts(path)}".encode())
         return known.hexdigest()
@@ -105,6 +109,9 @@ def scan(
     cache: str | os.PathLike[str] | None = None,
     told: Callable[[int], None] | None = None,
     lines: bool | None = None,
+    drop: Sequence[str] = (),
+    missing: Sequence[Any] = (),
+    encoding: str | None = None,
 ) -> Scan:
     """Name files to be read batch by batch, wherever a model takes a frame.
 
@@ -118,6 +125,10 @@ def scan(
     told : is called with the number of rows read so far, for progress
     lines : whether the files are plain text, read line by line (documents, sequences, edges); by default those whose
         names end in `.txt` or `.txt.gz` are
+    drop : columns to be left out
+    missing : values that mean "not known" in every column, such as ``[98, 99, "NA"]``, besides empty cells; as they are
+        written in a text file
+    encoding : of text files, such as ``"latin-1"``; UTF-8 by default, and Windows-1252 where that fails, with a warning
 
     Examples
     --------
@@ -143,11 +154,24 @@ def scan(
         once.setdefault(name if is_remote(name) else os.path.realpath(name), name)
     return Scan(
         tuple(once.values()),
-        None if columns is None else tuple(columns),
+        None if columns is None else _names(columns, "columns"),
         None if cache is None else os.fspath(cache),
         told,
         all(text),
+        _names(drop, "drop"),
+        tuple(str(value) for value in _listed(missing, "missing")),
+        check_encoding(encoding),
     )
+
+
+def _names(given: Any, what: str) -> tuple[str, ...]:
+    return tuple(str(name) for name in _listed(given, what))
+
+
+def _listed(given: Any, what: str) -> Sequence[Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise DataError(f"{what}={given!r} is one value; give a list: {what}=[{given!r}]")
+    return list(given)
 
 
 def whole(data: Any) -> Any:
@@ -216,12 +240,14 @@ def _of_one_kind(found: list[str]) -> list[str]:
     return [name for name in found if not is_text(name)] or found
 
 
-def _batches(source: Source, choose: Choose, coded: bool) -> Iterator[Any]:
+def _batches(source: Source, choose: Choose, coded: bool, missing: Sequence[str]) -> Iterator[Any]:
     if source.kind == "parquet":
         from tacit.io.parquet_file import stream_parquet  # a CSV file should not wait for it
 
-        return stream_parquet(source, choose, coded)
-    return stream_json_lines(source, choose) if source.kind == "jsonl" else stream_csv(source, choose, coded)
+        return stream_parquet(source, choose, coded, missing)
+    if source.kind == "jsonl":
+        return stream_json_lines(source, choose, missing)
+    return stream_csv(source, choose, coded, missing)
 
 
 def _other_columns(path: str, first: str, names: Sequence[str], wanted: Sequence[str]) -> DataError:

@@ -10,12 +10,13 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from tacit.errors import FileFormatError, reason_of
+from tacit.io.encoding import check_encoding
 from tacit.io.remote import facts_of, is_remote, open_remote
 
 STDIN = "-"
@@ -31,8 +32,8 @@ READABLE = (".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parqu
 """Ends of the names of files that can be read."""
 _KNOWN = ".csv, .tsv, .jsonl (each also with .gz) and .parquet"
 _DISGUISES = (
-    (b"\xff\xfe", "is UTF-16 text; save it as UTF-8"),
-    (b"\xfe\xff", "is UTF-16 text; save it as UTF-8"),
+    (b"\xff\xfe", "is UTF-16 text; save it as UTF-8, or give encoding='utf-16' (--encoding utf-16)"),
+    (b"\xfe\xff", "is UTF-16 text; save it as UTF-8, or give encoding='utf-16' (--encoding utf-16)"),
     (b"\x1f\x8b", "is compressed with gzip; give it a name that ends in .gz"),
     (b"PK\x03\x04", "is a ZIP archive or a spreadsheet; save it as CSV"),
     (b"PAR1", "is a Parquet file; give it a name that ends in .parquet"),
@@ -41,13 +42,25 @@ _DISGUISES = (
 
 @dataclass(frozen=True)
 class Source:
-    """Bytes with a name for messages. `path` or `data` holds them; `packed` means gzip."""
+    """Bytes with a name for messages. `path` or `data` holds them; `packed` means gzip.
+
+    Text that is not UTF-8 has an `encoding` and comes out as UTF-8. `delimiter` parts the cells of a table where it is
+    not the one that its name says, and the columns `commas` write their decimals with a comma.
+    """
 
     name: str
     kind: str
     path: str | None = None
     data: bytes | None = None
     packed: bool = False
+    encoding: str | None = None
+    delimiter: str | None = None
+    commas: tuple[str, ...] = ()
+
+    @property
+    def separator(self) -> str:
+        """What parts the cells of a text table."""
+        return self.delimiter or ("\t" if self.kind == "tsv" else ",")
 
     @property
     def remote(self) -> bool:
@@ -55,12 +68,13 @@ class Source:
         return self.path is not None and is_remote(self.path)
 
     def open(self) -> Any:
-        """A fresh binary stream from the first byte, unpacked."""
+        """A fresh binary stream from the first byte, unpacked, text as UTF-8."""
         if self.data is not None:
             plain = pa.BufferReader(self.data)
         else:
             plain = open_remote(str(self.path)) if self.remote else pa.OSFile(self.path)
-        return pa.CompressedInputStream(plain, "gzip") if self.packed else plain
+        stream = pa.CompressedInputStream(plain, "gzip") if self.packed else plain
+        return stream if self.encoding is None else pa.transcoding_input_stream(stream, self.encoding, "utf-8")
 
     def buffered(self) -> io.BufferedReader:
         """The same bytes as a Python stream with lines."""
@@ -91,11 +105,14 @@ class Source:
         return None
 
 
-def find_source(path: str | os.PathLike[str]) -> Source:
-    """The source a path names; its format comes from the name, and its first bytes must agree."""
-    name = os.fspath(path)
+def find_source(path: str | os.PathLike[str], encoding: str | None = None) -> Source:
+    """The source a path names; its format comes from the name, and its first bytes must agree.
+
+    An `encoding` that the user named is that of the text, which is UTF-8 otherwise.
+    """
+    name, encoding = os.fspath(path), check_encoding(encoding)
     if name == STDIN:
-        return _undisguised(Source("standard input", "csv", data=sys.stdin.buffer.read()))
+        return _undisguised(Source("standard input", "csv", data=sys.stdin.buffer.read(), encoding=encoding))
     plain = plain_name(name)
     packed = plain.endswith(".gz")
     extension = os.path.splitext(plain.removesuffix(".gz"))[1].removeprefix(".")
@@ -104,10 +121,11 @@ def find_source(path: str | os.PathLike[str]) -> Source:
         if extension in _SHEETS:
             raise FileFormatError(f"{name} is a spreadsheet; save it as CSV")
         raise FileFormatError(f"{name} has a name that tells no format; Tacit reads {_KNOWN}")
-    source = Source(name, extension, path=name, packed=packed)
+    encoding = None if extension == "parquet" else encoding
+    source = Source(name, extension, path=name, packed=packed, encoding=encoding)
     if is_pipe(name):
         with open(name, "rb") as stream:
-            source = Source(name, source.kind, data=stream.read(), packed=packed)
+            source = replace(source, path=None, data=stream.read())
     return _undisguised(source)
 
 
@@ -159,11 +177,11 @@ def probe(name: str) -> None:
 def _undisguised(source: Source) -> Source:
     """The source again, unless its first bytes show that its name is wrong."""
     if source.packed:
-        with Source(source.name, source.kind, source.path, source.data).open() as stream:
+        with replace(source, packed=False, encoding=None).open() as stream:
             start = stream.read(2)
         if start and start != b"\x1f\x8b":
             raise FileFormatError(f"{source.name} is not compressed with gzip; take .gz off its name")
-    if source.kind != "parquet":
+    if source.kind != "parquet" and source.encoding is None:
         try:
             with source.open() as stream:
                 start = stream.read(4)
@@ -184,6 +202,6 @@ def bad_utf8(source: Source) -> FileFormatError | None:
             byte = line[error.start]
             return FileFormatError(
                 f"{source.name}, line {number}: byte 0x{byte:02x} at position {error.start + 1} is not UTF-8 "
-                "text; save the file as UTF-8"
+                "text; save the file as UTF-8, or give its encoding (--encoding latin-1)"
             )
     return None

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from tacit.data.labels import CodedLabels, Labels, recode
+from tacit.data.labels import CodedLabels, Labels, check_scores, recode
 from tacit.data.names import Names, from_names, tell_alike
-from tacit.data.numbers import GAP_WORDS, is_amount
+from tacit.data.numbers import is_amount, is_gap_word
 from tacit.diagnose.labels import Believed, examine_labels
 from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
@@ -92,13 +92,14 @@ def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
             f"all labels come from 1 worker{form}, {data.worker_names[0]!r}; "
             "agreement needs at least two workers with common tasks"
         )
+    check_scores(data.class_names, MOST_CLASSES)
     if data.n_classes > MOST_CLASSES:
         raise DataError(
             f"the labels take {data.n_classes:,} different values, at most {MOST_CLASSES:,} can be classes; "
             "check that the label column is not an id or free text"
         )
     tell_alike({"among the labels are": data.class_names})
-    gaps = [name for name in data.class_names.tolist() if str(name).lower() in GAP_WORDS]
+    gaps = [name for name in data.class_names.tolist() if is_gap_word(name)]
     if gaps:
         warnings.warn(
             f"the word {gaps[0]!r} counts as a label; where nothing was said leave the cell empty, or give "

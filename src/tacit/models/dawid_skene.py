@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.label_input import is_long, read_gold, read_labels
-from tacit.data.labels import CodedLabels, Labels
+from tacit.data.labels import NO_ANSWER, Bins, CodedLabels, Labels, is_left_alone
 from tacit.data.names import Names
 from tacit.diagnose.label_structure import examine_structure
 from tacit.diagnose.report import FitReport
@@ -54,9 +54,14 @@ class DawidSkene(LatentModel):
     smoothing : "auto" or float
         Pseudo-labels per worker and class, shaped like the crowd's pooled confusion; 0 is maximum likelihood.
     abstain : sequence
-        Labels that mean "no answer"; missing values always do.
+        Labels that mean "no answer"; missing values always do. Left alone, -1 in a wide table whose other labels are
+        whole numbers from 0 means it too (snorkel's convention), and a `DataWarning` says in how many cells.
     columns : mapping or None
-        Names of the ``task``, ``worker`` and ``label`` columns of a long frame when they are unusual.
+        Names of the ``task``, ``worker`` and ``label`` columns of a long frame when they are unusual; ``task`` alone
+        names the ids of a wide one.
+    bins : int, sequence of float or None
+        Cut labels that are scores into so many intervals of equal width, or at these inner edges; the intervals are
+        the classes then.
     max_iter, tol : int, float
         EM stops when an iteration gains less than `tol` nats per label, or after `max_iter` iterations.
     random_state : int or None
@@ -77,6 +82,7 @@ class DawidSkene(LatentModel):
     prior_ : (K,)
     tasks_, workers_ : frames with the columns of ``consensus.csv`` and ``workers.csv``
     classes_ : (K,) the labels, sorted
+    bin_edges_ : tuple of float or None, the inner edges of the intervals with `bins`
     report_ : `tacit.diagnose.report.FitReport`, made when first asked for
 
     Examples
@@ -103,8 +109,9 @@ class DawidSkene(LatentModel):
         method: str = "auto",
         em: bool = True,
         smoothing: float | Literal["auto"] = "auto",
-        abstain: Sequence[Any] = ("", -1),
+        abstain: Sequence[Any] = NO_ANSWER,
         columns: Mapping[str, str] | None = None,
+        bins: Bins = None,
         max_iter: int = 100,
         tol: float = 1e-3,
         random_state: int | None = None,
@@ -119,6 +126,7 @@ class DawidSkene(LatentModel):
         self.smoothing = smoothing
         self.abstain = abstain
         self.columns = columns
+        self.bins = bins
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -161,6 +169,7 @@ class DawidSkene(LatentModel):
         with clock.stage("data"):
             data = self._read(labels, y if gold is None else gold)
         self._keep(fit_crowd(data, settings, clock, checkpoint=checkpoint, resume=resume))
+        self.bin_edges_ = data.edges
         if isinstance(data, Labels):
             self.probabilities_, self.labels_  # noqa: B018 - at hand; of a file they are made when asked for
         self._warn_limit()
@@ -246,10 +255,11 @@ class DawidSkene(LatentModel):
     def _read(self, labels: Any, gold: Any, *, reset: bool = True) -> CodedLabels:
         for name in FEATURES if reset else ():  # of an earlier fit
             self.__dict__.pop(name, None)
+        rules: dict[str, Any] = self._reading_rules(fitted=not reset)
         if isinstance(labels, Scan):
             from tacit.data.stored_labels import code_labels
 
-            stored = code_labels(labels, columns=self.columns, abstain=self.abstain, gold=read_gold(gold))
+            stored = code_labels(labels, columns=self.columns, gold=read_gold(gold), **rules)
             if reset:
                 self._backend = "pyarrow"
                 self._check_crowd(stored, wide=False)
@@ -258,9 +268,9 @@ class DawidSkene(LatentModel):
         if reset:
             self._backend = "pyarrow" if isinstance(labels, Labels) else backend_of(labels)
         if wide:
-            rules = {"accept_sparse": "coo", "dtype": None, "ensure_all_finite": "allow-nan"}
-            labels = self._validated(labels, reset=reset, **rules)
-        data = read_labels(labels, columns=self.columns, abstain=self.abstain, gold=gold)
+            checks = {"accept_sparse": "coo", "dtype": None, "ensure_all_finite": "allow-nan"}
+            labels = self._validated(labels, reset=reset, **checks)
+        data = read_labels(labels, columns=self.columns, gold=gold, **rules)
         if reset:
             self._check_crowd(data, wide)
             if self.engine.partition("=")[0] in ("stream", "dask"):
@@ -268,6 +278,15 @@ class DawidSkene(LatentModel):
 
                 return store_labels(data)
         return data
+
+    def _reading_rules(self, *, fitted: bool = True) -> dict[str, Any]:
+        """What abstains and how scores are cut: as the settings say, or for a `fitted` model as its classes do."""
+        abstain, bins = self.abstain, self.bins
+        if fitted:
+            bins = getattr(self, "bin_edges_", None)
+            if -1 in self.classes_.tolist() and is_left_alone(abstain):
+                abstain = ()  # -1 is a label here, in a wide table too; what is no class of the model says nothing
+        return {"abstain": abstain, "bins": bins}
 
     def _check_crowd(self, data: CodedLabels, wide: bool) -> None:
         check_crowd(data, wide=wide)
@@ -294,10 +313,22 @@ class DawidSkene(LatentModel):
 
     def _state(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
         arrays, metadata = crowd_state(self._fitted)
-        return arrays, {**metadata, **features_of(self)}
+        edges = None if self.bin_edges_ is None else list(self.bin_edges_)
+        return arrays, {**metadata, **features_of(self), "bin_edges": edges}
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, Any]) -> None:
         self._keep(restore_crowd(arrays, metadata))
+        self.bin_edges_ = _read_edges(metadata.get("bin_edges"), self.n_classes_)
         if metadata.get("n_features_in") is not None:
             restore_features(self, {"feature_names_in": None, **metadata})  # files of 0.1.0 had no names
         self._backend = "pyarrow"
+
+
+def _read_edges(edges: Any, n_classes: int) -> tuple[float, ...] | None:
+    """Edges of intervals as a model file holds them; files of 0.1.0 have none."""
+    if edges is None:
+        return None
+    numbers = np.array(edges, np.float64)
+    if numbers.shape != (n_classes - 1,) or not np.isfinite(numbers).all() or (np.diff(numbers) <= 0).any():
+        raise ValueError(f"bin_edges are not those of {n_classes} intervals")
+    return tuple(numbers.tolist())

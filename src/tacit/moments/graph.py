@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from tacit.data.labels import CodedLabels
+from tacit.data.labels import CodedLabels, Labels
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def co_label_graph(labels: CodedLabels) -> CoLabelGraph:
     m = labels.n_workers
     component, side = np.arange(m, dtype=np.int32), np.arange(2 * m, dtype=np.int32)
     in_triangle = np.zeros(m, bool)
-    for block in labels.blocks():
+    for block in map(Labels.once, labels.blocks()):  # a worker who answers a task again meets nobody new
         per_task = np.diff(block.offsets)
         follows = np.ones(max(block.n_labels - 1, 0), bool)  # a task joins each of its workers with the next
         ends = block.offsets[1:-1]

@@ -127,7 +127,14 @@ def count_label_pairs(labels: CodedLabels, *, memory: int | None = None) -> Pair
         cells = sp.csr_array((ones, block.cell_of(), block.offsets), shape=(block.n_rows, size))
         new = (cells.T @ cells).tocsr()
         gram = new if at == 0 else (gram + new).tocsr()
-    return PairCounts(gram, labels.first)
+    return PairCounts(_with_singles(gram, labels.counts.reshape(-1)), labels.first)
+
+
+def _with_singles(gram: sp.csr_array, counts: Ints) -> sp.csr_array:
+    """The pair counts with single counts on the diagonal, where repeated answers of a worker met themselves."""
+    excess = gram.diagonal() - counts
+    at = np.flatnonzero(excess)
+    return (gram - sp.csr_array((excess[at], (at, at)), shape=gram.shape)).tocsr() if len(at) else gram
 
 
 def count_table_pairs(table: AnyTable, *, threads: int = 1) -> PairCounts:

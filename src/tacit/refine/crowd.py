@@ -76,6 +76,9 @@ def choose_beta(labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int,
     log_table = np.log(np.maximum((left_cell + SMOOTHING * pooled) / (left_total + SMOOTHING), PROBABILITY_FLOOR))
     chance = (left_cell + PREDICTIVE_SMOOTHING * pooled) / (left_total + PREDICTIVE_SMOOTHING)
     log_joint = np.add.reduceat(log_table, shown.offsets[:-1], axis=0) + refined.params.log_weights()
+    answer = shown.answer_of()
+    if answer is not None:  # a worker's repeated answers are left out together
+        log_table = np.add.reduceat(log_table, np.flatnonzero(np.diff(answer, prepend=-1)), axis=0)[answer]
     others = np.repeat(log_joint, np.diff(shown.offsets), axis=0) - log_table
     return _best_beta(others, chance)
 
