@@ -437,9 +437,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
         if not hasattr(self, "_table"):
             raise DataError("a model from a file keeps no rows, which intervals need; fit it again")
         low, high = column_intervals(
-            self._table, self._mixture, self.frequencies_, self._silent,
+            self._complete_table, self._mixture, self.frequencies_, self._silent,
             SetAside(self._aside, self._aside_ones, self._aside_rows),
-            level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs,
+            level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs, truncated=self.truncated,
         )  # fmt: skip
         names, clusters = np.array([str(name) for name in self._names], object), np.arange(self.n_components_)
         columns = long_columns(("cluster", "column", "probability"), clusters, names, self.frequencies_)

@@ -195,6 +195,11 @@ def unseen_share(mixture: Mixture) -> float:
     return _Zero.of(mixture).odds
 
 
+def zero_posterior(mixture: Mixture) -> Floats:
+    """The clusters (K,) of all-zero rows."""
+    return _Zero.of(mixture).posterior
+
+
 def recorded_weights(mixture: Mixture) -> Floats:
     """Shares (K,) of the clusters among the rows that are recorded."""
     zero = _Zero.of(mixture)
