@@ -59,8 +59,9 @@ def test_order_of_rows_columns_and_words_does_not_matter() -> None:
     table = bernoulli_mixture(400, 18, 3, separation=30, missing=0.1, copies=2, random_state=4).coded()
     mixed, columns, turned = shuffled(table, 1)
     one, two = screened(table), screened(mixed)
-    assert one.copies
-    assert {(c.column, c.copies) for c in one.copies} == {(columns[c.column], columns[c.copies]) for c in two.copies}
+    assert one.copies or one.dependent
+    for these, those in ((one.copies, two.copies), (one.dependent, two.dependent)):
+        assert {(c.column, c.copies) for c in these} == {(columns[c.column], columns[c.copies]) for c in those}
     assert one.path.numbers.chosen == two.path.numbers.chosen
     places = np.flatnonzero(one.kept)
     back = [int(np.flatnonzero(columns[two.kept] == n)[0]) for n in places]
@@ -159,19 +160,26 @@ def test_a_long_table_is_walked_on_a_sample_and_ends_on_all_rows(monkeypatch: py
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_screen_finds_planted_copies_and_names_what_they_copy(seed: int) -> None:
-    data = bernoulli_mixture(1_000, 40, 3, separation=30, copies=4, missing=0.05, random_state=seed)
-    found = screened(data.coded())
-    planted = {frozenset(pair) for pair in data.copied.items()}
-    named = {frozenset((one.column, one.copies)) for one in found.copies}
-    assert len(named & planted) >= 3  # a copy of a nearly constant column may be too weak to matter
-    assert len(named - planted) <= 1
-    assert found.kept.sum() == 40 - len(named)
-    assert found.path.numbers.chosen["statistical"] == 3
+    for chance in (0.6, 0.95):  # locally dependent, near-duplicates
+        data = bernoulli_mixture(
+            1_000, 40, 3, separation=30, copies=4, copy_chance=chance, missing=0.05, random_state=seed
+        )
+        found = screened(data.coded())
+        planted = {frozenset(pair) for pair in data.copied.items()}
+        duplicates, dependent = (
+            {frozenset((one.column, one.copies)) for one in some} for some in (found.copies, found.dependent)
+        )
+        assert len((duplicates | dependent) & planted) >= 3  # a copy of a nearly constant column may be too weak
+        assert len((duplicates | dependent) - planted) <= 1
+        assert (len(duplicates) >= 3) == (chance > 0.9)
+        assert found.kept.sum() == 40 - len(duplicates | dependent)
+        assert found.modelled.sum() == 40 - len(duplicates)
+        assert found.path.numbers.chosen["statistical"] == 3
 
 
 def test_the_screen_leaves_clean_columns_alone() -> None:
     dropped = sum(
-        len(screened(bernoulli_mixture(500, 30, 3, separation=D, random_state=seed).coded()).copies)
+        30 - screened(bernoulli_mixture(500, 30, 3, separation=D, random_state=seed).coded()).kept.sum()
         for seed in range(4)
         for D in (30, 8)
     )
@@ -238,5 +246,5 @@ def test_a_pair_that_a_missing_class_made_alike_is_no_copy() -> None:
     copied = codes.copy()
     copied[:, 20] = np.where(rng.random(5_000) < 0.6, codes[:, 21], codes[:, 20])
     found = screened(group_rows(Table(copied, table.columns)))
-    assert [{one.column, one.copies} for one in found.copies] == [{20, 21}]
+    assert [{one.column, one.copies} for one in found.dependent] == [{20, 21}]
     assert found.path.numbers.chosen["statistical"] == 2

@@ -325,14 +325,10 @@ def stands(r, rows=1000.0):
 
 
 def test_a_pair_stands_out_that_matters():
-    pays = np.sqrt(2 * 3 * 91 ** (1 / 3) / 1000)  # of ninety columns in a thousand rows
-    assert stands(pair(90, (2, 5, pays * 1.01))) == [(2, 5)]
-    assert stands(pair(90, (2, 5, -pays * 1.01))) == [(2, 5)]
-    assert stands(pair(90, (2, 5, pays * 0.99))) == []
-    assert stands(pair(90, (2, 5, 0.251)), 420) == [(2, 5)]  # so large a one needs not pay
-    assert stands(pair(90, (2, 5, 0.249)), 420) == []
-    assert stands(pair(20, (2, 5, 0.101)), 1e6) == [(2, 5)]  # however many rows
-    assert stands(pair(20, (2, 5, 0.099)), 1e6) == []
+    assert stands(pair(90, (2, 5, 0.251))) == [(2, 5)]
+    assert stands(pair(90, (2, 5, -0.251))) == [(2, 5)]
+    assert stands(pair(90, (2, 5, 0.249))) == []
+    assert stands(pair(20, (2, 5, 0.249)), 1e6) == []  # however many rows
     assert stands(pair(20, (2, 5, 0.4)), 157) == [(2, 5)]  # five standard errors are .399
     assert stands(pair(20, (2, 5, 0.4)), 156) == []
 
@@ -402,6 +398,9 @@ def test_two_clusters_that_differ_in_two_columns_only_are_a_copy():
     found = find_pair_splits(moments, binary(at_one, [0.5, 0.5]), names)
     assert [(one.column, one.copies, one.n_clusters) for one in found] == [(5, 2, 2)]
     assert found[0].correlation == pytest.approx(0.6)
+    assert found[0].residual == pytest.approx(0.64)  # of the two clusters united
+    assert not found[0].duplicate
+    assert find_pair_splits(moments_of(pair(8, (2, 5, 0.24))), binary(at_one, [0.5, 0.5]), names) == []
     at_one[6] = [0.3, 0.7]  # the third squared difference: .16/.25 against .64/.25
     assert find_pair_splits(moments, binary(at_one, [0.5, 0.5]), names) == []
     at_one[6] = [0.43, 0.57]
@@ -422,7 +421,7 @@ def test_differences_of_small_clusters_are_chance():
     for rows, found in ((80, 1), (4000, 0)):
         chance = 2 / (0.5 * rows)
         assert (gap - chance < 0.15 * (2.56 - chance) + 4 * chance) == bool(found)
-        assert len(find_pair_splits(moments_of(pair(5), rows), binary(at_one, [0.5, 0.5]), names)) == found
+        assert len(find_pair_splits(moments_of(pair(5, (0, 1, 0.6)), rows), binary(at_one, [0.5, 0.5]), names)) == found
 
 
 def test_of_a_pair_the_column_seen_less_goes_then_the_one_with_less_in_common_then_by_name():
@@ -447,10 +446,23 @@ def test_of_a_pair_the_column_seen_less_goes_then_the_one_with_less_in_common_th
 
 def test_no_column_is_in_two_pairs_and_the_strongest_comes_first():
     names = list("abcdef")
-    found = copies._set_aside(moments_of(pair(6)), [(0, 1), (1, 2), (3, 4)], pair(
-        6, (0, 1, 0.5), (1, 2, -0.8), (3, 4, 0.6)), 3, names)  # fmt: skip
+    raw = moments_of(pair(6, (0, 1, 0.5), (1, 2, -0.9), (3, 4, 0.6)))
+    found = copies._set_aside(raw, {(0, 1): 0.5, (1, 2): -0.85, (3, 4): 0.6}, 3, names)
     assert [(one.copies, one.column, one.n_clusters) for one in found] == [(1, 2, 3), (3, 4, 3)]
-    assert found[0].correlation == -0.8
+    assert (found[0].correlation, found[0].residual) == (pytest.approx(-0.9), -0.85)
+    assert [one.duplicate for one in found] == [True, False]
+
+
+def test_a_near_duplicate_nearly_determines_the_other_in_all_rows_and_inside_clusters():
+    for correlation, residual, duplicate in ((0.9, 0.81, True), (-0.9, -0.81, True), (0.9, 0.79, False),
+                                             (0.79, 0.95, False), (0.44, 0.44, False)):  # fmt: skip
+        assert copies.NearCopy(1, 0, correlation, residual, 2).duplicate is duplicate
+    at_one = np.array([[0.1, 0.9], [0.1, 0.9], [0.5, 0.5]])
+    moments = moments_of(pair(3, (0, 1, 0.9)))
+    mixture = binary(at_one, [0.5, 0.5])
+    r = residual_correlation(moments, mixture)
+    inside = copies.within_correlation(moments, mixture, r)
+    assert inside[0, 1] == pytest.approx((0.9 * 0.25 - 0.16) / 0.09)  # what clusters leave, by what varies in them
 
 
 def test_moments_block_by_block_are_the_same(monkeypatch):
@@ -475,7 +487,7 @@ def test_a_path_is_begun_again_without_copies_six_times_at_the_most(monkeypatch)
     def last_goes(moments, mixture, names):
         at = len(names) - 1
         assert names[at] == str(at)
-        return [copies.NearCopy(at, 0, 0.9, 1)]
+        return [copies.NearCopy(at, 0, 0.9, 0.9, 1)]
 
     monkeypatch.setattr(copies, "find_near_copies", last_goes)
     monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: [])
@@ -491,11 +503,35 @@ def test_a_path_is_begun_again_without_copies_six_times_at_the_most(monkeypatch)
     widths.clear()
     assert screened_path(table, fit).copies == ()
     assert widths == [10]
-    once = iter([[copies.NearCopy(3, 1, 0.9, 1)], []])
+    once = iter([[copies.NearCopy(3, 1, 0.9, 0.9, 1)], []])
     monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: next(once))
     widths.clear()
     assert [one.column for one in screened_path(table, fit).copies] == [3]
     assert widths == [10, 9]
+    weaker = [copies.NearCopy(at, 0, 0.5, 0.5, 1) for at in (3, 5, 7)]
+    once = iter([weaker, [], weaker])
+    widths.clear()
+    found = screened_path(table, fit)
+    assert ([one.column for one in found.dependent], found.copies) == ([3, 5], ())  # a quarter of ten at the most
+    assert widths == [10, 8]
+    assert found.modelled.all()  # they are in the model
+    widths.clear()
+    assert screened_path(table, fit, duplicates_only=True).dependent == ()
+    assert widths == [10]
+
+
+def test_three_columns_stay_whatever_depends_on_what(monkeypatch):
+    table = table_of(np.random.default_rng(0).integers(2, size=(30, 4)))
+    all_alike = [copies.NearCopy(at, 0, 0.95, 0.95, 1) for at in (1, 2, 3)]
+    monkeypatch.setattr(copies, "find_near_copies", lambda *rest: all_alike)
+    monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: all_alike)
+
+    def fit(some, until):
+        if until is not None:
+            until(binary(np.full((some.n_columns, 1), 0.5), [1.0]))
+        return SimpleNamespace(whole_number=1, at=lambda number: SimpleNamespace(mixture=None))
+
+    assert screened_path(table, fit).kept.tolist() == [True, False, True, True]
 
 
 # ------------------------------------------------------------------- path
@@ -592,12 +628,14 @@ def test_a_path_may_be_ended_from_outside(monkeypatch):
 def test_a_fit_below_the_one_before_goes_on_from_that_one():
     table = group_rows(table_of(np.random.default_rng(0).integers(2, size=(40, 3))))
     first = refined(-80.0, 1)
-    found = walk._rising([first, refined(-81.0, 2), refined(-80.0, 3)], table, 1e-6, 1)
-    assert found[0] is first
-    assert found[1].log_likelihood != -81.0
-    assert found[1].params.n_classes == 2
+    names = ["one", "split", "merged"]
+    found = walk._rising([first, refined(-81.0, 2), refined(-80.0, 3)], names, table, 1e-6, 1)
+    assert found[0] == (first, "one")
+    assert found[1][0].log_likelihood != -81.0
+    assert found[1][0].params.n_classes == 2
+    assert found[1][1] == "a class twice"  # not the start of the fit that was replaced
     kept = refined(-80.0, 2)
-    assert walk._rising([first, kept], table, 1e-6, 1)[1] is kept  # equal is not below
+    assert walk._rising([first, kept], names[:2], table, 1e-6, 1)[1] == (kept, "split")  # equal is not below
 
 
 def bare_walk():
@@ -645,6 +683,7 @@ def challenged(monkeypatch, short, long, back=True):
     monkeypatch.setattr(walk, "go_on", go_on)
     found = ["below", SimpleNamespace(at=None, log_likelihood=-100.0), "above"]
     names = ["one", "old", "three"]
+    made.blank = None
     rose = made._challenge(found, names, 1, back)
     assert begun == [(2, "above" if back else "below")] * 2
     return rose, found[1].log_likelihood, names[1], went

@@ -33,6 +33,9 @@ SHOWN = 8
 @click.argument("files", metavar="TABLE…", nargs=-1, required=True)
 @click.option("--components", type=HIDDEN, help="Number of clusters; found from the data by default.")
 @click.option("--select", type=click.Choice(CRITERIA), default="auto", show_default=True, help="How to find it.")
+@click.option("--max-components", type=HIDDEN, help="Search limit; 24 by default, and one cluster per 8 rows.")
+@click.option("--no-screen", is_flag=True, help="Keep every column: no near-duplicates, no noninformative columns.")
+@click.option("--truncated", is_flag=True, help="Rows of zeros alone are never recorded: fit rows with a 1.")
 @click.option("--binarize", type=float, metavar="T", help="Cut numbers: above T is yes.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @weight_options
@@ -40,9 +43,9 @@ SHOWN = 8
 @strict_option
 @output_options("tacit-cluster", report=True)
 def cluster(
-    files: tuple[str, ...], components: int | None, select: str, binarize: float | None, id_: str | None,
-    weights: str | None, weight_type: str, engine: str, memory: int | None, cache: str | None,
-    checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
+    files: tuple[str, ...], components: int | None, select: str, max_components: int | None, no_screen: bool,
+    truncated: bool, binarize: float | None, id_: str | None, weights: str | None, weight_type: str, engine: str,
+    memory: int | None, cache: str | None, checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Clusters of rows of 0/1, true/false or yes/no, gaps allowed; how many there are is found.
@@ -63,6 +66,9 @@ def cluster(
     model = BernoulliMixture(
         components,
         select=select,  # type: ignore[arg-type]
+        max_components=max_components,
+        screen=not no_screen,
+        truncated=truncated,
         binarize=binarize,
         weight_type=weight_type,  # type: ignore[arg-type]
         random_state=seed,
@@ -77,10 +83,13 @@ def cluster(
         frequencies, purity, _ = model.intervals(), model.purity_, model.report_
     for stem, frame in (("frequencies", frequencies), ("purity", purity), ("path", model.path_)):
         results.batches(stem, [frame])
-    if model.copies_.num_rows:
-        results.batches("copies", [model.copies_])
+    for stem, frame in (("copies", model.copies_), ("local_dependence", model.local_dependence_)):
+        if frame.num_rows:
+            results.batches(stem, [frame])
     results.model("BernoulliMixture", *model_state(model))
     more = {"n_columns": len(model._names), "weights": model.weights_.tolist(), "chosen": dict(model._numbers.chosen)}
+    if truncated:
+        more["n_unseen"] = model.n_unseen_
     summary = summarise(model, model.report_, len(model.labels_), model.n_components_, seed=seed, inputs=files) | more
     chosen = summary["chosen"]
     facts = (

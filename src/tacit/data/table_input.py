@@ -268,8 +268,6 @@ def _cut(words: Floats, codes: NDArray[np.int32], edges: Floats) -> NDArray[np.i
     return np.append(bin_of, np.int32(-1))[codes]
 
 
-
-
 def tell_odd(columns: Sequence[Column], n_rows: int) -> None:
     """Warn of what is read as it stands and seldom meant: words for gaps, and names of rows."""
     words = [one for one in columns if one.categories.dtype.kind == "O" and one.edges is None]

@@ -2,8 +2,9 @@
 
 `not identifiable` when too few columns vary to tell K clusters apart. `caution` when fewer than 2⌈log₂ K⌉ + 1 do, which
 are known to be enough, when a cluster rests on few rows, when its purity test flags it, when too many of its rows may
-belong elsewhere, when the numbers of clusters that evidence and usefulness ask for lie far apart, or when EM was cut
-short.
+belong elsewhere, when the numbers of clusters that evidence and usefulness ask for lie far apart, when the path ended
+at its limit, when columns depend on another one inside clusters or many were set aside as near-duplicates, when rows of
+zeros alone are missing that should be there, or when EM was cut short.
 
 Paper     Allman, Matias & Rhodes 2009 (generic identifiability)
 Needs     fitted clusters, their purity certificates and path
@@ -17,29 +18,55 @@ Symbols   here      shape     meaning
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tacit.data.table import Table
 from tacit.diagnose.cluster_theorems import has_room, least_columns, separable_delta
 from tacit.diagnose.purity import PurityTable
 from tacit.diagnose.report import Examination, Examiner
-from tacit.engine.mixture import Mixture
-from tacit.refine.choose_clusters import PathNumbers
+from tacit.engine.memory import MemoryEngine
+from tacit.engine.mixture import Mixture, normalise_tables
+from tacit.refine.choose_clusters import PathNumbers, statistical_charge
+from tacit.refine.cluster_path import varying_columns
+from tacit.refine.em import em
+from tacit.refine.table_prior import plain_steps
+from tacit.refine.truncated import BlankRows, TruncatedSteps, recorded_weights, unseen_share
 
 LEAST_ROWS = 30.0
 """Rows a cluster should have: with fewer a frequency of one half is known to no better than ± 18 points."""
 IMPURE = 0.2
 """Share of a cluster's rows that may belong elsewhere before it is said."""
+MANY_ASIDE = 0.1
+"""Share of the columns that may be near-duplicates before it is said."""
+ZEROS_EXPECTED = 10.0
+"""Rows of zeros that must be expected before it is said that there are none: by chance once in 22,000 tables."""
+ONE_CLASS_PASSES = 200
+"""Passes of the fit with one cluster to which rows of zeros are unknown."""
+
+
+@dataclass(frozen=True)
+class Screening:
+    """What was decided before the fit: pairs are (column, the one it depends on, correlation)."""
+
+    duplicates: tuple[tuple[str, str, float], ...] = ()
+    dependent: tuple[tuple[str, str, float], ...] = ()  # correlation inside clusters
+    reached: int = 0  # the limit of the path, where the number that was chosen is it; else 0
+    limit: int = 0  # the limit of the path; 0: unknown, or the rows allowed no more
 
 
 def examine_clusters(
     table: Table, mixture: Mixture, numbers: PathNumbers, purity: PurityTable, *, n_varying: int, converged: bool,
-    n_rows: float | None = None,
+    n_rows: float | None = None, screening: Screening = Screening(), truncated: bool = False,
 ) -> Examination:  # fmt: skip
-    """Diagnose clusters fitted to `n_rows` rows: the table's, unless it is a sample. No columns that were set aside."""
+    """Diagnose clusters fitted to `n_rows` rows: the table's, unless it is a sample.
+
+    `table` and `mixture` come without columns set aside; `truncated` as in the fit.
+    """
     examiner = Examiner()
     n_rows = table.total_weight if n_rows is None else n_rows
-    K, rows = mixture.n_classes, mixture.weights * n_rows
+    K, rows = mixture.n_classes, (recorded_weights(mixture) if truncated else mixture.weights) * n_rows
     frequencies = mixture.table[1::2].T
     examiner.quantities |= {
         "n_rows": n_rows,
@@ -51,6 +78,9 @@ def examine_clusters(
         "largest_gap_of_nearest_clusters": separable_delta(frequencies, 1) if K > 1 else None,
         "flagged_clusters": np.flatnonzero(purity.flagged).tolist(),
         "impurity": np.asarray(purity.impurity).tolist(),
+        "near_duplicates": [list(pair) for pair in screening.duplicates],
+        "local_dependence": [list(pair) for pair in screening.dependent],
+        "limit_reached": screening.reached > 0,
     }
     examiner.doubt_few(n_rows, "rows")
     if K > 1 and not has_room(n_varying, K):
@@ -72,19 +102,75 @@ def examine_clusters(
             f"Cluster {small[-1]} rests on about {rows[small[-1]]:.0f} rows, fewer than {LEAST_ROWS:.0f}; ask for "
             "fewer clusters or bring more rows.",
         )
-    _examine_purity(examiner, purity)
+    _examine_purity(examiner, purity, screening)
+    most = numbers.chosen["statistical"]
     if numbers.differ:
+        more = " or more (the search limit)" if most == screening.limit else ""
         examiner.doubt(
             "caution",
-            f"The evidence asks for {numbers.chosen['statistical']} clusters, the first large steps end at "
+            f"The evidence asks for {most}{more} clusters, the first large steps end at "
             f"{numbers.chosen['practical']}: clusters of this table are not quite pure, and no number is right.",
         )
+    if screening.reached:
+        examiner.doubt(
+            "caution",
+            f"The search limit of {screening.reached} clusters was reached; raise max_components to look for more.",
+        )
+    _examine_screening(examiner, screening, table.n_columns + len(screening.duplicates))
+    if not truncated:
+        _examine_zeros(examiner, table, mixture)
     examiner.doubt_stopped(converged)
     return examiner.conclude()
 
 
-def _examine_purity(examiner: Examiner, purity: PurityTable) -> None:
+def _examine_screening(examiner: Examiner, screening: Screening, n_columns: int) -> None:
+    """Columns that were set aside, or left out of the choice of the number."""
+    aside = len(screening.duplicates)
+    if aside > max(MANY_ASIDE * n_columns, 1):
+        examiner.doubt(
+            "caution",
+            f"{aside} of {n_columns} columns were set aside as near-duplicates of others, and the clusters rest on the "
+            "rest; look at copies_, or give screen=False.",
+        )
+    for column, source, correlation in screening.dependent[:3]:
+        examiner.doubt(
+            "caution",
+            f"{column!r} and {source!r} depend on each other inside the clusters (correlation {correlation:.2f}): the "
+            f"number of clusters was chosen without {column!r}; give screen=False to count it.",
+        )
+
+
+def _examine_zeros(examiner: Examiner, table: Table, mixture: Mixture) -> None:
+    """No row is all 0, and that such rows were never recorded explains the table better than its clusters do."""
+    blank = ~(table.codes == 1).any(axis=1)
+    alone = Mixture(np.ones(1), normalise_tables(table.singles()[:, None], table.first), table.first)
+    expected = table.total_weight * _zero_chance(alone)
+    if (table.present[blank].all(axis=1)).any() or expected <= ZEROS_EXPECTED:
+        return
+    steps = TruncatedSteps(plain_steps(table, 1), BlankRows.of(table))
+    one = em(steps, alone, max_iter=ONE_CLASS_PASSES, tol=1e-7, accelerate=True)
+    charge = (mixture.n_classes - 1) * statistical_charge(int(varying_columns(table).sum()))
+    examiner.quantities["zero_rows_expected"] = expected
+    by_clusters = table.total_weight * _zero_chance(mixture)
+    fitted = MemoryEngine(table, 1).sums(mixture).log_likelihood
+    if by_clusters > ZEROS_EXPECTED or one.log_likelihood > fitted - charge:
+        examiner.doubt(
+            "caution",
+            f"No row is all 0, and independent columns would give {expected:.0f} such rows: if they were not recorded, "
+            "columns seem to avoid one another and clusters are invented; fit with truncated=True (--truncated).",
+        )
+
+
+def _zero_chance(mixture: Mixture) -> float:
+    share = unseen_share(mixture)
+    return share / (1 + share)
+
+
+def _examine_purity(examiner: Examiner, purity: PurityTable, screening: Screening) -> None:
+    known = [{column, source} for column, source, _ in screening.dependent]
     for k in np.flatnonzero(purity.flagged)[:3].tolist():
+        if {str(name) for name in purity.suspect_pair[k]} in known:
+            continue  # said of the pair itself, and more clusters are no remedy
         pair = " and ".join(repr(name) for name in purity.suspect_pair[k])
         named = f" (look at {pair})" if pair else ""
         examiner.doubt(

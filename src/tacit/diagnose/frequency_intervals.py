@@ -13,6 +13,10 @@ error of one column moves rows between classes, and with them every other column
 Intervals are Wilson's at the effective rows, n_eff = p (1 − p) / se²: they stay inside [0, 1] and hold at its ends,
 which they reach where no row of the class speaks against it.
 
+Where rows of zeros were never recorded (`truncated`) the table has those that are expected, and their number is itself
+not known: it follows the negative binomial law of failures before N successes, with variance V = N P0 / (1 − P0)². That
+takes V m mᵀ off the information, m being the mean score of an all-zero row.
+
 Wide tables: the columns that tell classes apart best, as many as `CORE` parameters hold, are inverted together with
 the weights; every other column joins them one at a time, since it moves rows between classes the least.
 
@@ -43,6 +47,7 @@ from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
 from tacit.kernels import Floats
+from tacit.refine.truncated import unseen_share, zero_posterior
 
 CORE = 1_200
 """Parameters inverted together: half a second."""
@@ -76,9 +81,11 @@ class FrequencyIntervals:
 
 def frequency_intervals(
     table: Table, mixture: Mixture, *, level: float = 0.95, smoothing: float = 0.0, n_jobs: int | None = 1,
-    stands_for: float = 1.0,
+    stands_for: float = 1.0, truncated: bool = False,
 ) -> FrequencyIntervals:  # fmt: skip
     """Intervals at `level` for a mixture fitted to a table of two-valued columns; `smoothing` as in the fit.
+
+    With `truncated` the table is one completed by the all-zero rows that are expected (`refine/truncated.py`).
 
     Sampling weights count as Kish's effective number of rows; of a sample each row stands for so many of those fitted.
     """
@@ -90,7 +97,7 @@ def frequency_intervals(
     p = mixture.table[1::2].T
     with one_blas_thread():
         posterior = posterior_of(MemoryEngine(table, n_jobs), mixture)[0]
-        rows, weights_variance = effective_rows(table, mixture, posterior, smoothing, stands_for)
+        rows, weights_variance = effective_rows(table, mixture, posterior, smoothing, stands_for, truncated)
     weight = stands_for * counted_weight(table)
     yes, no = ((posterior * weight[:, None]).T @ (table.codes == code) for code in (1, 0))
     low, high = reach_ends(yes, no, wilson(p, rows, z))
@@ -119,6 +126,7 @@ def column_intervals(
     smoothing: float,
     n_jobs: int | None,
     stands_for: float = 1.0,
+    truncated: bool = False,
 ) -> tuple[Floats, Floats]:
     """Bounds (K, L) of the `frequencies` of all columns; `table` and `mixture` hold those that were not set aside.
 
@@ -129,7 +137,7 @@ def column_intervals(
     heard, free = table.without(quiet), ~aside.columns & ~silent
     part = Mixture(mixture.weights, mixture.table[np.repeat(~quiet, 2)], heard.first)
     found = frequency_intervals(
-        heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs, stands_for=stands_for
+        heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs, stands_for=stands_for, truncated=truncated
     )
     low[:, free], high[:, free] = found.low, found.high
     shared = stands_for * table.singles().reshape(-1, 2)[quiet]  # all rows tell of a frequency that all classes share
@@ -143,7 +151,8 @@ def column_intervals(
 
 
 def effective_rows(
-    table: Table, mixture: Mixture, posterior: Floats, smoothing: float, stands_for: float = 1.0
+    table: Table, mixture: Mixture, posterior: Floats, smoothing: float, stands_for: float = 1.0,
+    truncated: bool = False,
 ) -> tuple[Floats, Floats]:
     """Effective rows (K, L) of every frequency, and the variances (K,) of the weights."""
     K, L = mixture.n_classes, table.n_columns
@@ -152,10 +161,13 @@ def effective_rows(
     seen = (posterior * weight[:, None]).T @ shown + smoothing  # (K, L) rows that would know their class
     end = 0.5 / (seen + 1)
     p = np.clip(mixture.table[1::2].T, end, 1 - end)  # a frequency of exactly 0 would have no information
-    if K == 1:
-        return np.maximum(seen, 1.0), np.zeros(1)
-    core = core_columns(mixture, K, L)
     complete = seen * p * (1 - p)
+    lost = unseen_scores(mixture, float(weight.sum())) if truncated else np.zeros((K, L + 1))
+    if K == 1:
+        hidden_share = np.square(lost[0, :-1]) / complete[0]
+        left = max(1 - float(hidden_share.sum()), LEAST_SHARE)
+        return _rows(seen, complete, (1 + hidden_share / left) / complete), np.zeros(1)
+    core = core_columns(mixture, K, L)
     unsure = np.flatnonzero(1 - posterior.max(axis=1) > SURE)
     step = _step(len(unsure), K * (len(core) + 1))
     some = unsure[::step]
@@ -168,6 +180,8 @@ def effective_rows(
     information[own[:, :-1], own[:, :-1]] += complete[:, core]
     multinomial = np.diag(w) - np.outer(w, w)
     information[np.ix_(own[:, -1], own[:, -1])] += (weight.sum() + K * smoothing) * multinomial
+    lost_core = lost[:, np.append(core, L)].reshape(-1)
+    information -= np.outer(lost_core, lost_core)
     free = np.delete(np.arange(K * size), own[-1, -1])
     inverse = _inverse(information[np.ix_(free, free)])
     rows, variance = np.empty((K, L)), np.zeros(K * size)
@@ -177,7 +191,8 @@ def effective_rows(
     for begin in range(0, len(other), COLUMNS_AT_ONCE):  # each beside the core alone: Schur's complement
         columns = other[begin : begin + COLUMNS_AT_ONCE]
         beside = hidden.between(columns, core, left_ends=False).reshape(K, len(columns), -1)[:, :, free]
-        alone = -hidden.within(columns)
+        beside = beside + lost[:, columns, None] * lost_core[free]
+        alone = -hidden.within(columns) - np.einsum("kc,lc->ckl", lost[:, columns], lost[:, columns])
         alone[:, np.arange(K), np.arange(K)] += complete[:, columns].T
         for c, j in enumerate(columns):
             left = alone[c] - beside[:, c] @ inverse @ beside[:, c].T
@@ -187,6 +202,16 @@ def effective_rows(
     spread = np.einsum("ka,ab,kb->k", J, inverse[np.ix_(at_weights, at_weights)], J)
     known = w * (1 - w) / (weight.sum() + K * smoothing)
     return rows, known + HIDDEN * np.maximum(spread - known, 0.0)
+
+
+def unseen_scores(mixture: Mixture, n_rows: float) -> Floats:
+    """√V times the mean score (K, L + 1) of an all-zero row, weights last; `n_rows` with the rows never recorded."""
+    share = unseen_share(mixture)
+    spread = np.sqrt(n_rows / (1 + share) * share * (1 + share))
+    posterior = zero_posterior(mixture)
+    p = mixture.table[1::2].T
+    scores = np.column_stack([-posterior[:, None] * p, posterior - mixture.weights])
+    return np.asarray(spread * scores)
 
 
 def counted_weight(table: Table) -> Floats:

@@ -14,23 +14,25 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.binary_input import LearnYesNo, read_binary
+from tacit.data.binary_input import LearnYesNo, dense_rows, read_binary
 from tacit.data.copies import sample_rows
 from tacit.data.frames import backend_of, build_frame, long_columns
 from tacit.data.stored_table import AnyTable, batches_with_weights
-from tacit.data.table import Table
+from tacit.data.table import Table, packed_alike
 from tacit.data.table_input import LearnColumn
 from tacit.data.weights import WeightType
 from tacit.diagnose.bootstrap import ratio_test
-from tacit.diagnose.clusters import examine_clusters
+from tacit.diagnose.clusters import Screening, examine_clusters
 from tacit.diagnose.frequency_intervals import SetAside, column_intervals
 from tacit.diagnose.purity import PurityTable, any_flagged, purity_certificates
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.memory import MemoryEngine
+from tacit.engine.free_memory import free_memory
+from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
 from tacit.io.scan import Scan
@@ -40,16 +42,15 @@ from tacit.models.cluster_file import Decided, cluster_state, restore_clusters
 from tacit.models.table_checkpoint import TableCheckpoint, table_key
 from tacit.models.table_model import CELLS, TableModel, weight_notes
 from tacit.refine.choose_clusters import FAR_APART, PathNumbers, choose_by_test
-from tacit.refine.cluster_path import ClusterPath, cluster_path
-from tacit.refine.em import em
-from tacit.refine.near_copies import NearCopy, Screened, screened_path
+from tacit.refine.cluster_path import ClusterPath, cluster_path, varying_columns
+from tacit.refine.em import Steps, em
+from tacit.refine.near_copies import NearCopy, Screened, screened_path, with_columns
 from tacit.refine.table_prior import table_steps
+from tacit.refine.truncated import BlankRows, TruncatedSteps, completed, truncated_rows, unseen_share
 
 Select = Literal["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
 SHOWN_ROWS = 100_000
 """Rows on which the number of clusters is found; of a longer table those with the smallest hashes."""
-CONSTANT = 1e-9
-"""A frequency this near to 0 or 1 is that of a column that never varies."""
 TEST_LEVEL = 0.05
 """Level of the bootstrapped likelihood-ratio test under ``select="blrt"``."""
 
@@ -72,7 +73,14 @@ class BernoulliMixture(ClusterMixin, TableModel):
     binarize : float or None
         Cut numbers: above it is 1. None takes 0/1, true/false and yes/no only.
     max_components : int or None
-        Longest path; None is 24, and a cluster per eight rows.
+        Longest path; None is 24, and a cluster per eight rows. Where a path ends at it the report says so.
+    screen : bool
+        Look for columns that depend on another one inside clusters (near-duplicates are set aside, weaker dependences
+        left out of the choice of the number) and for columns that tell nothing about a row's cluster. False takes every
+        column as it is.
+    truncated : bool
+        Rows of zeros alone are never recorded (registers, baskets, captures): the likelihood is that of rows with at
+        least one 1. `weights_` and `frequencies_` are then those of all rows, recorded or not. No column is screened.
     smoothing : "auto" or float
         Pseudo-rows per cluster, shaped like the marginals, in the final fit; 0 is plain maximum likelihood.
     weight_type : {"sampling", "frequency"}
@@ -91,7 +99,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
     frequencies_ : (K, columns) how often each column is 1
     purity_ : frame, one row per cluster: tests of purity, stated and certified impurity, suspect columns
     path_ : frame, one row per number of clusters with all criteria
-    copies_ : frame of columns that nearly copy another and were set aside (column, copies, correlation)
+    copies_ : frame of near-duplicate columns that were set aside (column, copies, correlation)
+    local_dependence_ : frame of columns that depend on another inside clusters (column, with, correlation inside
+        clusters); they took no part in choosing the number of clusters, yet are in the model
+    n_unseen_ : float, with ``truncated=True``: rows of zeros expected beside those that were recorded; else 0
     silent_ : list of columns that are as frequent in every cluster and say nothing about a row's
     report_ : `tacit.diagnose.report.FitReport`
 
@@ -108,6 +119,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
     """
 
     _model_name = "BernoulliMixture"
+    _takes = (*TableModel._takes, "sparse")
 
     def __init__(
         self,
@@ -116,6 +128,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
         select: Select = "auto",
         binarize: float | None = None,
         max_components: int | None = None,
+        screen: bool = True,
+        truncated: bool = False,
         smoothing: float | Literal["auto"] = "auto",
         weight_type: WeightType = "sampling",
         max_iter: int = 500,
@@ -129,6 +143,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
         self.select = select
         self.binarize = binarize
         self.max_components = max_components
+        self.screen = screen
+        self.truncated = truncated
         self.smoothing = smoothing
         self.weight_type = weight_type
         self.max_iter = max_iter
@@ -156,6 +172,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         goes on from there and ends with the same bits as without the stop.
         """
         self._check_settings()
+        X = self._dense(X)
         clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
@@ -196,24 +213,30 @@ class BernoulliMixture(ClusterMixin, TableModel):
         """Which columns are kept, how many clusters there are, and where the last climb starts."""
         found = self._walk(table)
         number = self._number(table, found)
-        path, kept = found.path, found.kept
+        path = found.path
         ours = self.n_components is not None or self.select in ("auto", "statistical")
         quiet = path.preferred(number) if ours else None  # other rules know no silent columns
         start = path.at(number).mixture if quiet is None else quiet.mixture
         silent = np.zeros(start.n_columns, bool) if quiet is None else quiet.silent
-        return Decided(number, path.numbers, kept, found.copies, found.screened, path.at(number).start, silent, start)
+        start, silent = with_columns(table, found, start, silent)
+        return Decided(
+            number, path.numbers, found.modelled, found.copies, found.screened, path.at(number).start, silent, start,
+            found.dependent, path.limit if path.limit < table.n_rows else 0,
+        )  # fmt: skip
 
     def _walk(self, table: Table) -> Screened:
-        """The path of fits, near-copies set aside; with a given number of clusters it ends there."""
-        number = self.n_components
+        """The path of fits, without columns that depend on another; with a given number of clusters it ends there."""
+        number, screen = self.n_components, self.screen and not self.truncated
 
         def fit(some: Table, until: Callable[[Mixture], bool] | None) -> ClusterPath:
             return cluster_path(
                 some, most=number or self.max_components, least=number or 1, tol=self.tol, seed=self._seed(),
-                n_jobs=self.n_jobs, until=until,
+                n_jobs=self.n_jobs, until=until, silence=screen, truncated=self.truncated,
             )  # fmt: skip
 
-        return screened_path(table, fit, seed=self._seed())
+        if not screen:
+            return Screened(fit(table, None), np.ones(table.n_columns, bool), (), True)
+        return screened_path(table, fit, seed=self._seed(), duplicates_only=number is not None)
 
     def _number(self, table: Table, found: Screened) -> int:
         if self.n_components is not None:
@@ -235,7 +258,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
         begun = None if kept is None or kept.saved is None else kept.saved.begun
         start = found.start if begun is None else begun.params
         assert start is not None
-        steps = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine, np.repeat(found.silent, 2))
+        plain = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine, np.repeat(found.silent, 2))
+        steps: Steps[Mixture, Sums] = TruncatedSteps(plain, BlankRows.of(rows)) if self.truncated else plain
         refined = em(
             steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True, callback=self._progress("EM"),
             begun=begun, keep=None if kept is None else kept.keeping(found.state()),
@@ -244,6 +268,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
         self._table, self._numbers = shown.without(~found.kept), found.numbers
         self._stands_for = table.total_weight / shown.total_weight
         self._aside, self._copies, self._purity = ~found.kept, found.copies, None
+        self._silent = np.zeros(table.n_columns, bool)
+        self._silent[found.kept] = found.silent
+        self._dependent, self._limit = found.dependent, found.limit
+        self.n_unseen_ = table.total_weight * unseen_share(self._mixture) if self.truncated else 0.0
         self._names = tuple(column.name for column in table.columns)
         self._put_rows(table, rows)
         self.frequencies_ = np.empty((number, table.n_columns))
@@ -256,8 +284,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
         labels = np.empty(table.n_rows, np.int32)
         self._aside_rows, self._aside_ones = (np.zeros((self.n_components_, len(aside))) for _ in range(2))
 
-        def put(begin: int, posterior: Floats, _: Floats) -> None:
+        def put(begin: int, posterior: Floats, score: Floats) -> None:
             end = begin + len(posterior)
+            if self.truncated:
+                posterior, _ = truncated_rows(walked.codes_of(begin, end), self._mixture, posterior, score)
             labels[begin:end] = posterior.argmax(axis=1)
             if not len(aside):
                 return
@@ -268,11 +298,12 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 self._aside_rows[:, at] += shares[codes[:, n] < 2].sum(axis=0)
                 self._aside_ones[:, at] += shares[codes[:, n] == 1].sum(axis=0)
 
+        walked: AnyTable = rows
         MemoryEngine(rows, self.n_jobs).rows(self._mixture, put)
         if self._stored is not None and len(labels) < self._stored.n_rows:  # patterns of a file: its rows one by one
             stored = self._stored.without(self._aside) if len(aside) else self._stored
             labels = np.empty(stored.n_rows, np.int32)
-            aside = aside[:0]
+            aside, walked = aside[:0], stored
             MemoryEngine(stored, self.n_jobs).rows(self._mixture, put)
         self.labels_ = (labels if table.pattern_of is None else labels[table.pattern_of]).astype(np.intp, copy=False)
 
@@ -308,13 +339,28 @@ class BernoulliMixture(ClusterMixin, TableModel):
         if self.n_components is None:
             notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
         if found.copies:
-            notes.append(f"{len(found.copies)} columns nearly copy another and were set aside (copies_)")
+            notes.append(f"{_columns(len(found.copies))} set aside as near-duplicates of others (copies_)")
+        if found.dependent:
+            notes.append(
+                f"{_columns(len(found.dependent))} left out of the choice of the number as dependent on another inside "
+                "clusters (local_dependence_)"
+            )
+        if self.n_components is None and self._at_limit:
+            notes.append(f"the path ended at its limit of {found.limit} clusters (max_components)")
         if self.silent_:
             told = len(self._names) - len(self.silent_) - len(found.copies)
             notes.append(f"{told} columns tell the clusters apart, {len(self.silent_)} do not (silent_)")
         if not found.screened:
-            notes.append("too many columns to look for near-copies")
+            notes.append("too many columns to look for near-duplicates")
+        if self.truncated:
+            notes.append(f"rows of zeros are not recorded: about {self.n_unseen_:.0f} of them are expected (n_unseen_)")
         return notes
+
+    @property
+    def _at_limit(self) -> bool:
+        """The rule that chose the number would have been free to choose more."""
+        rule = "practical" if self.select == "auto" else self.select
+        return self.n_components_ == self._limit or self._numbers.chosen.get(rule, 0) == self._limit
 
     # ------------------------------------------------------------ results
 
@@ -322,9 +368,14 @@ class BernoulliMixture(ClusterMixin, TableModel):
     def _certificates(self) -> PurityTable:
         with one_blas_thread():
             return purity_certificates(
-                self._table, self._mixture, smoothing=self._pseudo_rows(), seed=self._seed(), n_jobs=self.n_jobs,
-                tied=np.repeat(self._silent[~self._aside], 2),
+                self._complete_table, self._mixture, smoothing=self._pseudo_rows(), seed=self._seed(),
+                n_jobs=self.n_jobs, tied=np.repeat(self._silent[~self._aside], 2),
             )  # fmt: skip
+
+    @property
+    def _complete_table(self) -> Table:
+        """The rows that tests look at, with those never recorded: inside a cluster only all rows are independent."""
+        return completed(self._table, self._mixture) if self.truncated else self._table
 
     @cached_property
     def purity_(self) -> Any:
@@ -340,7 +391,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     @cached_property
     def copies_(self) -> Any:
-        """Columns set aside because they nearly copy another one."""
+        """Near-duplicate columns that were set aside, and their correlation with the one they nearly equal."""
         check_is_fitted(self)
         names = np.array([str(name) for name in self._names], object)
         columns = {
@@ -350,29 +401,43 @@ class BernoulliMixture(ClusterMixin, TableModel):
         }
         return build_frame(columns, self._backend)
 
+    @cached_property
+    def local_dependence_(self) -> Any:
+        """Columns that depend on another one inside clusters; the number of clusters was chosen without them."""
+        check_is_fitted(self)
+        names = np.array([str(name) for name in self._names], object)
+        columns = {
+            "column": names[[one.column for one in self._dependent]],
+            "with": names[[one.copies for one in self._dependent]],
+            "correlation": np.array([one.residual for one in self._dependent], np.float64),
+        }
+        return build_frame(columns, self._backend)
+
     @property
     def silent_(self) -> list[str | int]:
         """Columns that do not tell these clusters apart: each has one frequency in all of them."""
         check_is_fitted(self)
         return [self._names[n] for n in np.flatnonzero(self._silent)]
 
-    @property
-    def _silent(self) -> NDArray[np.bool_]:
-        """Columns (L,) that vary and have the very same frequency in all of several clusters: no free one would."""
-        p = self.frequencies_
-        varies = (p[0] > CONSTANT) & (p[0] < 1 - CONSTANT)
-        return np.asarray((p == p[:1]).all(axis=0) & varies & ~self._aside & (self.n_components_ > 1))
-
     def n_parameters(self) -> int:
         """Free parameters: weights, and a frequency per cluster of every column that is not silent, else one."""
         return super().n_parameters() - len(self.silent_) * (self.n_components_ - 1)
 
     def _examine(self, notes: list[str]) -> Examination:
-        varying = ((self.frequencies_ > 1e-6) & (self.frequencies_ < 1 - 1e-6)).any(axis=0)
-        telling = varying & ~self._aside & ~self._silent
+        varying = np.zeros(len(self._names), bool)
+        varying[~self._aside] = varying_columns(self._table)
+        names = [str(name) for name in self._names]
         return examine_clusters(
             self._table, self._mixture, self._numbers, self._certificates,
-            n_rows=self._stands_for * self._table.total_weight, n_varying=int(telling.sum()), converged=self.converged_,
+            n_rows=self._stands_for * self._table.total_weight,
+            n_varying=int((varying & ~self._silent).sum()), converged=self.converged_,
+            screening=Screening(
+                tuple((names[one.column], names[one.copies], one.correlation) for one in self._copies),
+                tuple((names[one.column], names[one.copies], one.residual) for one in self._dependent),
+                self._limit if self.n_components is None and self._at_limit else 0,
+                self._limit,
+            ),
+            truncated=self.truncated,
         )  # fmt: skip
 
     def intervals(self, level: float = 0.95) -> Any:
@@ -381,20 +446,50 @@ class BernoulliMixture(ClusterMixin, TableModel):
         if not hasattr(self, "_table"):
             raise DataError("a model from a file keeps no rows, which intervals need; fit it again")
         low, high = column_intervals(
-            self._table, self._mixture, self.frequencies_, self._silent,
+            self._complete_table, self._mixture, self.frequencies_, self._silent,
             SetAside(self._aside, self._aside_ones, self._aside_rows),
             level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs, stands_for=self._stands_for,
+            truncated=self.truncated,
         )  # fmt: skip
         names, clusters = np.array([str(name) for name in self._names], object), np.arange(self.n_components_)
         columns = long_columns(("cluster", "column", "probability"), clusters, names, self.frequencies_)
         return build_frame(columns | {"low": low.reshape(-1), "high": high.reshape(-1)}, self._backend)
 
+    # ---------------------------------------------------------------- use
+
+    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
+        """Rows drawn from the model; with ``truncated=True`` rows that would be recorded."""
+        if not self.truncated:
+            return super().sample(n, random_state)
+        joint, wanted = self.joint_, n
+        while True:
+            wanted = int(wanted * (1 + unseen_share(self._mixture))) + 50
+            drawn = joint.sample(wanted, random_state)
+            ones = np.column_stack([np.asarray(column) == 1 for column in drawn.columns])
+            rows = np.flatnonzero(ones.any(axis=1))[:n]
+            if len(rows) == n:
+                drawn = drawn.take(rows)
+                return build_frame(dict(zip(drawn.column_names, drawn.columns, strict=True)), self._backend)
+
+    def _posterior(self, X: Any) -> tuple[Floats, Floats]:
+        if not self.truncated:
+            return super()._posterior(X)
+        check_is_fitted(self)
+        table = packed_alike(self._read_new(X, None))
+        found = posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
+        return truncated_rows(table.codes, self._mixture, *found)
+
     # -------------------------------------------------------------- input
+
+    def _dense(self, X: Any) -> Any:
+        """A sparse matrix as zeros and ones; anything else as it is."""
+        return dense_rows(X, self.binarize, free_memory()) if issparse(X) else X
 
     def _learner(self) -> LearnColumn:
         return LearnYesNo(self.binarize)
 
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
+        X = self._dense(X)
         if reset:
             self._backend = backend_of(X)
         X = self._validated(X, reset=reset, **CELLS)
@@ -410,6 +505,11 @@ class BernoulliMixture(ClusterMixin, TableModel):
         number = isinstance(self.binarize, int | float | np.number) and not isinstance(self.binarize, bool)
         if self.binarize is not None and not (number and np.isfinite(self.binarize)):
             raise DataError(f"binarize={self.binarize!r} is no threshold; give a number, above which is yes, or None")
+        for name in ("screen", "truncated"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise DataError(f"{name}={getattr(self, name)!r} is neither yes nor no; give True or False")
+        if self.truncated and self.select == "blrt":
+            raise DataError("select='blrt' draws rows of zeros, which truncated=True rules out; give another rule")
         if self.select not in get_args(Select):
             raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
 
@@ -430,7 +530,15 @@ class BernoulliMixture(ClusterMixin, TableModel):
     frequencies_: Floats
     _numbers: PathNumbers
     _copies: tuple[NearCopy, ...]
+    _dependent: tuple[NearCopy, ...]
+    _silent: NDArray[np.bool_]  # (L,) columns with one frequency in all clusters
+    _limit: int  # clusters at which the path had to end; 0: the rows allowed no more
+    n_unseen_: float
     _aside: NDArray[np.bool_]
     _names: tuple[str | int, ...]
     _purity: dict[str, Any] | None
     _stands_for: float  # rows of the data for each row that the tests look at
+
+
+def _columns(number: int) -> str:
+    return "1 column was" if number == 1 else f"{number} columns were"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tacit.data.frames import build_frame
 from tacit.engine.mixture import Mixture
+from tacit.kernels import Floats
 from tacit.models.file_parts import Arrays, check_numbers, plain, plain_names, read_names, typed
 from tacit.models.table_file import restore_table, table_state
 from tacit.refine.choose_clusters import CRITERIA, PathNumbers
@@ -34,6 +35,8 @@ class Decided:
     started: str
     silent: NDArray[np.bool_]  # of the columns kept, those that all clusters share
     start: Mixture | None  # None: the climb goes on from a checkpoint
+    dependent: tuple[NearCopy, ...] = ()  # columns that were left out of the choice of the number
+    limit: int = 0  # clusters at which the path had to end; 0: the rows allowed no more
 
     def state(self) -> dict[str, Any]:
         """As a checkpoint keeps it."""
@@ -46,6 +49,8 @@ class Decided:
             "screened": self.screened,
             "start": self.started,
             "silent": self.silent.tolist(),
+            "dependent": _listed(self.dependent),
+            "limit": self.limit,
         }
 
     @classmethod
@@ -55,11 +60,15 @@ class Decided:
         copies = tuple(_read_copy(copy, len(kept)) for copy in state["copies"])
         numbers = _read_numbers(dict(state["path"]), dict(state["chosen"]))
         silent = np.array(state["silent"], bool)
-        return cls(state["number"], numbers, kept, copies, state["screened"], state["start"], silent, None)
+        dependent = tuple(_read_copy(copy, len(kept)) for copy in state["dependent"])
+        return cls(
+            state["number"], numbers, kept, copies, state["screened"], state["start"], silent, None, dependent,
+            state["limit"],
+        )  # fmt: skip
 
 
 def _listed(copies: tuple[NearCopy, ...]) -> list[list[Any]]:
-    return [[copy.column, copy.copies, copy.correlation, copy.n_clusters] for copy in copies]
+    return [[copy.column, copy.copies, copy.correlation, copy.n_clusters, copy.residual] for copy in copies]
 
 
 def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
@@ -70,6 +79,9 @@ def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
         "names": plain_names(model._names),
         "aside": np.flatnonzero(model._aside).tolist(),
         "copies": _listed(model._copies),
+        "dependent": _listed(model._dependent),
+        "silent": np.flatnonzero(model._silent).tolist(),
+        "n_unseen": float(model.n_unseen_),
         "path": plain(model._numbers.columns),
         "chosen": plain(model._numbers.chosen),
         "purity": plain(purity),
@@ -97,6 +109,16 @@ def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str
     model._copies = tuple(_read_copy(copy, len(names)) for copy in typed(metadata, "copies", list))
     if {copy.column for copy in model._copies} != set(aside):
         raise ValueError("copies are not the columns set aside")
+    dependent, silent = metadata.get("dependent", []), metadata.get("silent", _tied(given, gone))  # not in 0.1.0
+    model._dependent = tuple(_read_copy(copy, len(names)) for copy in dependent)
+    _check_places(silent, len(names), "silent")
+    model._silent = np.zeros(len(names), bool)
+    model._silent[silent] = True
+    if not (given[:, silent] == given[:1, silent]).all() or (model._silent & gone).any():
+        raise ValueError("a silent column has more than one frequency, or was set aside")
+    model.n_unseen_, model._limit = float(metadata.get("n_unseen", 0.0)), 0
+    if not np.isfinite(model.n_unseen_) or model.n_unseen_ < 0:
+        raise ValueError("n_unseen is no number of rows")
     model._numbers = _read_numbers(typed(metadata, "path", dict), typed(metadata, "chosen", dict))
     model._purity = _read_purity(typed(metadata, "purity", dict), model.n_components_)
     model.purity_ = build_frame(model._purity, "pyarrow")
@@ -108,11 +130,17 @@ def _check_places(places: list[Any], length: int, what: str) -> None:
 
 
 def _read_copy(copy: list[Any], n_columns: int) -> NearCopy:
-    column, source, correlation, n_clusters = copy
+    column, source, correlation, n_clusters, residual = copy if len(copy) == 5 else (*copy, copy[2])  # 0.1.0 had four
     _check_places([column, source], n_columns, "a copy")
-    if type(correlation) is not float or type(n_clusters) is not int:
+    if {type(correlation), type(residual)} != {float} or type(n_clusters) is not int:
         raise ValueError("a copy's correlation or number of clusters is no number")
-    return NearCopy(column, source, correlation, n_clusters)
+    return NearCopy(column, source, correlation, residual, n_clusters)
+
+
+def _tied(frequencies: Floats, gone: NDArray[np.bool_]) -> list[int]:
+    """Silent columns of a file that does not list them: one and the same frequency in all of several clusters."""
+    same = (frequencies == frequencies[:1]).all(axis=0) & (frequencies[0] > 0) & (frequencies[0] < 1)
+    return np.flatnonzero(same & ~gone & (len(frequencies) > 1)).tolist()
 
 
 def _read_numbers(path: dict[str, Any], chosen: dict[str, Any]) -> PathNumbers:

@@ -6,7 +6,8 @@ of merges serves all K) and from spectral clusters; short runs, the best goes on
 back and forth until it rests: merging two classes of K + 1 sometimes beats what K found, and splitting what K then has
 sometimes beats K + 1. Log-likelihoods never fall along the path: where a fit is below the one before, that one goes on
 with a class twice. At last every K gets a quiet fit, where some columns are silent (`silent_columns`): it stands beside
-the fit to all columns, and where its criterion is better the path goes on for it.
+the fit to all columns, and where its criterion is better the path goes on for it. Where rows of zeros were never
+recorded (`truncated`) no column is silent: whether a row was recorded depends on all of them.
 
 Fits are plain maximum likelihood: their log-likelihoods are compared with one another, and a prior's pull on each
 would be compared too. A long table is walked on a sample of its rows, and every fit then sees all rows a few times.
@@ -31,12 +32,13 @@ from tacit.kernels import Floats
 from tacit.progress import tried
 from tacit.refine.choose_clusters import PathNumbers, number_clusters, statistical_charge
 from tacit.refine.class_splits import split_classes, with_split, with_twin
-from tacit.refine.em import Refined, em
+from tacit.refine.em import Refined, Steps, em
 from tacit.refine.merge_down import MERGE_ROWS, merge_down, single_merges
 from tacit.refine.silent_columns import QuietFit, QuietWalk, fit_speaking
 from tacit.refine.starts import Entrant, go_on, halve
 from tacit.refine.table_prior import plain_steps
 from tacit.refine.tables import entropy_of
+from tacit.refine.truncated import BlankRows, TruncatedSteps, TruncatedSums
 
 MOST_CLUSTERS = 24
 """Where a path ends at the latest, unless asked otherwise."""
@@ -102,6 +104,7 @@ class ClusterPath:
     quiet: tuple[QuietFit | None, ...]  # with silent columns, where there are any
     n_columns: int  # columns that vary: what one more cluster is charged for
     n_rows: float  # with weights
+    limit: int = MOST_CLUSTERS  # clusters at which the path ends at the latest
 
     def at(self, n_clusters: int) -> ClusterFit:
         return self.fits[n_clusters - 1]
@@ -140,17 +143,22 @@ def cluster_path(
     seed: int = 0,
     n_jobs: int | None = 1,
     until: Callable[[Mixture], bool] | None = None,
+    silence: bool = True,
+    truncated: bool = False,
 ) -> ClusterPath:
     """Fit K = 1, 2, … until every criterion is `BEYOND` past its best, at the most `most` clusters.
 
     The path holds at least `least` fits where the rows allow it.
-    `until` sees each fit that is the best so far by the statistical criterion, and may end the path there.
+    `until` sees each fit that is the best so far by the statistical criterion, and may end the path there. Without
+    `silence` every column speaks. `truncated` rows are those with at least one 1 (`refine/truncated.py`).
     """
     check_binary(table)
     sample = draw_sample(table, PATH_ROWS, seed)
     varying = int(varying_columns(table).sum())
     last = most_clusters(table, most)
-    walk = _Walk(sample, last, tol, seed, n_jobs)
+    silence = silence and not truncated
+    blank, some_blank = (BlankRows.of(rows) if truncated else None for rows in (table, sample.table))
+    walk = _Walk(sample, last, tol, seed, n_jobs, varying, some_blank)
     found: list[Found] = []  # on the sample
     whole: list[Found] = []  # on all rows, in the user's order: what the criteria see
     names: list[str] = []
@@ -160,7 +168,7 @@ def cluster_path(
             break
         name, refined = walk.step(found[-1] if found else None, number)
         found.append(refined)
-        whole.append(_on_all_rows(refined, sample, table, tol, n_jobs))
+        whole.append(_on_all_rows(refined, sample, table, tol, n_jobs, blank))
         names.append(name)
         if until is not None and _best_so_far(whole, varying, table.total_weight):
             ended = until(whole[-1].params)
@@ -168,20 +176,20 @@ def cluster_path(
                 break
     reach = max(_numbers(whole, varying, table.total_weight).chosen[name] for name in STOPPERS) + 1
     for at in () if ended else walk.sweep(found, names, reach):  # fits beyond are no criterion's choice
-        whole[at] = _on_all_rows(found[at], sample, table, tol, n_jobs)
-    quiet: list[QuietFit | None] = [None] * len(found) if ended else [None]
-    while not ended and len(quiet) < last:
+        whole[at] = _on_all_rows(found[at], sample, table, tol, n_jobs, blank)
+    quiet: list[QuietFit | None] = [None] if silence and not ended else [None] * len(found)
+    while silence and not ended and len(quiet) < last:
         if len(quiet) == len(found):  # silent columns may ask for more clusters than the path has
             if _numbers(whole, varying, table.total_weight, quiet).chosen["statistical"] + BEYOND <= len(quiet):
                 break
             name, refined = walk.step(found[-1], len(found) + 1)
             found.append(refined)
-            whole.append(_on_all_rows(refined, sample, table, tol, n_jobs))
+            whole.append(_on_all_rows(refined, sample, table, tol, n_jobs, blank))
             names.append(name)
         quiet.append(_quiet_on_all_rows(walk.quiet.step(found[len(quiet)]), sample, table, tol, n_jobs))
-    fits = _rising(whole, table, tol, n_jobs)
-    kept = (ClusterFit(fit, name, entropy_of(fit.params, fit.sums)) for fit, name in zip(fits, names, strict=True))
-    return ClusterPath(tuple(kept), tuple(quiet), varying, table.total_weight)
+    fits = _rising(whole, names, table, tol, n_jobs, blank)
+    kept = (ClusterFit(fit, name, _entropy(fit)) for fit, name in fits)
+    return ClusterPath(tuple(kept), tuple(quiet), varying, table.total_weight, last)
 
 
 def check_binary(table: Table) -> None:
@@ -207,10 +215,13 @@ def most_clusters(table: Table, most: int | None) -> int:
 class _Walk:
     """What all steps of one path share: the sample, its chain of merges, the limits."""
 
-    def __init__(self, sample: Sample, last: int, tol: float, seed: int, n_jobs: int | None) -> None:
+    def __init__(
+        self, sample: Sample, last: int, tol: float, seed: int, n_jobs: int | None, varying: int,
+        blank: BlankRows | None,
+    ) -> None:  # fmt: skip
         self.sample, self.rows, self.last = sample, sample.table, last
-        self.tol, self.n_jobs = tol, n_jobs
-        self.near = NEAR_SHARE * statistical_charge(sample.table.n_columns)
+        self.tol, self.n_jobs, self.blank = tol, n_jobs, blank
+        self.near = NEAR_SHARE * statistical_charge(varying)
         self.rng = np.random.default_rng(seed)
         self.quiet = QuietWalk(
             self.rows, varying_columns(self.rows), max_iter=MOST_PASSES, tol=tol, n_jobs=n_jobs, rng=self.rng
@@ -218,10 +229,11 @@ class _Walk:
 
     def step(self, before: Found | None, number: int) -> tuple[str, Found]:
         """The best fit with `number` clusters, given the one with a cluster less."""
-        steps = plain_steps(self.rows, number, self.n_jobs)
-        if before is None:
+        steps = _steps(self.rows, number, self.n_jobs, self.blank)
+        if before is None:  # its maximum is in one step, unless rows are missing
             alone = Mixture(np.ones(1), self.sample.view.marginals[:, None], self.rows.first)
-            return "one cluster", em(steps, alone, max_iter=2, tol=max(self.tol, 1e-12))
+            passes = 2 if self.blank is None else MOST_PASSES
+            return "one cluster", em(steps, alone, max_iter=passes, tol=max(self.tol, 1e-12), accelerate=passes > 2)
         entrants = [Entrant(name, steps, start) for name, start in self._starts(before, number)]
         raced = halve(entrants, rounds=ROUNDS, max_iter=MOST_PASSES, tol=self.tol, accelerate=True)
         return raced.name, raced.refined
@@ -269,7 +281,7 @@ class _Walk:
 
     def _challenge(self, found: list[Found], names: list[str], at: int, back: bool) -> bool:
         """Start the fit at `at` from its neighbour above, merged, or below, split; true when it has risen by that."""
-        steps = plain_steps(self.rows, at + 1, self.n_jobs)
+        steps = _steps(self.rows, at + 1, self.n_jobs, self.blank)
         held = found[at].log_likelihood
         starts = self._merged(found[at + 1]) if back else self._split(found[at - 1])
         for name, start in starts:
@@ -291,6 +303,16 @@ class _Walk:
             yield "merged back", _from_counts(counts, weights, self.rows)
 
 
+def _steps(table: Table, n_classes: int, n_jobs: int | None, blank: BlankRows | None) -> Steps[Mixture, Sums]:
+    """EM steps of plain maximum likelihood; with `blank`, of rows that have at least one 1."""
+    plain = plain_steps(table, n_classes, n_jobs)
+    return plain if blank is None else TruncatedSteps(plain, blank)
+
+
+def _entropy(fit: Found) -> float:
+    return fit.sums.entropy if isinstance(fit.sums, TruncatedSums) else entropy_of(fit.params, fit.sums)
+
+
 def _from_counts(counts: Floats, weights: Floats, rows: Table) -> Mixture:
     return Mixture(weights / weights.sum(), normalise_tables(counts, rows.first), rows.first)
 
@@ -299,7 +321,7 @@ def _numbers(
     found: Sequence[Found], n_columns: int, n_rows: float, quiet: Sequence[QuietFit | None] = ()
 ) -> PathNumbers:
     log_likelihood = np.array([one.log_likelihood for one in found])
-    entropy = np.array([entropy_of(one.params, one.sums) for one in found])
+    entropy = np.array([_entropy(one) for one in found])
     value = np.array([-np.inf if one is None else one.value for one in quiet]) if quiet else None
     return number_clusters(log_likelihood, entropy, n_columns, n_rows, value)
 
@@ -317,12 +339,14 @@ def _passed(found: list[Found], n_columns: int, n_rows: float) -> bool:
     return len(found) >= max(chosen[name] for name in STOPPERS) + BEYOND
 
 
-def _on_all_rows(refined: Found, sample: Sample, table: Table, tol: float, n_jobs: int | None) -> Found:
+def _on_all_rows(
+    refined: Found, sample: Sample, table: Table, tol: float, n_jobs: int | None, blank: BlankRows | None
+) -> Found:
     """A fit to the sample in the order of the user's table, and a few passes over its rows when it has more."""
     given = sample.mixture_as_given(refined.params, table.first)
     if sample.whole:
         return replace(refined, params=given, sums=replace(refined.sums, table=sample.as_given(refined.sums.table)))
-    steps = plain_steps(table, given.n_classes, n_jobs)
+    steps = _steps(table, given.n_classes, n_jobs, blank)
     more = em(steps, given, max_iter=FULL_PASSES, tol=tol, accelerate=True)
     return replace(more, n_iter=refined.n_iter + more.n_iter)
 
@@ -341,12 +365,15 @@ def _quiet_on_all_rows(
     return replace(fit, mixture=given, log_likelihood=log_likelihood, speaking=speaking, silent=silent)
 
 
-def _rising(fits: list[Found], table: Table, tol: float, n_jobs: int | None) -> list[Found]:
-    """The fits with any that is below its predecessor replaced by that one with a class twice, and climbed on."""
-    out = fits[:1]
-    for fit in fits[1:]:
-        if fit.log_likelihood < out[-1].log_likelihood:
-            steps = plain_steps(table, fit.params.n_classes, n_jobs)
-            fit = em(steps, with_twin(out[-1].params), max_iter=FULL_PASSES, tol=tol, accelerate=True)
-        out.append(fit)
+def _rising(
+    fits: list[Found], names: list[str], table: Table, tol: float, n_jobs: int | None, blank: BlankRows | None = None
+) -> list[tuple[Found, str]]:
+    """The fits and their starts, any that is below its predecessor replaced by that one with a class twice."""
+    out = [(fits[0], names[0])]
+    for fit, name in zip(fits[1:], names[1:], strict=True):
+        if fit.log_likelihood < out[-1][0].log_likelihood:
+            steps = _steps(table, fit.params.n_classes, n_jobs, blank)
+            fit = em(steps, with_twin(out[-1][0].params), max_iter=FULL_PASSES, tol=tol, accelerate=True)
+            name = "a class twice"
+        out.append((fit, name))
     return out

@@ -1,4 +1,4 @@
-"""Columns that nearly copy another one: found by what a fit leaves unexplained in their pair table, and set aside.
+"""Columns that depend on another one inside every cluster: near-duplicates, and pairs that are locally dependent.
 
 Two columns that repeat one another (a question asked twice, a value derived from another) are dependent inside every
 cluster. A mixture has no other way to say so than to split every cluster along them, so the number of clusters
@@ -7,9 +7,9 @@ columns' rows; columns that tell clusters apart leave many residuals of like siz
 
 At each K of a path, while the statistical criterion still falls: r (L, L), the empirical minus the fitted correlation
 of two columns, and its partial correlations, the others held fixed: clusters still missing correlate many columns and
-so explain one another's residuals, a copy is explained by its source alone. A pair is a near-copy when by either
+so explain one another's residuals, a duplicate is explained by its source alone. A pair is dependent when by either
 
-    |r| > .25, or n r²/2 > 3 d^⅓         it matters: the margin that a cluster must gain beyond chance (and |r| > .1)
+    |r| > .25                            it matters, however many rows there are to see it
     |r| √n > 5                           it is no chance; n counts the rows that show both columns
     |r| > 4 × the root mean square of the other entries of each column
     |r| > 2 × the next largest entry of each column
@@ -17,33 +17,46 @@ so explain one another's residuals, a copy is explained by its source alone. A p
 and third columns have nothing to say about it (`third_columns_speak`): while they do, a class may be missing that made
 the pair alike, and the pair waits until it is fitted.
 
-A narrow table may spend a cluster on a copy before it stands out. So the chosen fit is looked at as well: two clusters
+A narrow table may spend a cluster on a pair before it stands out. So the chosen fit is looked at as well: two clusters
 that differ in two columns only are no clusters by any evidence (it takes three columns to tell a hidden class from a
-dependence of two), and these two columns are a near-copy too.
+dependence of two), and these two columns are dependent too, if they are correlated by more than .25 in all rows.
 
-One column of the pair is set aside and the path begun again, as soon as a K shows copies, six times at the most: with
-the first copies gone others may stand out. A path that is not cut short there would be long, for every cluster it
-adds is another copy explained. Where a few columns copy one and the same, none stands alone, and none is set aside.
+How strong the dependence is decides what becomes of the pair:
+
+    near-duplicate    correlated by .8 or more in all rows, and inside the clusters: one all but determines the other.
+                      One of the two is set aside
+    local dependence  weaker. One of the two takes no part in finding the number of clusters, nothing else: the model is
+                      fitted to both. At most a quarter of the columns; none where the number is given
+
+The path is begun again without such a column, as soon as a K shows one, six times at the most: with the first gone
+others may stand out. A path that is not cut short there would be long, for every cluster it adds is another dependence
+explained. At least three columns stay: fewer could not tell clusters from dependence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.table import Table
+from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.factor.table_pool import Sample, draw_sample
 from tacit.kernels import Floats
-from tacit.refine.choose_clusters import chance_margin
 from tacit.refine.cluster_path import ClusterPath
 
+NEAR = 0.8
+"""Correlation from which a column is a near-duplicate: the other one then explains 64 % of its variance. Two ordinary
+questions about one thing have .4 to .6."""
 LARGE = 0.25
-SMALLEST = 0.1
-"""A correlation below this is no copy, however many rows there are to see it."""
+"""A correlation below this is no dependence to care about, however many rows there are to see it."""
+HELD_SHARE = 0.25
+"""Share of the columns that may be left out of the choice of the number as locally dependent."""
+LEAST_COLUMNS = 3
+"""Columns that stay in any case: two cannot tell clusters from a dependence."""
 SURE = 5.0
 ABOVE_REST = 4.0
 ABOVE_NEXT = 2.0
@@ -72,22 +85,36 @@ FitPath = Callable[[Table, Until | None], ClusterPath]
 
 @dataclass(frozen=True)
 class NearCopy:
-    """A column set aside: which it copies, and how strong the residual correlation was."""
+    """A column that depends on another inside clusters: the correlation of the two in all rows, and inside clusters."""
 
     column: int
     copies: int
     correlation: float
+    residual: float  # correlation inside the clusters, all taken together
     n_clusters: int  # the K at which it stood out
+
+    @property
+    def duplicate(self) -> bool:
+        """One of the two all but determines the other, whatever the cluster."""
+        return min(abs(self.correlation), abs(self.residual)) >= NEAR
 
 
 @dataclass(frozen=True)
 class Screened:
-    """A path without near-copies, the columns it was fitted to, and what was set aside."""
+    """A path without columns that depend on another one, the columns it was fitted to, and what became of the rest."""
 
     path: ClusterPath
-    kept: NDArray[np.bool_]  # (L,) of the user's columns
-    copies: tuple[NearCopy, ...]
+    kept: NDArray[np.bool_]  # (L,) of the user's columns: those of the path
+    copies: tuple[NearCopy, ...]  # near-duplicates, set aside
     screened: bool  # false when the table is too wide to count all pairs
+    dependent: tuple[NearCopy, ...] = ()  # not on the path, yet in the model
+
+    @property
+    def modelled(self) -> NDArray[np.bool_]:
+        """(L,) columns of the model: all but the near-duplicates."""
+        out = self.kept.copy()
+        out[[one.column for one in self.dependent]] = True
+        return out
 
 
 @dataclass(frozen=True)
@@ -99,12 +126,14 @@ class PairMoments:
     n_rows: Floats
 
 
-def screened_path(table: Table, fit: FitPath, *, seed: int = 0, most_columns: int = MOST_SCREENED) -> Screened:
-    """Fit a path, set near-copies aside as they show, and begin again without them.
+def screened_path(
+    table: Table, fit: FitPath, *, seed: int = 0, most_columns: int = MOST_SCREENED, duplicates_only: bool = False
+) -> Screened:
+    """Fit a path, leave columns out that depend on another one as they show, and begin again without them.
 
     `fit(table, until)` makes the path of a table and ends it early where `until(mixture)` says so, as
     `cluster_path` does. A wide table is not screened: with more than `most_columns` columns the L × L counts would
-    dwarf the data.
+    dwarf the data. With `duplicates_only` weaker dependences are let be.
     """
     kept = np.ones(table.n_columns, bool)
     if table.n_columns > most_columns:
@@ -112,6 +141,19 @@ def screened_path(table: Table, fit: FitPath, *, seed: int = 0, most_columns: in
     sample = draw_sample(table, SCREEN_ROWS, seed)
     moments = _as_given(pair_moments(sample.table), sample)
     copies: list[NearCopy] = []
+    dependent: list[NearCopy] = []
+    most_held = 0 if duplicates_only else int(HELD_SHARE * table.n_columns)
+
+    def chosen(found: list[NearCopy]) -> list[NearCopy]:
+        """Of what was found that which may go, the strongest first."""
+        room, held = int(kept.sum()) - LEAST_COLUMNS, most_held - len(dependent)
+        out: list[NearCopy] = []
+        for one in found:
+            if len(out) < room and (one.duplicate or held > 0):
+                out.append(one)
+                held -= not one.duplicate
+        return out
+
     for _ in range(MOST_ROUNDS):
         at = np.flatnonzero(kept)
         some, names = _some(moments, at), [str(table.columns[n].name) for n in at]
@@ -120,22 +162,45 @@ def screened_path(table: Table, fit: FitPath, *, seed: int = 0, most_columns: in
         def shows_copies(
             mixture: Mixture, some: PairMoments = some, names: list[str] = names, found: list[NearCopy] = found
         ) -> bool:
-            found += find_near_copies(some, mixture, names)
+            found += chosen(find_near_copies(some, mixture, names))
             return len(found) > 0
 
         path = fit(table.without(~kept), shows_copies)
         if not found:
-            found = find_pair_splits(some, path.at(path.whole_number).mixture, names)
+            found = chosen(find_pair_splits(some, path.at(path.whole_number).mixture, names))
         if not found:
-            return Screened(path, kept, tuple(copies), True)
+            return Screened(path, kept, tuple(copies), True, tuple(dependent))
         found = [replace(one, column=int(at[one.column]), copies=int(at[one.copies])) for one in found]
-        copies += found
+        copies += [one for one in found if one.duplicate]
+        dependent += [one for one in found if not one.duplicate]
         kept[[one.column for one in found]] = False
-    return Screened(fit(table.without(~kept), None), kept, tuple(copies), True)
+    return Screened(fit(table.without(~kept), None), kept, tuple(copies), True, tuple(dependent))
+
+
+def with_columns(
+    table: Table, found: Screened, mixture: Mixture, silent: NDArray[np.bool_]
+) -> tuple[Mixture, NDArray[np.bool_]]:
+    """A mixture of the path's columns, and which are silent, with the locally dependent columns as its clusters show
+    them: half a row of each category, since no frequency shall start at 0."""
+    if not found.dependent:
+        return mixture, silent
+    modelled = found.modelled
+    rows = table.without(~modelled)
+    on_path = found.kept[modelled]
+    posterior, _ = posterior_of(MemoryEngine(rows.without(~on_path), 1), mixture)
+    share = posterior * table.each_weight()[:, None]
+    out = np.empty((2 * rows.n_columns, mixture.n_classes))
+    out[np.repeat(on_path, 2)] = mixture.table
+    for n in np.flatnonzero(~on_path):
+        counts = np.stack([(rows.codes[:, n] == code).astype(np.float64) @ share for code in (0, 1)]) + 0.5
+        out[2 * n : 2 * n + 2] = counts / counts.sum(axis=0)
+    told = np.zeros(rows.n_columns, bool)
+    told[on_path] = silent
+    return Mixture(mixture.weights, out, rows.first), told
 
 
 def find_near_copies(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearCopy]:
-    """Near-copies that stand out under a mixture, the strongest first, each column in one pair at most.
+    """Dependent pairs that stand out under a mixture, the strongest first, each column in one pair at most.
 
     Of a pair the column seen less often goes; of equals the one that has more in common with all other columns
     stays, since a copy dilutes what it had to say; of equals still, the first by name.
@@ -144,7 +209,15 @@ def find_near_copies(moments: PairMoments, mixture: Mixture, names: Sequence[str
     alone = _standing_out(r, moments.n_rows) | _standing_out(partial_correlation(r, moments.n_rows), moments.n_rows)
     pairs = [(int(left), int(right)) for left, right in np.argwhere(np.triu(alone, 1))]
     pairs = [pair for pair in pairs if not third_columns_speak(r, moments.n_rows, *pair)]
-    return _set_aside(moments, pairs, r, mixture.n_classes, names)
+    within = within_correlation(moments, mixture, r)
+    return _set_aside(moments, {pair: float(within[pair]) for pair in pairs}, mixture.n_classes, names)
+
+
+def within_correlation(moments: PairMoments, mixture: Mixture, r: Floats) -> Floats:
+    """Residual correlations `r` (L, L) on the scale of what varies inside the clusters, cut at ± 1."""
+    at_one = mixture.table[1::2]
+    inside = np.sqrt(np.maximum((at_one * (1 - at_one)) @ mixture.weights, 1e-12))
+    return np.asarray(np.clip(r * moments.scale / np.outer(inside, inside), -1, 1))
 
 
 def third_columns_speak(r: Floats, n_rows: Floats, i: int, j: int) -> bool:
@@ -160,37 +233,43 @@ def third_columns_speak(r: Floats, n_rows: Floats, i: int, j: int) -> bool:
 
 
 def find_pair_splits(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearCopy]:
-    """Pairs of columns that are all in which two clusters of a fit differ."""
+    """Pairs of columns that are all in which two clusters of a fit differ, and that are correlated in all rows."""
     at_one, weights, rows = mixture.table[1::2], mixture.weights, float(np.diag(moments.n_rows).max())
-    pairs = set()
+    correlation = np.abs(_correlation(moments))
+    pairs: dict[tuple[int, int], float] = {}
     for f, g in zip(*np.triu_indices(mixture.n_classes, 1), strict=True):
         share = weights[f] / max(weights[f] + weights[g], 1e-300)
         pooled = share * at_one[:, f] + (1 - share) * at_one[:, g]
-        gap = np.square(at_one[:, f] - at_one[:, g]) / np.maximum(pooled * (1 - pooled), 1e-6)
+        apart, spread = at_one[:, f] - at_one[:, g], np.maximum(pooled * (1 - pooled), 1e-6)
+        gap = np.square(apart) / spread
         chance = 1 / max(weights[f] * rows, 1.0) + 1 / max(weights[g] * rows, 1.0)  # what equal columns show
         order = np.argsort(-gap, kind="stable")
         gap = gap[order] - chance
         alone = len(gap) > 2 and gap[2] < THIRD_GAP * gap[1] + LARGEST_CHANCE * chance
         if alone and gap[:2].sum() > TWO_GAPS * gap.sum():
-            pairs.add((int(order[:2].min()), int(order[:2].max())))
-    return _set_aside(moments, sorted(pairs), _correlation(moments), mixture.n_classes, names)
+            i, j = int(order[:2].min()), int(order[:2].max())
+            if correlation[i, j] > LARGE:
+                one = share * (1 - share) * apart[i] * apart[j] / np.sqrt(spread[i] * spread[j])  # the two united
+                pairs[i, j] = max(pairs.get((i, j), 0.0), float(one), key=abs)
+    return _set_aside(moments, pairs, mixture.n_classes, names)
 
 
 def _set_aside(
-    moments: PairMoments, pairs: Sequence[tuple[int, int]], r: Floats, n_clusters: int, names: Sequence[str]
+    moments: PairMoments, pairs: Mapping[tuple[int, int], float], n_clusters: int, names: Sequence[str]
 ) -> list[NearCopy]:
-    """One column of each pair, the strongest pair first, no column in two of them."""
+    """One column of each pair with its correlation inside clusters, the strongest first, no column in two of them."""
     seen = np.diag(moments.n_rows)
-    common = np.abs(_correlation(moments)).sum(axis=1).round(9)  # columns that are equal shall be equal here
+    correlation = _correlation(moments)
+    common = np.abs(correlation).sum(axis=1).round(9)  # columns that are equal shall be equal here
     out: list[NearCopy] = []
     used: set[int] = set()
-    for pair in sorted(pairs, key=lambda pair: -abs(r[pair])):
+    for pair, residual in sorted(pairs.items(), key=lambda item: -abs(item[1])):
         if used & set(pair):
             continue
         used |= set(pair)
         by_name = sorted(pair, key=lambda column: names[column], reverse=True)
         copy, source = sorted(by_name, key=lambda column: (seen[column], common[column]))
-        out.append(NearCopy(copy, source, float(r[pair]), n_clusters))
+        out.append(NearCopy(copy, source, float(correlation[pair]), residual, n_clusters))
     return out
 
 
@@ -250,11 +329,9 @@ def _standing_out(r: Floats, n_rows: Floats) -> NDArray[np.bool_]:
     top = np.sort(size, axis=1)[:, -2:]
     following = np.repeat(top[:, [1]], len(r), axis=1)  # next largest: the largest, except at the largest itself
     following[np.arange(len(r)), largest] = top[:, 0]
-    pays = np.sqrt(2 * chance_margin(len(r)) / np.maximum(n_rows, 1.0))
-    matters = size > np.clip(pays, SMALLEST, LARGE)
     sure = size * np.sqrt(n_rows) > SURE
     above = (size > ABOVE_REST * rest) & (size > ABOVE_NEXT * following)
-    return np.asarray(matters & sure & above & above.T)
+    return np.asarray((size > LARGE) & sure & above & above.T)
 
 
 def _correlation(moments: PairMoments) -> Floats:

@@ -1,0 +1,185 @@
+"""What independent users found wrong with clusters: each test failed before it was mended."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from tacit import BernoulliMixture, load
+from tacit.errors import DataError
+
+CHEATING = {"0000": 207, "0001": 46, "0010": 7, "0011": 5, "0100": 13, "0101": 4, "0110": 1, "0111": 2,
+            "1000": 10, "1001": 3, "1010": 1, "1011": 2, "1100": 11, "1101": 4, "1110": 1, "1111": 2}  # fmt: skip
+"""Four questions about cheating to 319 students (Dayton 1998), in the order LIEEXAM, LIEPAPER, FRAUD, COPYEXAM."""
+
+
+def one_class(seed, n=3_000, columns=15, chance=0.1):
+    """Independent columns; rows of zeros are dropped, as registers and baskets do."""
+    rows = np.random.default_rng(seed).random((3 * n, columns)) < chance
+    return rows[rows.any(axis=1)][:n].astype(int)
+
+
+def survey():
+    rows = np.array([[int(cell) for cell in row] for row in CHEATING])
+    return pd.DataFrame(np.repeat(rows, list(CHEATING.values()), axis=0), columns=["EXAM", "PAPER", "FRAUD", "COPY"])
+
+
+def mostly_noise():
+    """Ten columns tell two clusters apart, two hundred say nothing."""
+    rng = np.random.default_rng(1)
+    kind = rng.integers(2, size=500)
+    rows = rng.random((500, 10)) < np.where(kind, 0.85, 0.15)[:, None]
+    return np.column_stack([rows, rng.random((500, 200)) < 0.5]).astype(int)
+
+
+def eight_clusters(n=1_600, seed=0):
+    rng = np.random.default_rng(seed)
+    often = rng.choice([0.05, 0.95], size=(8, 30))
+    return (rng.random((n, 30)) < often[rng.integers(8, size=n)]).astype(int)
+
+
+# ------------------------------------------------------- columns set aside
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_column_of_one_class_is_set_aside_when_rows_of_zeros_were_dropped(seed):
+    model = BernoulliMixture(random_state=seed, n_jobs=1).fit(one_class(seed))
+    assert len(model.copies_) == len(model.local_dependence_) == 0
+    assert model.report_.verdict == "caution"  # the rows as they are do look like many clusters
+    assert any("fit with truncated=True" in reason for reason in model.report_.reasons)
+
+
+def test_two_questions_that_correlate_by_less_than_half_are_both_in_the_model():
+    rows = survey()
+    model = BernoulliMixture(n_jobs=1).fit(rows)
+    assert len(model.copies_) == 0
+    assert model.n_components_ == 2
+    given = BernoulliMixture(2, n_jobs=1).fit(rows)
+    assert len(given.local_dependence_) == 0  # nothing to choose
+    assert np.abs(model.weights_ - given.weights_).max() < 0.02
+    assert model.log_likelihood_ == pytest.approx(given.log_likelihood_, abs=0.1)
+    for column, source, correlation in model.local_dependence_.itertuples(index=False):
+        assert 0.25 < abs(correlation) < 0.8
+        assert model.report_.verdict == "caution"
+        assert any(f"{column!r} and {source!r} depend" in reason for reason in model.report_.reasons)
+
+
+def test_a_column_that_depends_on_another_is_in_the_model_and_makes_no_cluster():
+    rng = np.random.default_rng(5)
+    kind = rng.integers(2, size=2_000)
+    rows = (rng.random((2_000, 16)) < np.where(kind, 0.75, 0.25)[:, None]).astype(int)
+    rows[:, 15] = np.where(rng.random(2_000) < 0.6, rows[:, 14], rows[:, 15])
+    frame = pd.DataFrame(rows, columns=[f"c{n:02d}" for n in range(16)])
+    model = BernoulliMixture(n_jobs=1).fit(frame)
+    assert model.n_components_ == 2
+    assert len(model.copies_) == 0
+    (pair,) = model.local_dependence_.itertuples(index=False)
+    assert set(pair[:2]) == {"c14", "c15"}
+    assert model.frequencies_.shape == (2, 16)
+    assert len(model.profiles_) == 16
+    np.testing.assert_allclose(np.sort(model.frequencies_[:, 15]), [0.25, 0.75], atol=0.05)
+    np.testing.assert_array_equal(model.predict(frame), model.labels_)
+    assert model.selection_["statistical"] == 2
+    as_it_is = BernoulliMixture(screen=False, n_jobs=1).fit(frame)
+    assert as_it_is.selection_["statistical"] > 2
+
+
+def test_many_near_duplicates_are_a_reason_for_caution():
+    rng = np.random.default_rng(0)
+    rows = (rng.random((600, 10)) < 0.4).astype(int)
+    rows = np.column_stack([rows, rows[:, :4]])
+    model = BernoulliMixture(n_jobs=1).fit(rows)
+    assert model.n_components_ == 1
+    assert len(model.copies_) == 4
+    assert model.report_.verdict == "caution"
+    assert "4 of 14 columns were set aside" in model.report_.reasons[0]
+    assert model.report_.quantities["near_duplicates"]
+
+
+def test_the_screen_can_be_turned_off_also_for_a_given_number():
+    rows = mostly_noise()
+    rows = np.column_stack([rows, rows[:, 0]])
+    on, off = (BernoulliMixture(2, screen=screen, n_jobs=1).fit(rows) for screen in (True, False))
+    assert len(on.copies_) == 1
+    assert len(on.silent_) > 0
+    assert len(off.copies_) == len(off.silent_) == 0
+    assert len(off.profiles_) == 211
+    with pytest.raises(DataError, match="screen='no' is neither yes nor no; give True or False"):
+        BernoulliMixture(screen="no").fit(rows)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_strong_columns_and_a_weak_one_are_no_duplicates(seed):
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(2, size=2_000)
+    often = np.array([[0.05, 0.05, 0.3], [0.95, 0.95, 0.7]])
+    model = BernoulliMixture(random_state=seed, n_jobs=1).fit((rng.random((2_000, 3)) < often[kind]).astype(int))
+    assert model.n_components_ == 2
+    assert len(model.copies_) == 0
+
+
+def test_silent_columns_are_kept_as_such_and_not_found_again_by_equal_numbers(tmp_path):
+    model = BernoulliMixture(n_jobs=1).fit(mostly_noise())
+    silent = model.silent_
+    assert len(silent) > 100
+    model.save(tmp_path / "m.tacit")
+    assert load(tmp_path / "m.tacit").silent_ == silent
+    model.frequencies_ = model.frequencies_ + np.array([[0.0], [1e-15]])
+    assert model.silent_ == silent
+
+
+# ------------------------------------------------------------- the ceiling
+
+
+def test_a_path_that_ends_at_its_limit_is_reported():
+    rows = eight_clusters()
+    model = BernoulliMixture(max_components=4, n_jobs=1).fit(rows)
+    assert model.n_components_ == 4
+    assert model.report_.verdict == "caution"
+    assert "The search limit of 4 clusters was reached; raise max_components to look for more." in model.report_.reasons
+    assert model.report_.quantities["limit_reached"]
+    assert any("limit of 4 clusters" in note for note in model.report_.notes)
+    free = BernoulliMixture(n_jobs=1).fit(rows)
+    assert free.n_components_ == 8
+    assert not free.report_.quantities["limit_reached"]
+    given = BernoulliMixture(4, n_jobs=1).fit(rows)
+    assert not given.report_.quantities["limit_reached"]  # the user's own number
+
+
+# ---------------------------------------------------------- sparse matrices
+
+
+@pytest.mark.parametrize("form", ["csr_array", "csc_matrix", "coo_array"])
+def test_a_sparse_matrix_is_read_as_the_full_one(form):
+    rows = eight_clusters(400)
+    sparse = getattr(sp, form)(rows)
+    full, same = (BernoulliMixture(3, n_jobs=1).fit(data) for data in (rows, sparse))
+    np.testing.assert_array_equal(full.labels_, same.labels_)
+    np.testing.assert_array_equal(full.frequencies_, same.frequencies_)
+    np.testing.assert_array_equal(full.predict_proba(rows), same.predict_proba(sparse))
+
+
+@pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.5, 2.0])
+def test_numbers_of_a_sparse_matrix_are_cut_like_those_of_a_full_one(threshold):
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(0.8, size=(200, 10)).astype(float) - rng.integers(2, size=(200, 10)) * 2
+    counts[3, 4] = np.nan
+    full, same = (
+        BernoulliMixture(2, binarize=threshold, n_jobs=1).fit(data) for data in (counts, sp.csr_array(counts))
+    )
+    np.testing.assert_array_equal(full.frequencies_, same.frequencies_)
+    streamed = BernoulliMixture(2, binarize=threshold, n_jobs=1, engine="stream").fit(sp.csr_array(counts))
+    np.testing.assert_array_equal(full.frequencies_, streamed.frequencies_)
+
+
+def test_a_sparse_matrix_of_other_numbers_is_refused():
+    with pytest.raises(DataError, match="holds 3"):
+        BernoulliMixture(2).fit(sp.csr_array(np.array([[0, 3], [1, 0], [0, 1]])))
+
+
+def test_a_sparse_matrix_that_memory_cannot_hold_is_refused(monkeypatch):
+    monkeypatch.setattr("tacit.models.bernoulli_mixture.free_memory", lambda: 1_000)
+    with pytest.raises(DataError, match="too much for the free memory; leave out rare columns"):
+        BernoulliMixture(2).fit(sp.csr_array(np.eye(100)))
