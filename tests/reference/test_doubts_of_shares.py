@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from tacit.data.graph import Graph
 from tacit.data.table import Column, Table
 from tacit.diagnose import ancestry, blocks, classifier, fractions
+from tacit.diagnose.relatives import Kinship
 from tacit.diagnose.report import Examiner, FitReport
 from tacit.factor.fractions import Shares
 from tacit.refine.block_degrees import DegreeTest
@@ -70,6 +71,9 @@ def examined_ancestry(shares, **changed):
         "converged": True,
         "refit": None,
         "log_likelihood": -1000.0,
+        "kinship": Kinship(np.zeros((0, 2), np.intp), np.zeros(0), np.arange(len(shares))),
+        "linked": 0.0,
+        "names": [str(person) for person in range(len(shares))],
     } | changed
     return ancestry.examine_ancestry(shares, **settings)
 

@@ -15,6 +15,7 @@ from tacit.data.frames import as_frame, backend_of, build_frame
 from tacit.data.genotypes import Genotypes, read_genotypes
 from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
 from tacit.diagnose.ancestry import examine_ancestry
+from tacit.diagnose.relatives import CLOSE, close_relatives, linked_neighbours
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.snp_passes import SnpPasses, snp_passes_for
@@ -247,11 +248,23 @@ class Admixture(TransformerMixin, LatentModel):
         return build_frame(columns, self._backend)
 
     def _examine(self, notes: list[str]) -> Examination:
-        information = self._panel_.curvature(self.ancestry_[self._people], self._fitted)[2]
-        return examine_ancestry(
-            self.ancestry_[self._people], self._fitted, information, self._fit_.spectrum,
-            converged=self.converged_, refit=self._refit, log_likelihood=self.objective_,
+        shares, panel = self.ancestry_[self._people], self._panel_.genotypes
+        information = self._panel_.curvature(shares, self._fitted)[2]
+        kinship = close_relatives(panel, shares)
+        if len(kinship.pairs):
+            notes.append(
+                f"{len(kinship.pairs)} pairs of close relatives (kinship {CLOSE:.3f} or more), {kinship.n_copies} of "
+                f"them copies of one person, among {len(kinship.people)} people who were compared"
+            )
+        found = examine_ancestry(
+            shares, self._fitted, information, self._fit_.spectrum,
+            converged=self.converged_, refit=self._refit, log_likelihood=self.objective_, kinship=kinship,
+            linked=linked_neighbours(panel, self._order, shares, self._fitted),
+            names=[str(name) for name in self.samples_[self._people].tolist()],
         )  # fmt: skip
+        if found.quantities.get("populations_seen", 1) > self.n_populations_:
+            notes.append(f"the singular values show {found.quantities['populations_seen']} populations")
+        return found
 
     def _refit(self) -> tuple[Floats, float]:
         """Proportions and objective of a fit from other people than those of the fit."""
