@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -118,13 +118,14 @@ class SnpBlocks(ABC):
 class Genotypes(SnpBlocks):
     """Calls (SNP, person): 0, 1, 2 alleles, 3 missing; the people's and the SNPs' names.
 
-    `alleles` (SNP, 2) are the one counted and the other, where the file says so.
+    `alleles` (SNP, 2) are the one counted and the other, where the file says so; `notes` tell what was left out of it.
     """
 
     calls: Calls
     samples: Names
     snps: Names
     alleles: NDArray[Any] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -148,28 +149,47 @@ class Genotypes(SnpBlocks):
             self.alleles if self.alleles is None or snps is None else self.alleles[snps],
         )
 
-    def counting(self, alleles: NDArray[Any] | None) -> Genotypes:
-        """The same people with these alleles (SNP, 2) counted; calls of the other one are turned round, 2 for 0.
+    def aligned(self, at: NDArray[np.intp], alleles: NDArray[Any] | None) -> tuple[Genotypes, Alignment]:
+        """The SNPs at these places (-1: not here, taken as missing) with these alleles (SNP, 2) counted.
 
-        Sets that were made apart often count the rarer allele of their own people. Other letters than those two are
-        refused; "0", an allele nobody has, may stand for either.
+        Sets that were made apart often count the rarer allele of their own people: calls of the other one are turned
+        round, 2 for 0. Alleles of the other strand are read as their complements, unless they fit as they are; "0", an
+        allele nobody has, may stand for any. A SNP with other alleles still is another variant: its calls are missing.
         """
-        if alleles is None or self.alleles is None:
-            return self
-        same = _fit(self.alleles, alleles)
-        turned = ~same & _fit(self.alleles[:, ::-1], alleles)
-        if not (same | turned).all():
-            at = int((~(same | turned)).argmax())
-            theirs, ours = "/".join(self.alleles[at]), "/".join(alleles[at])
-            raise DataError(
-                f"SNP {self.snps[at]!r} has the alleles {theirs}, and {ours} in the fit; give both sets the same "
-                "strand, or leave the SNP's calls empty"
-            )
-        if not turned.any():
-            return self
-        calls = self.calls.copy()
-        calls[turned] = np.where(calls[turned] == MISSING, MISSING, 2 - calls[turned].astype(np.int8)).astype(np.uint8)
-        return Genotypes(calls, self.samples, self.snps, alleles)
+        absent = at < 0
+        calls = self.calls[np.where(absent, 0, at)]
+        calls[absent] = MISSING
+        turned, flipped, foreign = (np.zeros(len(at), bool) for _ in range(3))
+        if alleles is not None and self.alleles is not None:
+            given = self.alleles[np.where(absent, 0, at)]
+            other = _complement(given)
+            same, swapped = _fit(given, alleles), _fit(given[:, ::-1], alleles)
+            other_same, other_swapped = _fit(other, alleles), _fit(other[:, ::-1], alleles)
+            flipped = ~absent & ~same & ~swapped & (other_same | other_swapped)
+            turned = ~absent & ~same & (swapped | (flipped & ~other_same))
+            foreign = ~absent & ~same & ~swapped & ~flipped
+            calls[turned] = _TURNED[calls[turned]]
+            calls[foreign] = MISSING
+        counts = (int(kind.sum()) for kind in (absent, turned, flipped, foreign))
+        return Genotypes(calls, self.samples, np.arange(len(at)), alleles), Alignment(*counts)
+
+
+class Alignment(NamedTuple):
+    """SNPs of a fit that new people lack, that count the other allele, are of the other strand, have other alleles."""
+
+    absent: int
+    turned: int
+    flipped: int
+    foreign: int
+
+
+_TURNED = np.array([2, 1, 0, MISSING], np.uint8)
+_OPPOSITE = {"A": "T", "T": "A", "C": "G", "G": "C", "a": "t", "t": "a", "c": "g", "g": "c"}
+
+
+def _complement(alleles: NDArray[Any]) -> NDArray[Any]:
+    """Letters of the other strand; what is no base stays."""
+    return np.array([[_OPPOSITE.get(one, one) for one in pair] for pair in alleles.tolist()], object).reshape(-1, 2)
 
 
 def _fit(given: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
@@ -208,11 +228,14 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
     return Genotypes(calls, names, snps)
 
 
-def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
-    """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`."""
-    blocks, *names = stream_plink(path, None, threads)
-    (calls,) = blocks
-    return Genotypes(calls, *names)
+def read_bed(path: str | os.PathLike[str], *, threads: int = 1, autosomes: bool = True) -> Genotypes:
+    """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`.
+
+    SNPs of sex chromosomes and mitochondria are left out, with a note, unless ``autosomes=False``.
+    """
+    found = stream_plink(path, threads, autosomes=autosomes)
+    (calls,) = found.blocks
+    return Genotypes(calls, found.samples, found.snps, found.alleles, found.notes)
 
 
 def frame_calls(data: Any, snps: Names, before: int = 0) -> Calls:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tacit.io.plink import facts_of_plink, stream_plink
 from tacit.io.scan import Scan
 from tacit.kernels.admixture import Calls
 
-FORMAT, ENDING = 1, "calls"
+FORMAT, ENDING = 2, "calls"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,7 @@ class StoredGenotypes(SnpBlocks):
     snps: Names
     alleles: NDArray[Any] | None = None
     lease: Lease | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -74,7 +75,7 @@ class StoredGenotypes(SnpBlocks):
 
     def loaded(self) -> Genotypes:
         """All calls in memory."""
-        return Genotypes(self.calls_of(0, self.n_snps), self.samples, self.snps, self.alleles)
+        return Genotypes(self.calls_of(0, self.n_snps), self.samples, self.snps, self.alleles, self.notes)
 
 
 AnyGenotypes = Genotypes | StoredGenotypes
@@ -84,7 +85,8 @@ AnyGenotypes = Genotypes | StoredGenotypes
 def store_genotypes(genotypes: Genotypes) -> StoredGenotypes:
     """Calls from memory in a flat file, for this run only."""
     blocks = (calls for _, calls in genotypes.blocks())
-    return store_blocks(blocks, genotypes.samples, genotypes.snps, genotypes.alleles)
+    stored = store_blocks(blocks, genotypes.samples, genotypes.snps, genotypes.alleles)
+    return replace(stored, notes=genotypes.notes)
 
 
 def store_blocks(
@@ -94,14 +96,20 @@ def store_blocks(
     return keep_for_now(lambda path, key: _write(path, key, blocks, samples, snps, alleles), ENDING)
 
 
-def store_bed(path: str | os.PathLike[str], cache: str | None = None, threads: int = 1) -> StoredGenotypes:
-    """The calls of a PLINK set, decoded block by block: in the cache, for a second run to find, or for this run."""
+def store_bed(
+    path: str | os.PathLike[str], cache: str | None = None, threads: int = 1, *, autosomes: bool = True
+) -> StoredGenotypes:
+    """The calls of a PLINK set, decoded block by block: in the cache, for a second run to find, or for this run.
+
+    SNPs of sex chromosomes and mitochondria are left out, with a note, unless ``autosomes=False``.
+    """
 
     def told() -> str:
-        return f"genotypes {FORMAT}\0bed\0{facts_of_plink(path)}"
+        return f"genotypes {FORMAT}\0bed\0{facts_of_plink(path)}\0{'autosomes' if autosomes else 'all'}"
 
     def write(place: Path, key: str) -> StoredGenotypes:
-        return _write(place, key, *stream_plink(path, BLOCK, threads))
+        found = stream_plink(path, threads, autosomes=autosomes, at_once=lambda _: BLOCK)
+        return _write(place, key, found.blocks, found.samples, found.snps, found.alleles, found.notes)
 
     return keep_rows(cache, told, ENDING, FORMAT, _revived, write)
 
@@ -122,22 +130,24 @@ def store_scan(scan: Scan, id_: str | None = None) -> StoredGenotypes:
 
 
 def _write(
-    path: Path, key: str, blocks: Iterator[Calls], samples: Names, snps: Names, alleles: NDArray[Any] | None = None
-) -> StoredGenotypes:
+    path: Path, key: str, blocks: Iterator[Calls], samples: Names, snps: Names, alleles: NDArray[Any] | None = None,
+    notes: tuple[str, ...] = (),
+) -> StoredGenotypes:  # fmt: skip
     facts = {
         "format": FORMAT,
         "key": key,
         "samples": samples.tolist(),
         "snps": snps.tolist(),
         "alleles": None if alleles is None else alleles.tolist(),
+        "notes": list(notes),
     }
-    return StoredGenotypes(path, write_flat(path, facts, blocks), samples, snps, alleles)
+    return StoredGenotypes(path, write_flat(path, facts, blocks), samples, snps, alleles, notes=notes)
 
 
 def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredGenotypes:
     samples, snps = (_names(facts[name]) for name in ("samples", "snps"))
     alleles = None if facts["alleles"] is None else np.array(facts["alleles"], object)
-    return StoredGenotypes(path, offset, samples, snps, alleles)
+    return StoredGenotypes(path, offset, samples, snps, alleles, notes=tuple(map(str, facts["notes"])))
 
 
 def _names(listed: list[Any]) -> Names:

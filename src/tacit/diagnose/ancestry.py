@@ -49,7 +49,7 @@ thinned HapMap panel 0.1 %."""
 def examine_ancestry(
     shares: Floats,
     frequencies: Floats,
-    information: Floats,
+    errors: Floats,
     spectrum: Floats,
     *,
     converged: bool,
@@ -59,19 +59,19 @@ def examine_ancestry(
     linked: float,
     names: list[str],
 ) -> Examination:
-    """Diagnose a fit: `information` is minus the Hessian of every person, `refit` gives another fit's answer.
+    """Diagnose a fit: `errors` are the standard errors of `shares`, `refit` gives another fit's answer.
 
     `linked` is the share of neighbouring SNPs that say the same, `names` are the people's.
     """
     examiner = Examiner()
     n_people, K = shares.shape
-    errors = standard_errors(shares, information)
+    widest = errors.max(axis=1)
     people = shares.sum(axis=0)
     examiner.quantities |= {
         "n_people": n_people,
         "n_snps": len(frequencies),
         "people_per_population": people.tolist(),
-        "standard_error": float(np.median(errors)),
+        "standard_error": float(np.median(widest)),
         "spectrum": spectrum.tolist(),
         "distance": distances(frequencies).tolist(),
     }
@@ -84,10 +84,10 @@ def examine_ancestry(
             f"Population {k} rests on {people[k]:.1f} people's worth of genomes, fewer than {LEAST_PEOPLE:.0f}; bring "
             "more people, or ask for fewer populations.",
         )
-    if K > 1 and np.median(errors) > WIDE:
+    if K > 1 and np.median(widest) > WIDE:
         examiner.doubt(
             "caution",
-            f"Half of the people's proportions are known to no better than ± {np.median(errors):.2f}; bring more SNPs, "
+            f"Half of the people's proportions are known to no better than ± {np.median(widest):.2f}; bring more SNPs, "
             "or populations further apart.",
         )
     _examine_relatives(examiner, shares, kinship, names)
@@ -191,13 +191,16 @@ def populations_seen(spectrum: Floats) -> int:
 
 
 def standard_errors(shares: Floats, information: Floats) -> Floats:
-    """Largest standard error (person,) of each person's proportions along the simplex, frequencies taken as known."""
+    """Standard errors (person, population) of each person's proportions along the simplex, frequencies taken as known.
+
+    `information` (person, population, population) is minus the Hessian of every person.
+    """
     K = shares.shape[1]
     basis = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, : K - 1]]))[0][:, 1:]
     inner = np.einsum("ka,nkl,lb->nab", basis, information, basis)
     inner = inner + 1e-9 * np.trace(inner, axis1=1, axis2=2)[:, None, None] * np.eye(K - 1) + 1e-12 * np.eye(K - 1)
     covariance = np.einsum("ka,nab,kb->nk", basis, np.linalg.inv(inner), basis)
-    return np.asarray(np.minimum(np.sqrt(covariance.max(axis=1)), 1.0))
+    return np.asarray(np.minimum(np.sqrt(covariance), 1.0))
 
 
 def distances(frequencies: Floats) -> Floats:
