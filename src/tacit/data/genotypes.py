@@ -29,11 +29,23 @@ from tacit.kernels import Floats
 from tacit.kernels.admixture import MISSING, Calls
 
 BLOCK = 4096
-"""SNPs looked at together."""
+"""SNPs looked at together, at most."""
+BLOCK_BYTES = 1 << 28
+"""Bytes that a block of SNPs may take while it is worked on: of many people a block has fewer SNPs."""
 UNKNOWN_ALLELE = "0"
 """How PLINK writes an allele that nobody in the set has."""
 _WEIGHT_BITS = 26
 """Bits of a hash that weigh one call: sums over 10⁷ calls stay exact in a double."""
+
+
+def snps_at_once(n_people: int, bytes_per_call: int, most: int | None = None) -> int:
+    """SNPs of a block for work that takes so many bytes a call: a power of two that the number of people decides alone.
+
+    Sums of blocks are added in order: since nothing else decides their size (no engine, no memory that is free), the
+    bits are the same everywhere. Powers of two divide one another, so smaller blocks lie within larger ones.
+    """
+    room = min(BLOCK_BYTES // max(n_people * bytes_per_call, 1), BLOCK if most is None else min(most, BLOCK))
+    return 1 << max(int(room).bit_length() - 1, 0)
 
 
 class SnpBlocks(ABC):
@@ -54,8 +66,9 @@ class SnpBlocks(ABC):
     def calls_of(self, begin: int, end: int) -> Calls:
         """Calls of a range of SNPs."""
 
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Calls]]:
-        """Calls of all SNPs in order, so many at a time."""
+    def blocks(self, bytes_per_call: int = 2, most: int | None = None) -> Iterator[tuple[slice, Calls]]:
+        """Calls of all SNPs in order, so many at a time as work of so many bytes a call allows."""
+        size = snps_at_once(self.n_samples, bytes_per_call, most)
         for begin in range(0, self.n_snps, size):
             end = min(begin + size, self.n_snps)
             yield slice(begin, end), self.calls_of(begin, end)
@@ -105,11 +118,11 @@ class SnpBlocks(ABC):
         """
         weight = _hashes(self.counts @ np.array([1, 1 << 16, 1 << 32, 1 << 48], np.int64))
         people = np.zeros((self.n_samples, 2))
-        for rows, calls in self.blocks():
+        for rows, calls in self.blocks(9):
             people += calls.T.astype(np.float64) @ weight[rows]
         weight = _hashes(people[:, 0].astype(np.int64)) + _hashes(people[:, 1].astype(np.int64))[:, ::-1]
         snps = np.empty((self.n_snps, 2))
-        for rows, calls in self.blocks():
+        for rows, calls in self.blocks(9):
             snps[rows] = calls.astype(np.float64) @ weight
         return np.lexsort((*snps.T, _hashes(snps[:, 0].astype(np.int64))[:, 0])), np.lexsort((*people.T, weight[:, 0]))
 
@@ -272,9 +285,10 @@ def _from_matrix(data: Any) -> Calls:
                 f"the matrix holds {matrix.dtype} that are no numbers; genotypes are 0, 1, 2, or NaN where missing"
             ) from None
     calls = np.empty((matrix.shape[1], matrix.shape[0]), np.uint8)
-    for begin in range(0, matrix.shape[1], BLOCK):
-        block = matrix[:, begin : begin + BLOCK].T
-        calls[begin : begin + BLOCK] = _codes(block, None, begin)
+    size = snps_at_once(len(matrix), 2 * matrix.itemsize + 4)
+    for begin in range(0, matrix.shape[1], size):
+        block = matrix[:, begin : begin + size].T
+        calls[begin : begin + size] = _codes(block, None, begin)
     return calls
 
 

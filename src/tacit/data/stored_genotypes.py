@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, path_for_now, write_flat
-from tacit.data.genotypes import BLOCK, Genotypes, SnpBlocks, frame_calls, person_names
+from tacit.data.genotypes import Genotypes, SnpBlocks, frame_calls, person_names, snps_at_once
 from tacit.data.names import Names
 from tacit.errors import DataError
 from tacit.io.plink import facts_of_plink, stream_plink
@@ -63,7 +63,8 @@ class StoredGenotypes(SnpBlocks):
         at = np.arange(self.n_snps)[slice(None) if snps is None else snps]
         people = np.arange(self.n_samples)[slice(None) if samples is None else samples]
         alleles = None if self.alleles is None else self.alleles[at]
-        blocks = (self._gathered(at[begin : begin + BLOCK])[:, people] for begin in range(0, len(at), BLOCK))
+        size = snps_at_once(self.n_samples, 2)
+        blocks = (self._gathered(at[begin : begin + size])[:, people] for begin in range(0, len(at), size))
         return store_blocks(blocks, self.samples[people], self.snps[at], alleles)
 
     def _gathered(self, snps: NDArray[np.intp]) -> Calls:
@@ -108,7 +109,7 @@ def store_bed(
         return f"genotypes {FORMAT}\0bed\0{facts_of_plink(path)}\0{'autosomes' if autosomes else 'all'}"
 
     def write(place: Path, key: str) -> StoredGenotypes:
-        found = stream_plink(path, threads, autosomes=autosomes, at_once=lambda _: BLOCK)
+        found = stream_plink(path, threads, autosomes=autosomes, at_once=lambda people: snps_at_once(people, 3))
         return _write(place, key, found.blocks, found.samples, found.snps, found.alleles, found.notes)
 
     return keep_rows(cache, told, ENDING, FORMAT, _revived, write)
@@ -176,8 +177,9 @@ def _turned(scan: Scan, id_: str | None) -> tuple[Iterator[Calls], Names, Names]
 
     def blocks() -> Iterator[Calls]:
         held = lease
-        for begin in range(0, shape[1], BLOCK):  # mapped for this block only
-            some = np.memmap(path, np.uint8, "r", 0, shape)[:, begin : begin + BLOCK]
+        size = snps_at_once(shape[0], 2)
+        for begin in range(0, shape[1], size):  # mapped for this block only
+            some = np.memmap(path, np.uint8, "r", 0, shape)[:, begin : begin + size]
             yield np.ascontiguousarray(some.T)
         del held
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from tacit.data.genotypes import snps_at_once
 from tacit.data.stored_genotypes import AnyGenotypes
 from tacit.kernels import Floats
 from tacit.kernels.admixture import MISSING, Calls
@@ -88,8 +89,9 @@ def close_relatives(genotypes: AnyGenotypes, shares: Floats) -> Kinship:
     apart, hets, both = (np.zeros((n, n), np.float32) for _ in range(3))
     own, expected = np.zeros(n), np.zeros(n)
     pooled = 2 * genotypes.means[:n_snps] * (1 - genotypes.means[:n_snps])
-    for begin in range(0, n_snps, _SNPS_AT_ONCE):
-        end = min(begin + _SNPS_AT_ONCE, n_snps)
+    size = snps_at_once(genotypes.n_samples, 1, _SNPS_AT_ONCE)
+    for begin in range(0, n_snps, size):
+        end = min(begin + size, n_snps)
         codes = genotypes.calls_of(begin, end)[:, people]
         there = codes != MISSING
         g, het = np.where(there, codes, 0).astype(np.float32), (codes == 1).astype(np.float32)
