@@ -45,7 +45,9 @@ def test_admixture_writes_everything(genotypes, tmp_path, capsys):
     assert (summary["n_rows"], summary["n_components"], summary["n_snps"]) == (110, 2, 200)
     assert summary["n_snps_used"] == 199
     ancestry = pc.read_csv(out / "ancestry.csv").to_pydict()
-    assert list(ancestry) == ["sample", "population", "proportion"]
+    assert list(ancestry) == ["sample", "population", "proportion", "standard_error"]
+    errors = np.array(ancestry["standard_error"]).reshape(110, 2)
+    assert 0 < np.median(errors) < 0.2
     assert ancestry["sample"][:4] == ["person0", "person0", "person1", "person1"]
     found = np.array(ancestry["proportion"]).reshape(110, 2)
     assert min(np.abs(found - shares).mean(), np.abs(found[:, ::-1] - shares).mean()) < 0.1
@@ -54,6 +56,7 @@ def test_admixture_writes_everything(genotypes, tmp_path, capsys):
     assert frequencies["snp"] == [f"rs{j}" for j in range(200)]
     assert frequencies["used"][7] == 0
     assert np.loadtxt(out / "out.2.P").shape == (200, 2)
+    assert np.loadtxt(out / "out.2.P").min() > 0  # frequencies have a floor, and none is printed as zero
     np.testing.assert_allclose(np.loadtxt(out / "out.2.P")[:, 1], frequencies["population1"], atol=1e-6)
     np.testing.assert_array_equal(load(out / "model.tacit").ancestry_, found)
     again = tmp_path / "again"
@@ -75,7 +78,7 @@ def test_stdout_holds_the_proportions(genotypes, tmp_path, capsys):
     path, _ = genotypes
     assert main(["admixture", str(path), "--populations", "2", "--threads", "1", "--out", "-", "--quiet"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("sample,population,proportion\nperson0,0,")
+    assert said.out.startswith("sample,population,proportion,standard_error\nperson0,0,")
     assert not said.err
 
 
@@ -87,6 +90,22 @@ def test_a_plink_set_goes_in(tmp_path):
     arguments = ["--populations", "2", "--threads", "1", "--quiet", "--out", str(tmp_path / "out")]
     assert main(["admixture", str(tmp_path / "panel.bed"), *arguments]) == 0
     assert pc.read_csv(tmp_path / "out" / "ancestry.csv")["sample"][2].as_py() == "i1"
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_sex_chromosomes_are_kept_when_asked_for(tmp_path, engine):
+    bed_reader = pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'tacit[genetics]'")
+    cells, _ = made()
+    counts = np.where(cells < 0, -127, cells).astype(np.int8)
+    bed_reader.to_bed(tmp_path / "panel.bed", counts, properties={"chromosome": ["1"] * 180 + ["X"] * 20})
+    for more, n_snps in (([], 180), (["--all-chromosomes"], 200)):
+        out = tmp_path / f"out{n_snps}"
+        arguments = ["--populations", "2", "--threads", "1", "--engine", engine, "--quiet", "--out", str(out)]
+        assert main(["admixture", str(tmp_path / "panel.bed"), *arguments, *more]) == 0
+        summary = json.loads((out / "summary.json").read_text())
+        assert summary["n_snps"] == n_snps
+        told = any("20 SNPs of sex chromosomes or mitochondria (chromosome X)" in note for note in summary["notes"])
+        assert told == (not more)
 
 
 def test_few_people_are_not_trusted_when_strict(genotypes, tmp_path, capsys):
@@ -108,6 +127,8 @@ def test_few_people_are_not_trusted_when_strict(genotypes, tmp_path, capsys):
         (["FILE", "--populations", "500"], 3, "n_populations=500 was asked of 110 people"),
         (["FILE", "--min-maf", "0.9"], 2, "min_maf=0.9 is no share"),
         (["FILE", "--init", "magic"], 2, "magic"),
+        (["calls.vcf.gz"], 3, "plink2 --vcf calls.vcf.gz --make-bed"),
+        (["calls.vcf", "--engine", "stream"], 3, "plink2 --vcf calls.vcf --make-bed"),
     ],
 )
 def test_sentences_and_exit_codes(genotypes, tmp_path, capsys, arguments, code, sentence):

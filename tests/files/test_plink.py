@@ -6,12 +6,14 @@ import gzip
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.conftest import data_folder
 
 from tacit import Admixture, load
 from tacit.data.genotypes import read_bed
-from tacit.errors import DataError, FileFormatError
+from tacit.data.stored_genotypes import store_bed
+from tacit.errors import DataError, DataWarning, FileFormatError
 from tacit.io.plink import unrepeated
 
 bed_reader = pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'tacit[genetics]'")
@@ -81,6 +83,55 @@ def test_without_the_extra_the_sentence_says_what_to_install(panel, monkeypatch)
         read_bed(panel[0])
 
 
+def chromosomes_of(path, names):
+    """The `.bim` of a set with other chromosomes."""
+    bim = path.with_suffix(".bim")
+    rest = [line.split("\t", 1)[1] for line in bim.read_text().splitlines()]
+    bim.write_text("".join(f"{name}\t{line}\n" for name, line in zip(names, rest, strict=True)))
+
+
+def test_sex_chromosomes_and_mitochondria_are_left_out_and_told(panel, tmp_path):
+    path, _ = panel
+    names = ["1", "0", "22", "chr7", "X", "23", "24", "25", "26", "chrX", "MT", "Y", "XY", "m"] + ["2"] * 16
+    chromosomes_of(path, names)
+    kept = [0, 1, 2, 3, *range(14, 30)]
+    genotypes = read_bed(path)
+    assert genotypes.snps.tolist() == [f"rs{j}" for j in kept]
+    assert np.array_equal(genotypes.calls, read_bed(path, autosomes=False).calls[kept])
+    assert genotypes.notes == (
+        "10 SNPs of sex chromosomes or mitochondria (chromosome 23, 24, 25, 26, MT, X, XY, Y, chrX, m) were left out",
+    )
+    assert genotypes.notes[0] in Admixture(1).fit(genotypes).report_.notes
+    for _ in range(2):  # written, then found
+        stored = store_bed(path, str(tmp_path / "cache"))
+        assert stored.notes == genotypes.notes
+        assert np.array_equal(stored.loaded().calls, genotypes.calls)
+    everything = store_bed(path, str(tmp_path / "cache"), autosomes=False)
+    assert (everything.n_snps, everything.notes) == (30, ())
+    chromosomes_of(path, ["X"] * 30)
+    with pytest.raises(DataError, match=r"no SNP on an autosome, all 30 are on chromosome X; .*--all-chromosomes"):
+        read_bed(path)
+
+
+def test_a_species_with_more_chromosomes_keeps_those_that_are_not_its_sex_chromosomes(panel):
+    path, _ = panel
+    chromosomes_of(path, ["23", "24", "25", "26", "38", "X"] + ["1"] * 24)
+    assert read_bed(path).n_snps == 29
+
+
+@pytest.mark.parametrize("part", [".bim", ".fam"])
+def test_fields_may_be_separated_by_spaces(panel, part):
+    path, _ = panel
+    before = read_bed(path)
+    text = path.with_suffix(part).read_text()
+    path.with_suffix(part).write_text(text.replace("\t", "  "))
+    after = read_bed(path)
+    assert after.snps.tolist() == before.snps.tolist()
+    assert after.samples.tolist() == before.samples.tolist()
+    assert after.alleles.tolist() == before.alleles.tolist()
+    assert np.array_equal(after.calls, before.calls)
+
+
 def test_repeated_names_are_told_apart():
     names = unrepeated(["a", ".", ".", "b", "."], ["1:1", "1:2", "1:3", "1:4", "1:3"])
     assert names.tolist() == ["a", "1:2", "1:3#1", "b", "1:3#2"]
@@ -117,7 +168,36 @@ def test_a_set_that_counts_the_other_allele_is_turned_round(tmp_path):
     model.save(tmp_path / "model.tacit")
     for fitted in (model, load(tmp_path / "model.tacit")):
         assert np.array_equal(fitted.transform(two), fitted.transform(one))
-    foreign = {"allele_1": ["A"] * 80, "allele_2": ["G"] * 7 + ["T"] + ["G"] * 72}
-    bed_reader.to_bed(tmp_path / "three.bed", counts, properties=names | foreign)
-    with pytest.raises(DataError, match="SNP 'rs7' has the alleles A/T, and A/G in the fit"):
-        model.transform(read_bed(tmp_path / "three.bed"))
+
+
+def test_absent_snps_other_strands_and_other_alleles_do_not_refuse_a_set(tmp_path):
+    rng = np.random.default_rng(1)
+    counts = rng.binomial(2, rng.dirichlet([0.3, 0.3], 60) @ rng.uniform(0.1, 0.9, (2, 80))).astype(np.int8)
+    people, snps = [f"p{i}" for i in range(60)], np.array([f"rs{j}" for j in range(80)])
+    first = np.array(["A"] * 70 + ["A", "C"] * 5)  # the last ten fit their own complements: A/T and C/G
+    second = np.array(["G"] * 70 + ["T", "G"] * 5)
+    ours = {"iid": people, "sid": snps.tolist(), "allele_1": first.tolist(), "allele_2": second.tolist()}
+    bed_reader.to_bed(tmp_path / "ours.bed", counts, properties=ours)
+    model = Admixture(2).fit(read_bed(tmp_path / "ours.bed"))
+    theirs, one, two = counts.copy(), first.copy(), second.copy()
+    one[10:20], two[10:20] = "T", "C"  # the other strand
+    one[20:30], two[20:30] = "C", "T"  # the other strand, and the other allele counted
+    one[30:40], two[30:40] = second[30:40], first[30:40]  # the other allele counted
+    one[75:80], two[75:80] = second[75:80], first[75:80]  # of an ambiguous SNP too: taken as it is written
+    two[40:45] = "T"  # other variants
+    turned = np.r_[20:40, 75:80]
+    theirs[:, turned] = 2 - theirs[:, turned]
+    there = np.r_[5:80]
+    order = rng.permutation(there)
+    other = {"iid": people, "sid": snps[order].tolist()}
+    other |= {"allele_1": one[order].tolist(), "allele_2": two[order].tolist()}
+    bed_reader.to_bed(tmp_path / "theirs.bed", theirs[:, order], properties=other)
+    said = (
+        "of the 80 SNPs of the fit 5 are not in the data and 5 have other alleles, both taken as missing; 20 were read "
+        "from the other strand and 25 count the other allele"
+    )
+    with pytest.warns(DataWarning, match=said):
+        found = model.transform(read_bed(tmp_path / "theirs.bed"))
+    gaps = counts.astype(float)
+    gaps[:, np.r_[0:5, 40:45]] = np.nan
+    assert np.array_equal(found, model.transform(pd.DataFrame(gaps, columns=snps)))

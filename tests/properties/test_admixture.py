@@ -216,16 +216,31 @@ def test_what_cannot_be_used_gets_one_sentence(options, data, sentence):
         Admixture(**({"n_populations": 2} | options)).fit(data)
 
 
-def test_transform_refuses_other_snps():
+def test_transform_takes_absent_snps_as_missing_and_refuses_other_ones():
     counts, _, _ = world()
     frame = pd.DataFrame(counts, columns=[f"rs{j}" for j in range(600)])
     model = Admixture(2).fit(frame)
-    with pytest.raises(DataError, match=r"the model knows 1 SNPs that the data lacks, for example 'rs5'"):
-        model.transform(frame.drop(columns="rs5"))
+    with pytest.warns(DataWarning, match="of the 600 SNPs of the fit 1 are not in the data"):
+        found = model.transform(frame.drop(columns="rs5"))
+    assert np.array_equal(found, model.transform(frame.assign(rs5=np.nan)))
+    with pytest.raises(DataError, match="the data has none of the 600 SNPs of the fit, for example 'rs"):
+        model.transform(frame.add_prefix("x"))
     with pytest.raises(DataError, match="the data has 599 SNPs, but the model was fitted on 600"):
         Admixture(2).fit(counts).transform(counts[:, 1:])
     with pytest.raises(DataError, match="has no call at any SNP of the fit"):
         model.transform(pd.DataFrame(np.full((1, 600), np.nan), columns=frame.columns))
+
+
+def test_standard_errors_of_everyone_are_published_and_cover():
+    counts, shares, _ = world(n_people=250, n_snps=1_500, K=2)
+    model = Admixture(2).fit(counts)
+    errors = model.ancestry_se_
+    assert errors.shape == (250, 2)
+    assert model.report_.quantities["standard_error"] == np.median(errors.max(axis=1))
+    apart = min((model.ancestry_ - shares[:, order] for order in ([0, 1], [1, 0])), key=lambda one: np.abs(one).sum())
+    inside = (shares > 0.05).all(axis=1)
+    spread = (apart - apart[inside].mean(axis=0))[inside] / errors[inside]  # what the frequencies are off by is common
+    assert 0.7 < np.sqrt((spread**2).mean()) < 1.6
 
 
 @pytest.mark.parametrize("K", [1, 2, 7, 8])

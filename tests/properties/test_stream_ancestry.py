@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +14,11 @@ from tests.fits import after, bits, stopping
 import tacit
 from tacit import Admixture
 from tacit.data import genotypes as genotypes_module
-from tacit.data import stored_genotypes as stored_module
 from tacit.data.genotypes import Genotypes, read_genotypes
 from tacit.data.stored_genotypes import store_bed, store_genotypes, store_scan
 from tacit.engine import snp_passes as passes_module
 from tacit.engine.snp_passes import SnpPasses
 from tacit.errors import DataError, FileFormatError
-from tacit.factor import admixture_als as als_module
 from tacit.io.write import write_columns
 from tacit.models import checkpoint as checkpoint_module
 
@@ -43,13 +43,12 @@ def frame(calls: np.ndarray) -> pa.Table:
 def small_blocks(monkeypatch):
     """Parts of 512 SNPs, read in pieces of 256: small panels have several."""
     monkeypatch.setattr(passes_module, "PART_SNPS", 512)
-    for module in (passes_module, stored_module, als_module):
-        monkeypatch.setattr(module, "BLOCK", 256)
+    monkeypatch.setattr(genotypes_module, "BLOCK", 256)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_stored_calls_are_those_of_memory(tmp_path, ending, monkeypatch):
-    monkeypatch.setattr(stored_module, "BLOCK", 100)
+    monkeypatch.setattr(genotypes_module, "BLOCK", 100)
     rows = frame(panel(30, 350))
     names = pa.array([f"p{n}" for n in range(30)])
     for at in range(3):
@@ -119,6 +118,36 @@ def test_every_engine_gives_the_same_bits(tmp_path, small_blocks, settings, monk
         assert other.snps_.tolist() == fits[0].snps_.tolist()
 
 
+def test_blocks_are_counted_in_bytes():
+    budget = genotypes_module.BLOCK_BYTES
+    for n_people in (1, 100, 1_000, 8_192, 100_000, 500_000, 3_000_000):
+        for each in (1, 2, 9, 10, 42):
+            size = genotypes_module.snps_at_once(n_people, each)
+            assert size <= 4096
+            assert size & (size - 1) == 0
+            assert size * n_people * each <= budget
+            assert size == 4096 or 2 * size * n_people * each > budget
+    assert genotypes_module.snps_at_once(10**9, 10) == 1  # at least one
+    assert genotypes_module.snps_at_once(5_000, 9) == 4096  # panels of a few thousand people keep their blocks
+
+
+def test_many_people_take_no_more_memory_than_a_block_and_every_engine_the_same_bits(monkeypatch):
+    X = panel(300, 900)
+    settings = {"n_populations": 2, "max_iter": 4, "tol": 1e-5, "n_jobs": 1}
+    monkeypatch.setattr(genotypes_module, "BLOCK_BYTES", 300 * 10 * 40)  # 32 SNPs where a call takes ten bytes
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here, there = Admixture(**settings).fit(X), Admixture(**settings, engine="stream").fit(X)
+    assert bits(there) == bits(here)
+    genotypes = read_genotypes(np.tile(X, (40, 1)))
+    genotypes.counts  # noqa: B018
+    tracemalloc.start()
+    genotypes.order_by_content()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * genotypes.calls.size / 4  # all calls as doubles would be four times that
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("cluster")
 @pytest.mark.filterwarnings("ignore")
@@ -158,7 +187,7 @@ def test_going_on_is_going_through(tmp_path, monkeypatch, moment):
 
 def test_a_plink_set_is_decoded_block_by_block(tmp_path, monkeypatch):
     bed_reader = pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'tacit[genetics]'")
-    monkeypatch.setattr(stored_module, "BLOCK", 64)
+    monkeypatch.setattr(genotypes_module, "BLOCK", 64)
     calls = panel(21, 150)
     bed = tmp_path / "panel.bed"
     bed_reader.to_bed(bed, calls)

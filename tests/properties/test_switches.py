@@ -127,6 +127,35 @@ def test_em_never_falls(d, seed, sigma):
         assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all()
 
 
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("sigma", [0.1, 0.3, 1.0])
+def test_em_with_known_noise_keeps_it_and_never_falls(sigma, accelerate):
+    data = binary_factors(400, m=8, d=3, sigma=0.3, random_state=1)
+    start = first_params(data.W + 0.3, np.full(3, 0.4), 0.5)
+    found = refine_switches(data.X, start, noise=sigma, max_iter=40, tol=0.0, accelerate=accelerate)
+    assert found.params.sigma2 == pytest.approx(sigma**2, rel=1e-12)
+    path = np.array(found.path)
+    assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all()
+
+
+@pytest.mark.parametrize("refine", ["em", "wls", "als", None])
+def test_noise_that_is_given_is_kept(refine):
+    data = binary_factors(3000, m=12, d=3, sigma=0.1, random_state=2)
+    models = {noise: BinaryFactors(3, refine=refine, noise=noise).fit(data.X) for noise in (None, 0.1, 0.3)}
+    assert models[None].noise_ == pytest.approx(0.1, abs=0.02)
+    assert models[0.1].noise_ == pytest.approx(0.1, rel=1e-12)
+    assert models[0.3].noise_ == pytest.approx(0.3, rel=1e-12)
+    if refine == "em":
+        assert models[0.3].log_likelihood_ < models[0.1].log_likelihood_ <= models[None].log_likelihood_ + 1e-3
+        assert models[0.1].report_.verdict == models[None].report_.verdict == "trusted"
+
+
+def test_the_number_of_switches_is_judged_by_the_noise_that_is_given():
+    data = binary_factors(2000, m=12, d=3, sigma=0.2, random_state=3)
+    assert BinaryFactors(noise=0.2).fit(data.X).n_components_ == 3
+    assert BinaryFactors(noise=20.0).fit(data.X).n_components_ == 1
+
+
 @pytest.mark.parametrize("radius", ["near2", "near3"])
 def test_em_over_near_states_never_falls(radius):
     data = binary_factors(400, m=15, d=6, sigma=0.5, random_state=4)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tacit.data import genotypes
 from tacit.factor import admixture_als, admixture_tensor, simplex_ls
 from tacit.factor.admixture_als import (
     AlternatingFit,
@@ -56,7 +57,7 @@ def exact_space(seed=0, n_snps=30, n_people=9, K=3):
 def test_blocks_are_halves_less_the_mean_and_gaps_are_what_the_subspace_says(monkeypatch, fills):
     calls, means = panel(1, 11, 8, missing=0.3)
     span = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 2)))[0]
-    monkeypatch.setattr(admixture_als, "BLOCK", 4)
+    monkeypatch.setattr(genotypes, "BLOCK", 4)
     monkeypatch.setattr(admixture_als, "FILLS", fills)
     blocks = list(centred_blocks(calls, means, span))
     assert [(rows.start, len(x)) for rows, x in blocks] == [(0, 4), (4, 4), (8, 3)]

@@ -131,7 +131,9 @@ def looked_at(values, d, limit=1.0, beyond=0.5, **changed):
     asked = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            switches, "threshold", lambda v, n, m, k, alpha: asked.append((k, alpha)) or (limit if k == d else beyond)
+            switches,
+            "threshold",
+            lambda v, n, m, k, alpha, s: asked.append((k, alpha)) or (limit if k == d else beyond),
         )
         examiner = Examiner()
         switches._examine_eigenvalues(examiner, seen(values, **changed), d)
@@ -232,7 +234,7 @@ def test_halves_may_change_weights_by_two_fifths(change, unstable, monkeypatch):
     fitted = params_of(independent(0.3, 0.6), np.array([[3.0, 0.0], [0.0, 2.0]]))
     sizes = []
 
-    def fit(half, params, seed):
+    def fit(half, params, seed, noise):
         sizes.append(sorted(half[:, 0].tolist()))
         return params.W * np.array([[1.0], [1 + change * (len(sizes) == 1)]])  # one of the halves differs
 
@@ -247,7 +249,7 @@ def test_halves_may_change_weights_by_two_fifths(change, unstable, monkeypatch):
 
 
 def test_halves_with_no_more_rows_than_switches_say_nothing(monkeypatch):
-    monkeypatch.setattr(switches, "_fit_half", lambda half, params, seed: params.W)
+    monkeypatch.setattr(switches, "_fit_half", lambda half, params, seed, noise: params.W)
     fitted = params_of(independent(0.5, 0.5), np.eye(2))
     for n, known in ((5, False), (6, True)):  # halves of two and three rows, two switches
         examiner = Examiner()

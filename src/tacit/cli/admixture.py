@@ -49,14 +49,16 @@ SHOWN = 8
               help="auto: likelihood from 100 people on, least squares below.")  # fmt: skip
 @click.option("--min-maf", type=float, default=0.0, show_default=True,
               help="Leave SNPs with a rarer allele below this out of the fit of proportions.")  # fmt: skip
+@click.option("--all-chromosomes", is_flag=True,
+              help="Keep a PLINK set's SNPs of sex chromosomes and mitochondria, left out by default.")  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the people (CSV); 'sample' or 'iid' by default.")
 @engine_options
 @strict_option
 @output_options("tacit-admixture", report=True)
 def admixture(
-    files: tuple[str, ...], populations: int | None, init: str, refine: str, min_maf: float, id_: str | None,
-    engine: str, memory: int | None, cache: str | None, threads: int | None, checkpoint: str | None, resume: bool,
-    strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    files: tuple[str, ...], populations: int | None, init: str, refine: str, min_maf: float, all_chromosomes: bool,
+    id_: str | None, engine: str, memory: int | None, cache: str | None, threads: int | None, checkpoint: str | None,
+    resume: bool, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Ancestry proportions from genotypes: a PLINK .bed (its .bim and .fam beside it), or a table of 0/1/2 with one row
     a person and one column a SNP, gaps allowed.
@@ -84,22 +86,22 @@ def admixture(
     genotypes: AnyGenotypes
     if streamed:
         with talk.counting("coding", "people") as told:
-            genotypes = _store(files, id_, cache, threads, told)
+            genotypes = _store(files, id_, cache, threads, told, autosomes=not all_chromosomes)
     else:
         tell_no_cache(cache, talk)
         with talk.doing("reading"):
-            genotypes = read_genotype_file(files[0], id_, threads)
+            genotypes = read_genotype_file(files[0], id_, threads, autosomes=not all_chromosomes)
     with talk.doing("fitting"):
         model.fit(genotypes, **kept)
         report = model.report_
     results = Results(out, format_, talk, no_report=no_report)
     size = model.n_populations_
-    results.table("ancestry", _long(model.samples_, model.ancestry_), main=True)
+    results.table("ancestry", _long(model.samples_, model.ancestry_, model.ancestry_se_), main=True)
     results.batches("frequencies", _frequencies(model))
     if populations is None:
         results.batches("cv", [model.cv_])
-    for letter, matrix in (("Q", model.ancestry_), ("P", model.frequencies_)):
-        _write_matrix(results, f"out.{size}.{letter}", matrix)
+    _write_matrix(results, f"out.{size}.Q", model.ancestry_, 6)
+    _write_matrix(results, f"out.{size}.P", model.frequencies_, 8)  # the floor of frequencies is 10⁻⁷, no zero
     results.model("Admixture", *model_state(model))
     more = {
         "n_snps": genotypes.n_snps,
@@ -120,18 +122,20 @@ def admixture(
 def predict_ancestry(model: Admixture, asked: Asked) -> int:
     """Proportions of new people under the populations of a model."""
     with asked.talk.doing("reading"):
-        genotypes = read_genotype_file(asked.data_file, asked.columns.get("id"))
-    found = model.transform(genotypes)
-    asked.results.table("ancestry", _long(genotypes.samples, found), main=True)
+        genotypes = read_genotype_file(asked.data_file, asked.columns.get("id"), autosomes=False)  # the model knows
+    with asked.talk.doing("projecting"):
+        found, errors = model._project(genotypes)
+    asked.results.table("ancestry", _long(genotypes.samples, found, errors), main=True)
     return asked.conclude(len(found), number_of(len(found), "people"))
 
 
-def _long(samples: Any, shares: Any) -> dict[str, Any]:
+def _long(samples: Any, shares: Any, errors: Any) -> dict[str, Any]:
     """One line per person and population."""
     from tacit.data.frames import long_columns
 
     names = np.array([str(name) for name in samples.tolist()], object)
-    return long_columns(("sample", "population", "proportion"), names, np.arange(shares.shape[1]), shares)
+    columns = long_columns(("sample", "population", "proportion"), names, np.arange(shares.shape[1]), shares)
+    return {**columns, "standard_error": errors.ravel()}
 
 
 def _frequencies(model: Admixture) -> Iterator[Any]:
@@ -146,7 +150,7 @@ def _frequencies(model: Admixture) -> Iterator[Any]:
 
 
 def _store(
-    files: tuple[str, ...], id_: str | None, cache: str | None, threads: int | None, told: Any
+    files: tuple[str, ...], id_: str | None, cache: str | None, threads: int | None, told: Any, *, autosomes: bool
 ) -> StoredGenotypes:
     """Genotypes in a flat file: a PLINK set, or tables of people."""
     from tacit.data.frames import find_column
@@ -158,7 +162,8 @@ def _store(
         if len(files) > 1:
             raise DataError(f"{len(files)} files were named, {files[0]} first; give one PLINK set, or tables of people")
         _no_id(id_, files[0])
-        return store_bed(Path(files[0]).with_suffix(".bed"), cache, threads or 1)
+        return store_bed(Path(files[0]).with_suffix(".bed"), cache, threads or 1, autosomes=autosomes)
+    _no_variant_calls(files)
     people = scan(files, cache=cache, told=told)
     return store_scan(people, find_column(people.first_names(), "people", ID_NAMES, id_))
 
@@ -170,18 +175,28 @@ def _no_id(id_: str | None, path: str) -> None:
         raise DataError(f"--id {id_} names a column of a table, and {path} has people in its .fam; leave --id out")
 
 
-def read_genotype_file(path: str, id_: str | None, threads: int | None = None) -> Genotypes:
+def _no_variant_calls(files: tuple[str, ...]) -> None:
+    from tacit.errors import FileFormatError
+
+    for path in files:
+        if path.lower().removesuffix(".gz").endswith((".vcf", ".bcf")):
+            raise FileFormatError(
+                f"{path} holds variant calls; write them as a PLINK set: plink2 --vcf {path} --make-bed"
+            )
+
+
+def read_genotype_file(
+    path: str, id_: str | None, threads: int | None = None, *, autosomes: bool = True
+) -> Genotypes:
     """Genotypes of a PLINK set or of a table of people."""
     from tacit.data.frames import find_column
     from tacit.data.genotypes import read_bed, read_genotypes
-    from tacit.errors import FileFormatError
     from tacit.io.read import read_columns
 
     if path.lower().endswith(PLINK):
         _no_id(id_, path)
-        return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1)
-    if path.lower().removesuffix(".gz").endswith((".vcf", ".bcf")):
-        raise FileFormatError(f"{path} holds variant calls; write them as a PLINK set: plink2 --vcf {path} --make-bed")
+        return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1, autosomes=autosomes)
+    _no_variant_calls((path,))
     whole = read_columns(path)
     name = find_column(whole.column_names, "people", ID_NAMES, id_)
     if name is None:
@@ -196,14 +211,14 @@ def _files(paths: tuple[str, ...]) -> list[str]:
     return [str(Path(paths[0]).with_suffix(suffix)) for suffix in PLINK]
 
 
-def _write_matrix(results: Results, name: str, matrix: Any) -> None:
+def _write_matrix(results: Results, name: str, matrix: Any, digits: int) -> None:
     """Numbers alone, a row a line, as ADMIXTURE's readers expect; `nan` where nothing is known."""
     from tacit.io.write import atomic_path
 
     if results.folder is None:
         return
     with atomic_path(results.path(name)) as part:
-        np.savetxt(part, matrix, fmt="%.6f")
+        np.savetxt(part, matrix, fmt=f"%.{digits}f")
 
 
 def show(model: Admixture, talk: Talk) -> None:

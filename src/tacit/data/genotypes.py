@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +29,23 @@ from tacit.kernels import Floats
 from tacit.kernels.admixture import MISSING, Calls
 
 BLOCK = 4096
-"""SNPs looked at together."""
+"""SNPs looked at together, at most."""
+BLOCK_BYTES = 1 << 28
+"""Bytes that a block of SNPs may take while it is worked on: of many people a block has fewer SNPs."""
 UNKNOWN_ALLELE = "0"
 """How PLINK writes an allele that nobody in the set has."""
 _WEIGHT_BITS = 26
 """Bits of a hash that weigh one call: sums over 10⁷ calls stay exact in a double."""
+
+
+def snps_at_once(n_people: int, bytes_per_call: int, most: int | None = None) -> int:
+    """SNPs of a block for work that takes so many bytes a call: a power of two that the number of people decides alone.
+
+    Sums of blocks are added in order: since nothing else decides their size (no engine, no memory that is free), the
+    bits are the same everywhere. Powers of two divide one another, so smaller blocks lie within larger ones.
+    """
+    room = min(BLOCK_BYTES // max(n_people * bytes_per_call, 1), BLOCK if most is None else min(most, BLOCK))
+    return 1 << max(int(room).bit_length() - 1, 0)
 
 
 class SnpBlocks(ABC):
@@ -54,8 +66,9 @@ class SnpBlocks(ABC):
     def calls_of(self, begin: int, end: int) -> Calls:
         """Calls of a range of SNPs."""
 
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Calls]]:
-        """Calls of all SNPs in order, so many at a time."""
+    def blocks(self, bytes_per_call: int = 2, most: int | None = None) -> Iterator[tuple[slice, Calls]]:
+        """Calls of all SNPs in order, so many at a time as work of so many bytes a call allows."""
+        size = snps_at_once(self.n_samples, bytes_per_call, most)
         for begin in range(0, self.n_snps, size):
             end = min(begin + size, self.n_snps)
             yield slice(begin, end), self.calls_of(begin, end)
@@ -105,11 +118,11 @@ class SnpBlocks(ABC):
         """
         weight = _hashes(self.counts @ np.array([1, 1 << 16, 1 << 32, 1 << 48], np.int64))
         people = np.zeros((self.n_samples, 2))
-        for rows, calls in self.blocks():
+        for rows, calls in self.blocks(9):
             people += calls.T.astype(np.float64) @ weight[rows]
         weight = _hashes(people[:, 0].astype(np.int64)) + _hashes(people[:, 1].astype(np.int64))[:, ::-1]
         snps = np.empty((self.n_snps, 2))
-        for rows, calls in self.blocks():
+        for rows, calls in self.blocks(9):
             snps[rows] = calls.astype(np.float64) @ weight
         return np.lexsort((*snps.T, _hashes(snps[:, 0].astype(np.int64))[:, 0])), np.lexsort((*people.T, weight[:, 0]))
 
@@ -118,13 +131,14 @@ class SnpBlocks(ABC):
 class Genotypes(SnpBlocks):
     """Calls (SNP, person): 0, 1, 2 alleles, 3 missing; the people's and the SNPs' names.
 
-    `alleles` (SNP, 2) are the one counted and the other, where the file says so.
+    `alleles` (SNP, 2) are the one counted and the other, where the file says so; `notes` tell what was left out of it.
     """
 
     calls: Calls
     samples: Names
     snps: Names
     alleles: NDArray[Any] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -148,28 +162,47 @@ class Genotypes(SnpBlocks):
             self.alleles if self.alleles is None or snps is None else self.alleles[snps],
         )
 
-    def counting(self, alleles: NDArray[Any] | None) -> Genotypes:
-        """The same people with these alleles (SNP, 2) counted; calls of the other one are turned round, 2 for 0.
+    def aligned(self, at: NDArray[np.intp], alleles: NDArray[Any] | None) -> tuple[Genotypes, Alignment]:
+        """The SNPs at these places (-1: not here, taken as missing) with these alleles (SNP, 2) counted.
 
-        Sets that were made apart often count the rarer allele of their own people. Other letters than those two are
-        refused; "0", an allele nobody has, may stand for either.
+        Sets that were made apart often count the rarer allele of their own people: calls of the other one are turned
+        round, 2 for 0. Alleles of the other strand are read as their complements, unless they fit as they are; "0", an
+        allele nobody has, may stand for any. A SNP with other alleles still is another variant: its calls are missing.
         """
-        if alleles is None or self.alleles is None:
-            return self
-        same = _fit(self.alleles, alleles)
-        turned = ~same & _fit(self.alleles[:, ::-1], alleles)
-        if not (same | turned).all():
-            at = int((~(same | turned)).argmax())
-            theirs, ours = "/".join(self.alleles[at]), "/".join(alleles[at])
-            raise DataError(
-                f"SNP {self.snps[at]!r} has the alleles {theirs}, and {ours} in the fit; give both sets the same "
-                "strand, or leave the SNP's calls empty"
-            )
-        if not turned.any():
-            return self
-        calls = self.calls.copy()
-        calls[turned] = np.where(calls[turned] == MISSING, MISSING, 2 - calls[turned].astype(np.int8)).astype(np.uint8)
-        return Genotypes(calls, self.samples, self.snps, alleles)
+        absent = at < 0
+        calls = self.calls[np.where(absent, 0, at)]
+        calls[absent] = MISSING
+        turned, flipped, foreign = (np.zeros(len(at), bool) for _ in range(3))
+        if alleles is not None and self.alleles is not None:
+            given = self.alleles[np.where(absent, 0, at)]
+            other = _complement(given)
+            same, swapped = _fit(given, alleles), _fit(given[:, ::-1], alleles)
+            other_same, other_swapped = _fit(other, alleles), _fit(other[:, ::-1], alleles)
+            flipped = ~absent & ~same & ~swapped & (other_same | other_swapped)
+            turned = ~absent & ~same & (swapped | (flipped & ~other_same))
+            foreign = ~absent & ~same & ~swapped & ~flipped
+            calls[turned] = _TURNED[calls[turned]]
+            calls[foreign] = MISSING
+        counts = (int(kind.sum()) for kind in (absent, turned, flipped, foreign))
+        return Genotypes(calls, self.samples, np.arange(len(at)), alleles), Alignment(*counts)
+
+
+class Alignment(NamedTuple):
+    """SNPs of a fit that new people lack, that count the other allele, are of the other strand, have other alleles."""
+
+    absent: int
+    turned: int
+    flipped: int
+    foreign: int
+
+
+_TURNED = np.array([2, 1, 0, MISSING], np.uint8)
+_OPPOSITE = {"A": "T", "T": "A", "C": "G", "G": "C", "a": "t", "t": "a", "c": "g", "g": "c"}
+
+
+def _complement(alleles: NDArray[Any]) -> NDArray[Any]:
+    """Letters of the other strand; what is no base stays."""
+    return np.array([[_OPPOSITE.get(one, one) for one in pair] for pair in alleles.tolist()], object).reshape(-1, 2)
 
 
 def _fit(given: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
@@ -208,11 +241,14 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
     return Genotypes(calls, names, snps)
 
 
-def read_bed(path: str | os.PathLike[str], *, threads: int = 1) -> Genotypes:
-    """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`."""
-    blocks, *names = stream_plink(path, None, threads)
-    (calls,) = blocks
-    return Genotypes(calls, *names)
+def read_bed(path: str | os.PathLike[str], *, threads: int = 1, autosomes: bool = True) -> Genotypes:
+    """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`.
+
+    SNPs of sex chromosomes and mitochondria are left out, with a note, unless ``autosomes=False``.
+    """
+    found = stream_plink(path, threads, autosomes=autosomes)
+    (calls,) = found.blocks
+    return Genotypes(calls, found.samples, found.snps, found.alleles, found.notes)
 
 
 def frame_calls(data: Any, snps: Names, before: int = 0) -> Calls:
@@ -249,9 +285,10 @@ def _from_matrix(data: Any) -> Calls:
                 f"the matrix holds {matrix.dtype} that are no numbers; genotypes are 0, 1, 2, or NaN where missing"
             ) from None
     calls = np.empty((matrix.shape[1], matrix.shape[0]), np.uint8)
-    for begin in range(0, matrix.shape[1], BLOCK):
-        block = matrix[:, begin : begin + BLOCK].T
-        calls[begin : begin + BLOCK] = _codes(block, None, begin)
+    size = snps_at_once(len(matrix), 2 * matrix.itemsize + 4)
+    for begin in range(0, matrix.shape[1], size):
+        block = matrix[:, begin : begin + size].T
+        calls[begin : begin + size] = _codes(block, None, begin)
     return calls
 
 

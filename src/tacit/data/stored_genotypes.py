@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.data.flat_file import Lease, fill_from, keep_for_now, keep_rows, path_for_now, write_flat
-from tacit.data.genotypes import BLOCK, Genotypes, SnpBlocks, frame_calls, person_names
+from tacit.data.genotypes import Genotypes, SnpBlocks, frame_calls, person_names, snps_at_once
 from tacit.data.names import Names
 from tacit.errors import DataError
 from tacit.io.plink import facts_of_plink, stream_plink
 from tacit.io.scan import Scan
 from tacit.kernels.admixture import Calls
 
-FORMAT, ENDING = 1, "calls"
+FORMAT, ENDING = 2, "calls"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,7 @@ class StoredGenotypes(SnpBlocks):
     snps: Names
     alleles: NDArray[Any] | None = None
     lease: Lease | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -62,7 +63,8 @@ class StoredGenotypes(SnpBlocks):
         at = np.arange(self.n_snps)[slice(None) if snps is None else snps]
         people = np.arange(self.n_samples)[slice(None) if samples is None else samples]
         alleles = None if self.alleles is None else self.alleles[at]
-        blocks = (self._gathered(at[begin : begin + BLOCK])[:, people] for begin in range(0, len(at), BLOCK))
+        size = snps_at_once(self.n_samples, 2)
+        blocks = (self._gathered(at[begin : begin + size])[:, people] for begin in range(0, len(at), size))
         return store_blocks(blocks, self.samples[people], self.snps[at], alleles)
 
     def _gathered(self, snps: NDArray[np.intp]) -> Calls:
@@ -74,7 +76,7 @@ class StoredGenotypes(SnpBlocks):
 
     def loaded(self) -> Genotypes:
         """All calls in memory."""
-        return Genotypes(self.calls_of(0, self.n_snps), self.samples, self.snps, self.alleles)
+        return Genotypes(self.calls_of(0, self.n_snps), self.samples, self.snps, self.alleles, self.notes)
 
 
 AnyGenotypes = Genotypes | StoredGenotypes
@@ -84,7 +86,8 @@ AnyGenotypes = Genotypes | StoredGenotypes
 def store_genotypes(genotypes: Genotypes) -> StoredGenotypes:
     """Calls from memory in a flat file, for this run only."""
     blocks = (calls for _, calls in genotypes.blocks())
-    return store_blocks(blocks, genotypes.samples, genotypes.snps, genotypes.alleles)
+    stored = store_blocks(blocks, genotypes.samples, genotypes.snps, genotypes.alleles)
+    return replace(stored, notes=genotypes.notes)
 
 
 def store_blocks(
@@ -94,14 +97,20 @@ def store_blocks(
     return keep_for_now(lambda path, key: _write(path, key, blocks, samples, snps, alleles), ENDING)
 
 
-def store_bed(path: str | os.PathLike[str], cache: str | None = None, threads: int = 1) -> StoredGenotypes:
-    """The calls of a PLINK set, decoded block by block: in the cache, for a second run to find, or for this run."""
+def store_bed(
+    path: str | os.PathLike[str], cache: str | None = None, threads: int = 1, *, autosomes: bool = True
+) -> StoredGenotypes:
+    """The calls of a PLINK set, decoded block by block: in the cache, for a second run to find, or for this run.
+
+    SNPs of sex chromosomes and mitochondria are left out, with a note, unless ``autosomes=False``.
+    """
 
     def told() -> str:
-        return f"genotypes {FORMAT}\0bed\0{facts_of_plink(path)}"
+        return f"genotypes {FORMAT}\0bed\0{facts_of_plink(path)}\0{'autosomes' if autosomes else 'all'}"
 
     def write(place: Path, key: str) -> StoredGenotypes:
-        return _write(place, key, *stream_plink(path, BLOCK, threads))
+        found = stream_plink(path, threads, autosomes=autosomes, at_once=lambda people: snps_at_once(people, 3))
+        return _write(place, key, found.blocks, found.samples, found.snps, found.alleles, found.notes)
 
     return keep_rows(cache, told, ENDING, FORMAT, _revived, write)
 
@@ -122,22 +131,24 @@ def store_scan(scan: Scan, id_: str | None = None) -> StoredGenotypes:
 
 
 def _write(
-    path: Path, key: str, blocks: Iterator[Calls], samples: Names, snps: Names, alleles: NDArray[Any] | None = None
-) -> StoredGenotypes:
+    path: Path, key: str, blocks: Iterator[Calls], samples: Names, snps: Names, alleles: NDArray[Any] | None = None,
+    notes: tuple[str, ...] = (),
+) -> StoredGenotypes:  # fmt: skip
     facts = {
         "format": FORMAT,
         "key": key,
         "samples": samples.tolist(),
         "snps": snps.tolist(),
         "alleles": None if alleles is None else alleles.tolist(),
+        "notes": list(notes),
     }
-    return StoredGenotypes(path, write_flat(path, facts, blocks), samples, snps, alleles)
+    return StoredGenotypes(path, write_flat(path, facts, blocks), samples, snps, alleles, notes=notes)
 
 
 def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredGenotypes:
     samples, snps = (_names(facts[name]) for name in ("samples", "snps"))
     alleles = None if facts["alleles"] is None else np.array(facts["alleles"], object)
-    return StoredGenotypes(path, offset, samples, snps, alleles)
+    return StoredGenotypes(path, offset, samples, snps, alleles, notes=tuple(map(str, facts["notes"])))
 
 
 def _names(listed: list[Any]) -> Names:
@@ -166,8 +177,9 @@ def _turned(scan: Scan, id_: str | None) -> tuple[Iterator[Calls], Names, Names]
 
     def blocks() -> Iterator[Calls]:
         held = lease
-        for begin in range(0, shape[1], BLOCK):  # mapped for this block only
-            some = np.memmap(path, np.uint8, "r", 0, shape)[:, begin : begin + BLOCK]
+        size = snps_at_once(shape[0], 2)
+        for begin in range(0, shape[1], size):  # mapped for this block only
+            some = np.memmap(path, np.uint8, "r", 0, shape)[:, begin : begin + size]
             yield np.ascontiguousarray(some.T)
         del held
 

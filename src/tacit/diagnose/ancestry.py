@@ -1,10 +1,11 @@
 """Can ancestry proportions be trusted? The verdict, with the numbers behind it.
 
 `not identifiable` when a population's frequencies are a mixture of the others', so that no proportions are right.
-`caution` when the calls do not show K populations above their noise (the gap of the singular values), when a population
-rests on few people, when nobody marks its corner or its face (proportions are then known up to a stretch of the simplex
-only), when a person's own calls leave proportions wide, when another start ends elsewhere, or when the climb was cut
-short. That more than K populations are visible is a note, not a doubt: linked SNPs and relatives make directions too.
+`caution` when the calls do not show K populations above their noise (the gap of the singular values) or show more
+without a gap at K, when a population rests on few people or on one another's relatives, when nobody marks its corner or
+its face (proportions are then known up to a stretch of the simplex only), when a person's own calls leave proportions
+wide, when neighbouring SNPs are linked, when another start ends elsewhere, or when the climb was cut short. That more
+than K populations are visible beyond a gap at K is no doubt: linked SNPs and relatives make directions too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tacit.diagnose.relatives import LINKED, Kinship
 from tacit.diagnose.report import Examination, Examiner
 from tacit.factor.assign import mean_distance
 from tacit.kernels import Floats
@@ -36,27 +38,40 @@ APART = 0.05
 DEPENDENT = 1e-3
 """Smallest singular value of the populations' frequencies, relative to the largest, below which one mixes others."""
 
+DEFLATED = 0.5
+"""Relatives are a doubt where they leave a population less than this share of its people's worth of genomes; families
+of three (parents and a child) leave .6."""
+LINKED_SHARE = 0.2
+"""Share of neighbouring SNPs that may be linked; of 30,000 SNPs of a coalescent of 250 million bases 8 % are, of the
+thinned HapMap panel 0.1 %."""
+
 
 def examine_ancestry(
     shares: Floats,
     frequencies: Floats,
-    information: Floats,
+    errors: Floats,
     spectrum: Floats,
     *,
     converged: bool,
     refit: Callable[[], tuple[Floats, float]] | None,
     log_likelihood: float,
+    kinship: Kinship,
+    linked: float,
+    names: list[str],
 ) -> Examination:
-    """Diagnose a fit: `information` is minus the Hessian of every person, `refit` gives another fit's answer."""
+    """Diagnose a fit: `errors` are the standard errors of `shares`, `refit` gives another fit's answer.
+
+    `linked` is the share of neighbouring SNPs that say the same, `names` are the people's.
+    """
     examiner = Examiner()
     n_people, K = shares.shape
-    errors = standard_errors(shares, information)
+    widest = errors.max(axis=1)
     people = shares.sum(axis=0)
     examiner.quantities |= {
         "n_people": n_people,
         "n_snps": len(frequencies),
         "people_per_population": people.tolist(),
-        "standard_error": float(np.median(errors)),
+        "standard_error": float(np.median(widest)),
         "spectrum": spectrum.tolist(),
         "distance": distances(frequencies).tolist(),
     }
@@ -69,11 +84,20 @@ def examine_ancestry(
             f"Population {k} rests on {people[k]:.1f} people's worth of genomes, fewer than {LEAST_PEOPLE:.0f}; bring "
             "more people, or ask for fewer populations.",
         )
-    if K > 1 and np.median(errors) > WIDE:
+    if K > 1 and np.median(widest) > WIDE:
         examiner.doubt(
             "caution",
-            f"Half of the people's proportions are known to no better than ± {np.median(errors):.2f}; bring more SNPs, "
+            f"Half of the people's proportions are known to no better than ± {np.median(widest):.2f}; bring more SNPs, "
             "or populations further apart.",
+        )
+    _examine_relatives(examiner, shares, kinship, names)
+    examiner.quantities |= {"linked_neighbours": linked}
+    if linked > LINKED_SHARE:
+        examiner.doubt(
+            "caution",
+            f"{linked:.0%} of neighbouring SNPs say the same (squared correlation above {LINKED:g} beyond ancestry): "
+            "there is less evidence than it seems, and a stretch of linked SNPs can pass for a population; thin the "
+            "SNPs first, for example by plink2 --indep-pairwise 50 10 0.1.",
         )
     examiner.doubt_stopped(converged, "The climb", "figures")
     if refit is not None and K > 1:
@@ -90,9 +114,15 @@ def _examine_populations(examiner: Examiner, shares: Floats, frequencies: Floats
             f"The frequencies of the {K} populations are mixtures of one another's, so proportions have no one answer; "
             "ask for fewer populations.",
         )
-    gap = noise_gap(spectrum, K)
-    examiner.quantities |= {"gap": gap}
-    if not gap > GAP:
+    gap, seen = noise_gap(spectrum, K), populations_seen(spectrum)
+    examiner.quantities |= {"gap": gap, "populations_seen": seen}
+    if not gap > GAP and seen > K:
+        examiner.doubt(
+            "caution",
+            f"There is structure beyond {K} populations: the singular values show {seen}, and none of them stands out "
+            f"as the last of {K}; ask for {seen}, or read these {K} as a coarse grouping.",
+        )
+    elif not gap > GAP:
         examiner.doubt(
             "caution",
             f"The calls do not show {K} populations above their noise (gap {gap:.2f}, noise reaches {GAP:g}); ask for "
@@ -106,6 +136,29 @@ def _examine_populations(examiner: Examiner, shares: Floats, frequencies: Floats
             "caution",
             f"{corner[k]} people are mostly of population {k} and {face[k]:.0%} are free of it: its frequencies are "
             "extrapolated, and proportions may be stretched; bring people of less mixed descent.",
+        )
+
+
+def _examine_relatives(examiner: Examiner, shares: Floats, kinship: Kinship, names: list[str]) -> None:
+    people, unrelated, families = shares.sum(axis=0), kinship.unrelated(shares), kinship.families()
+    examiner.quantities |= {
+        "unrelated_per_population": unrelated.tolist(),
+        "related_pairs": len(kinship.pairs),
+        "copies": kinship.n_copies,
+        "families": [len(family) for family in families],
+        "compared_for_kinship": len(kinship.people),
+    }
+    left = unrelated / np.maximum(people, 1e-300)
+    k = int(left.argmin())
+    if left[k] < DEFLATED:
+        share = [float(shares[family, k].sum()) for family in families]
+        largest = families[int(np.argmax(share))]
+        what = "copies of one person" if kinship.n_copies * 2 > len(kinship.pairs) else "close relatives"
+        examiner.doubt(
+            "caution",
+            f"Population {k} rests on relatives: {people[k]:.1f} people's worth of genomes tell as much as "
+            f"{unrelated[k]:.1f} unrelated people would; {len(largest)} people are {what} ({names[largest[0]]}, "
+            f"{names[largest[1]]} …). Keep one person of each family, for example by plink2 --king-cutoff 0.177.",
         )
 
 
@@ -132,14 +185,22 @@ def noise_gap(spectrum: Floats, n_populations: int) -> float:
     return float(spectrum[last] - rest[0]) / max(span, 1e-12 * float(spectrum[0]), 1e-300)
 
 
+def populations_seen(spectrum: Floats) -> int:
+    """The largest number of populations whose last singular value stands above the noise after it; 1 if none does."""
+    return max((K for K in range(2, len(spectrum) - AFTER + 1) if noise_gap(spectrum, K) > GAP), default=1)
+
+
 def standard_errors(shares: Floats, information: Floats) -> Floats:
-    """Largest standard error (person,) of each person's proportions along the simplex, frequencies taken as known."""
+    """Standard errors (person, population) of each person's proportions along the simplex, frequencies taken as known.
+
+    `information` (person, population, population) is minus the Hessian of every person.
+    """
     K = shares.shape[1]
     basis = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, : K - 1]]))[0][:, 1:]
     inner = np.einsum("ka,nkl,lb->nab", basis, information, basis)
     inner = inner + 1e-9 * np.trace(inner, axis1=1, axis2=2)[:, None, None] * np.eye(K - 1) + 1e-12 * np.eye(K - 1)
     covariance = np.einsum("ka,nab,kb->nk", basis, np.linalg.inv(inner), basis)
-    return np.asarray(np.minimum(np.sqrt(covariance.max(axis=1)), 1.0))
+    return np.asarray(np.minimum(np.sqrt(covariance), 1.0))
 
 
 def distances(frequencies: Floats) -> Floats:

@@ -71,8 +71,12 @@ def examine_switches(
     *,
     converged: bool,
     seed: int = 0,
+    noise: float | None = None,
 ) -> Examination:
-    """Diagnose fitted switches; X are the rows they were fitted to, of which samples are looked at."""
+    """Diagnose fitted switches; X are the rows they were fitted to, of which samples are looked at.
+
+    `noise` is σ where it was given.
+    """
     examiner = Examiner()
     n, on = X.n_rows, switch_shares(params)
     examiner.quantities |= {
@@ -83,7 +87,7 @@ def examine_switches(
         "rows_on": (on * n).tolist(),
     }
     _examine_rows(examiner, on, n)
-    _examine_eigenvalues(examiner, seen, params.d)
+    _examine_eigenvalues(examiner, seen, params.d, noise)
     if start is not None:
         _examine_candidates(examiner, start)
     many, hashes = X.sample(SCORE_ROWS[1])
@@ -92,9 +96,9 @@ def examine_switches(
     rows = many[some]
     if params.d <= EXAMINED:
         _examine_conditions(examiner, params, n)
-        _examine_rivals(examiner, rows, params, on)
+        _examine_rivals(examiner, rows, params, on, noise)
     if params.d > 1 and not any(level == "not identifiable" for level, _ in examiner.found):
-        _examine_halves(examiner, rows, params, hashes[some], seed)
+        _examine_halves(examiner, rows, params, hashes[some], seed, noise)
     examiner.doubt_stopped(converged)
     return examiner.conclude()
 
@@ -120,8 +124,9 @@ def _examine_rows(examiner: Examiner, on: Floats, n: int) -> None:
         )
 
 
-def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int) -> None:
+def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int, noise: float | None = None) -> None:
     """Does every eigenvalue that was taken rise above the noise, and does none that was left?"""
+    sigma2 = None if noise is None else noise**2
     if seen.squares - float(seen.mean @ seen.mean) < RESOLVED * seen.squares:
         examiner.doubt(
             "caution",
@@ -135,7 +140,7 @@ def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int) -> None:
             "them; bring more features or rows, or ask for fewer switches.",
         )
         return
-    limit = threshold(seen.values, seen.n, seen.m, d, ALPHA)
+    limit = threshold(seen.values, seen.n, seen.m, d, ALPHA, sigma2)
     last = float(seen.values[d - 1])
     examiner.quantities |= {"smallest_eigenvalue": last, "noise_threshold": limit}
     if last <= limit:
@@ -145,7 +150,7 @@ def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int) -> None:
             "fewer switches; ask for fewer or bring more rows.",
         )
     if d + 1 < min(seen.n, seen.m):
-        beyond = threshold(seen.values, seen.n, seen.m, d + 1, 0.001)
+        beyond = threshold(seen.values, seen.n, seen.m, d + 1, 0.001, sigma2)
         examiner.quantities["next_eigenvalue_over_threshold"] = float(seen.values[d]) / max(beyond, 1e-300)
         if seen.values[d] > NEAR * beyond > 1e-12 * seen.values[0]:
             examiner.doubt(
@@ -234,9 +239,11 @@ def _examine_conditions(examiner: Examiner, params: SwitchParams, n: int) -> Non
         )
 
 
-def _examine_rivals(examiner: Examiner, rows: Floats, params: SwitchParams, on: Floats) -> None:
+def _examine_rivals(
+    examiner: Examiner, rows: Floats, params: SwitchParams, on: Floats, noise: float | None = None
+) -> None:
     basis = np.linalg.qr(params.W.T)[0]
-    steps = plane_steps(rows, basis, way_to_sum(params))
+    steps = plane_steps(rows, basis, way_to_sum(params), noise)
     inside = replace(params, W=params.W @ basis)
     base = em(steps, inside, max_iter=2, tol=0.0)
     found = tested_rivals(steps, base.params, base.log_likelihood)
@@ -276,8 +283,9 @@ def _tell_rival(standing: list[Rival], on: Floats) -> str:
 
 
 def _examine_halves(
-    examiner: Examiner, rows: Floats, params: SwitchParams, hashes: NDArray[np.uint64], seed: int
-) -> None:
+    examiner: Examiner, rows: Floats, params: SwitchParams, hashes: NDArray[np.uint64], seed: int,
+    noise: float | None = None,
+) -> None:  # fmt: skip
     """Each half of the rows fitted by itself, from the answer and from its own moments: does it say the same?"""
     first = lower_half(hashes)
     change = np.zeros(params.d)
@@ -285,7 +293,7 @@ def _examine_halves(
         if len(half) <= params.d:
             change[:] = np.inf
             break
-        change = np.maximum(change, relative_change(params.W, _fit_half(half, params, seed)))
+        change = np.maximum(change, relative_change(params.W, _fit_half(half, params, seed, noise)))
     examiner.quantities["half_sample_change"] = [float(min(value, 1e6)) for value in change]
     worst = int(change.argmax())
     if change[worst] > UNSTABLE:
@@ -296,15 +304,15 @@ def _examine_halves(
         )
 
 
-def _fit_half(half: Floats, params: SwitchParams, seed: int) -> Floats:
+def _fit_half(half: Floats, params: SwitchParams, seed: int, noise: float | None = None) -> Floats:
     """The likelier of two fits: from the answer, and from a spectral start of its own."""
-    own = spectral_start(half, params.d, rng=seed)
+    own = spectral_start(half, params.d, sigma=noise, rng=seed)
     starts = [replace(params, centres=None), first_params(own.W, own.share, own.sigma2)]
     best: tuple[float, Floats] | None = None
     for start in starts:
         basis = np.linalg.qr(start.W.T)[0]
-        steps = plane_steps(half, basis, way_to_sum(start))
-        inside = replace(start, W=start.W @ basis, sigma2=max(start.sigma2, steps.floor))
+        steps = plane_steps(half, basis, way_to_sum(start), noise)
+        inside = replace(start, W=start.W @ basis, sigma2=steps.variance(start.sigma2))
         fit = em(steps, inside, max_iter=HALF_PASSES, tol=1e-7, accelerate=True)
         if best is None or fit.log_likelihood > best[0]:
             best = fit.log_likelihood, fit.params.W @ basis.T

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.data.genotypes import BLOCK, Genotypes
+from tacit.data.genotypes import Genotypes, snps_at_once
 from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes
 from tacit.engine.memory import resolve_jobs
 from tacit.engine.passes import Found, add_found
@@ -21,6 +21,8 @@ from tacit.kernels import Floats
 from tacit.kernels.admixture import Calls, admixture_step, curvature_sums, unfold_curvature
 
 PART_SNPS = 65_536
+KERNEL_SNPS = 256
+"""SNPs whose sums a kernel adds in order: a piece is a multiple of them, but for the last."""
 
 Pieces = Iterator[tuple[slice, Calls]]
 """Where in its part a piece stands, and its calls."""
@@ -60,7 +62,9 @@ class SnpPasses:
             yield work(self._pieces(begin, end), tuple(one[begin:end] for one in beside), *args)
 
     def _pieces(self, begin: int, end: int) -> Pieces:
-        size = BLOCK if isinstance(self.genotypes, StoredGenotypes) else self.part_snps
+        size = self.part_snps
+        if isinstance(self.genotypes, StoredGenotypes):
+            size = max(snps_at_once(self.n_persons, 1), KERNEL_SNPS)
         for at in range(begin, end, size):
             upto = min(at + size, end)
             yield slice(at - begin, upto - begin), self.genotypes.calls_of(at, upto)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.genotypes import BLOCK
+from tacit.data.genotypes import snps_at_once
 from tacit.engine.passes import Found
 from tacit.engine.snp_passes import Pieces, SnpPasses, over_calls
 from tacit.factor.simplex_ls import simplex_least_squares
@@ -44,6 +44,9 @@ SWEEPS = 4
 """Sweeps over the populations in a half step of frequencies: from where the last ended, more gain nothing."""
 FILLS = 2
 """Times a block's missing calls are filled from the subspace: what is left is their share to the third power."""
+
+CALL_BYTES = 10
+"""Bytes a call while a block is centred and its gaps are filled: single precision twice, a code, a gap."""
 
 
 class Subspace(NamedTuple):
@@ -165,9 +168,9 @@ def _coordinates_part(
 
 def centred_blocks(calls: Calls, means: Floats, leading: Floats) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Blocks (SNP, person) of halved counts less the SNP's mean; a missing call is what the subspace says."""
-    span = leading.astype(np.float32)
-    for begin in range(0, len(calls), BLOCK):
-        rows = slice(begin, begin + BLOCK)
+    span, size = leading.astype(np.float32), snps_at_once(calls.shape[1], CALL_BYTES)
+    for begin in range(0, len(calls), size):
+        rows = slice(begin, begin + size)
         codes = calls[rows]
         x = codes.astype(np.float32)
         x *= 0.5

@@ -38,19 +38,25 @@ class SwitchCount:
     margins: tuple[float, float]
 
 
-def count_switches(values: Floats, n: int, m: int, *, most: int | None = None) -> SwitchCount:
-    """The number of eigenvalues (largest first) that noise cannot explain, at least one; `most` caps it."""
+def count_switches(
+    values: Floats, n: int, m: int, *, most: int | None = None, sigma2: float | None = None
+) -> SwitchCount:
+    """The number of eigenvalues (largest first) that noise cannot explain, at least one; `most` caps it.
+
+    `sigma2` is σ² where it is known.
+    """
     rank = numerical_rank(values)
     limit = max(min(len(values) - 1, n - 1, m - 1), 1)
     if rank <= limit and rank < min(n, m):
         d = max(min(rank, most or rank), 1)
         return SwitchCount(d, 0.0, True, (np.inf, 0.0))
-    bars = [threshold(values, n, m, k, ALPHA) for k in range(1, limit + 1)]
+    bars = [threshold(values, n, m, k, ALPHA, sigma2) for k in range(1, limit + 1)]
     ratios = [value / bar if bar else np.inf for value, bar in zip(values, bars, strict=False)]  # 0: nothing is left
     passed = next((k for k, ratio in enumerate(ratios) if ratio <= 1), limit)
     d = max(min(passed, most or passed), 1)
     after = ratios[d] if d < len(ratios) else 0.0
-    return SwitchCount(d, noise_variance(values, n, m, d), False, (float(ratios[d - 1]), float(after)))
+    noise = noise_variance(values, n, m, d) if sigma2 is None else sigma2
+    return SwitchCount(d, noise, False, (float(ratios[d - 1]), float(after)))
 
 
 def numerical_rank(values: Floats) -> int:
@@ -58,12 +64,13 @@ def numerical_rank(values: Floats) -> int:
     return int((values > NOISE_FREE * max(values[0], np.finfo(float).tiny)).sum())
 
 
-def threshold(values: Floats, n: int, m: int, k: int, alpha: float) -> float:
-    """What the k-th eigenvalue must pass: the largest of p − k noise eigenvalues stays below it."""
+def threshold(values: Floats, n: int, m: int, k: int, alpha: float, sigma2: float | None = None) -> float:
+    """What the k-th eigenvalue must pass: the largest of p − k noise eigenvalues stays below it (σ² if it is known)."""
     root_n, root_p = np.sqrt(n - 0.5), np.sqrt(max(m - k, 1) - 0.5)
     centre = (root_n + root_p) ** 2 / n
     spread = np.sqrt(centre / n) * (1 / root_n + 1 / root_p) ** (1 / 3)
-    return float(noise_variance(values, n, m, k) * (centre + TRACY_WIDOM[alpha] * spread))
+    noise = noise_variance(values, n, m, k) if sigma2 is None else sigma2
+    return float(noise * (centre + TRACY_WIDOM[alpha] * spread))
 
 
 def noise_variance(values: Floats, n: int, m: int, k: int) -> float:

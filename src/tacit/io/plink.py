@@ -1,14 +1,17 @@
-"""PLINK's binary genotypes: `.bed` beside `.bim` (SNPs) and `.fam` (people), read through bed-reader.
+"""PLINK's binary genotypes: `.bed` beside `.bim` (SNPs) and `.fam` (people), calls decoded by bed-reader.
 
 The size of the `.bed` is checked against the lines of the other two before anything is read, so a cut file is named as
-such. The allele counted is the first of the `.bim` (A1), as ADMIXTURE and fastmixture count it.
+such. The allele counted is the first of the `.bim` (A1), as ADMIXTURE and fastmixture count it. Fields of the two texts
+are separated by tabs or by spaces. SNPs of sex chromosomes and of mitochondria are not two draws a person, as the
+models suppose; they are left out unless asked for.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +23,36 @@ from tacit.io.source import probe
 
 MAGIC = b"\x6c\x1b"
 SNP_MAJOR, PERSON_MAJOR = 1, 0
+NOT_AUTOSOMES = {"X", "Y", "XY", "PAR", "PAR1", "PAR2", "M", "MT"}
+HUMAN_CODES = {"23", "24", "25", "26"}
+"""X, Y, XY and MT of people. In a file with chromosomes above 26 (dogs, cattle, chickens) these are autosomes."""
 _CHUNK = 1 << 20
 
 
-def stream_plink(
-    path: str | os.PathLike[str], block: int | None, threads: int
-) -> tuple[Iterator[NDArray[np.uint8]], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Calls (SNP, person) in blocks of so many SNPs (None: all at once): 0, 1, 2 copies of the first allele, 3 missing.
+@dataclass(frozen=True)
+class PlinkSet:
+    """Calls (SNP, person) in blocks: 0, 1, 2 copies of the first allele, 3 missing; then names, and what was left out.
 
-    Then the names of people and SNPs, and the alleles (SNP, 2): the one counted, the other.
+    `alleles` (SNP, 2) are the one counted and the other.
+    """
+
+    blocks: Iterator[NDArray[np.uint8]]
+    samples: NDArray[Any]
+    snps: NDArray[Any]
+    alleles: NDArray[Any]
+    notes: tuple[str, ...]
+
+
+def stream_plink(
+    path: str | os.PathLike[str],
+    threads: int = 1,
+    *,
+    autosomes: bool = True,
+    at_once: Callable[[int], int] | None = None,
+) -> PlinkSet:
+    """The calls of a set, autosomes only unless asked otherwise.
+
+    `at_once` says how many SNPs a block of so many people has (None: all in one block).
     """
     bed, bim, fam = _parts(path)
     n_snps, n_people = _count_lines(bim), _count_lines(fam)
@@ -39,36 +63,81 @@ def stream_plink(
         raise DataError(
             f"{bed} needs the package bed-reader; install it with pip install 'tacit[genetics]', or give a CSV file"
         ) from None
-    options = {"bim_location": bim, "fam_location": fam, "count_A1": True, "num_threads": threads}
-    try:
-        with open_bed(bed, **options) as file:
-            shape = file.shape
-            people, families = _texts(file.iid), _texts(file.fid)
-            snps, chromosomes, places = _texts(file.sid), _texts(file.chromosome), file.bp_position
-            alleles = np.array([_texts(file.allele_1), _texts(file.allele_2)], object).T
-    except Exception as error:  # bed-reader raises errors of several kinds, all of them about the three files
-        raise _unreadable(bed, error) from None
-    if shape != (n_people, n_snps):
-        raise FileFormatError(f"{bim} or {fam} has empty or broken lines; write the PLINK set again")
+    snp_fields = _fields(bim, n_snps, "a SNP has six: chromosome, name, centimorgans, position, two alleles", 5, 6)
+    chromosomes, snps = snp_fields[0], snp_fields[1]
+    places, alleles = snp_fields[-3], np.array(snp_fields[-2:], object).T
+    families, people = _fields(fam, n_people, "a person has six, family and name first", 2)[:2]
+    kept, notes = _autosomes(bed, chromosomes) if autosomes else (np.arange(n_snps), ())
+    located = [f"{chromosome}:{place}" for chromosome, place in zip(chromosomes, places, strict=True)]
+    size = len(kept) if at_once is None else at_once(n_people)
 
     def blocks() -> Iterator[NDArray[np.uint8]]:
+        nothing: dict[str, Any] = dict.fromkeys(_PROPERTIES)  # the two texts have been read
+        counts = {"iid_count": n_people, "sid_count": n_snps}
         try:
-            with open_bed(bed, **options) as file:
-                for begin in range(0, n_snps, block or n_snps):
-                    some = np.s_[:, begin : min(begin + (block or n_snps), n_snps)]
-                    codes = np.ascontiguousarray(file.read(some, dtype="int8", order="F").T).view(np.uint8)
-                    codes[codes > 2] = 3
-                    yield codes
+            with open_bed(bed, properties=nothing, count_A1=True, num_threads=threads, **counts) as file:
+                for begin in range(0, len(kept), size):
+                    some = kept[begin : begin + size]
+                    together = some[-1] - some[0] == len(some) - 1
+                    which = slice(some[0], some[-1] + 1) if together else some
+                    codes = np.ascontiguousarray(file.read((slice(None), which), dtype="int8", order="F").T)
+                    found = codes.view(np.uint8)
+                    found[found > 2] = 3
+                    yield found
         except (OSError, ValueError) as error:
             raise _unreadable(bed, error) from None
 
-    located = [f"{chromosome}:{place}" for chromosome, place in zip(chromosomes, places.tolist(), strict=True)]
-    return (
+    return PlinkSet(
         blocks(),
         unrepeated(people, [f"{family} {person}" for family, person in zip(families, people, strict=True)]),
-        unrepeated(snps, located),
-        alleles,
+        unrepeated(snps, located)[kept],
+        alleles[kept],
+        notes,
     )
+
+
+_PROPERTIES = (
+    "fid", "iid", "father", "mother", "sex", "pheno", "chromosome", "sid", "cm_position", "bp_position", "allele_1",
+    "allele_2",
+)  # fmt: skip
+
+
+def _autosomes(bed: Path, chromosomes: list[str]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    """Places of the SNPs on autosomes or on a chromosome that is not known, and what to say of the others."""
+    plain = {name: name.upper().removeprefix("CHR") for name in set(chromosomes)}
+    human = not any(name.isdecimal() and int(name) > 26 for name in plain.values())
+    others = {name for name, bare in plain.items() if bare in NOT_AUTOSOMES or (human and bare in HUMAN_CODES)}
+    if not others:
+        return np.arange(len(chromosomes)), ()
+    kept = np.flatnonzero([name not in others for name in chromosomes])
+    where = ", ".join(sorted(others))
+    if not len(kept):
+        raise DataError(
+            f"{bed} has no SNP on an autosome, all {len(chromosomes):,} are on chromosome {where}; give autosomes, or "
+            "take what there is (autosomes=False, --all-chromosomes)"
+        )
+    left = len(chromosomes) - len(kept)
+    return kept, (f"{left:,} SNPs of sex chromosomes or mitochondria (chromosome {where}) were left out",)
+
+
+def _fields(path: Path, n_lines: int, wanted: str, least: int, most: int | None = None) -> list[list[str]]:
+    """The columns of a `.bim` or `.fam`; a line of another length is named."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except ValueError:
+        raise FileFormatError(f"{path} cannot be read: it is no UTF-8 text; write the PLINK set again") from None
+    rows: list[list[str]] = []
+    for number, line in enumerate(lines, start=1):
+        fields = line.split("\t") if "\t" in line else line.split()
+        length = len(fields)
+        if length < least or length > (most or length) or (rows and length != len(rows[0])):
+            raise FileFormatError(
+                f"{path} cannot be read: line {number} has {length} fields, and {wanted}; write the PLINK set again"
+            )
+        rows.append(fields)
+    if len(rows) != n_lines:
+        raise FileFormatError(f"{path} has empty or broken lines; write the PLINK set again")
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def facts_of_plink(path: str | os.PathLike[str]) -> str:
@@ -123,10 +192,6 @@ def _count_lines(path: Path) -> int:
             lines += chunk.count(b"\n")
             last = chunk[-1:]
     return lines + (last != b"\n")
-
-
-def _texts(values: Any) -> list[str]:
-    return [str(value) for value in values.tolist()]
 
 
 def unrepeated(names: list[str], longer: list[str]) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.frames import as_frame, backend_of, build_frame
 from tacit.data.genotypes import Genotypes, read_genotypes
 from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
-from tacit.diagnose.ancestry import examine_ancestry
+from tacit.diagnose.ancestry import examine_ancestry, standard_errors
+from tacit.diagnose.relatives import CLOSE, close_relatives, linked_neighbours
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.snp_passes import SnpPasses, snp_passes_for
+from tacit.engine.snp_passes import SnpPasses, over_calls, snp_passes_for
 from tacit.errors import DataError, DataWarning
 from tacit.factor.admixture_als import Subspace
 from tacit.factor.admixture_tensor import factor_admixture_tensor
@@ -67,6 +69,7 @@ class Admixture(TransformerMixin, LatentModel):
     Attributes
     ----------
     ancestry_ : (people, populations) proportions, the largest population first
+    ancestry_se_ : (people, populations) their standard errors, frequencies taken as known
     frequencies_ : (SNPs, populations) frequency of the counted allele; NaN for a SNP without any call
     samples_, snps_ : names of people and SNPs
     used_ : (SNPs,) whether a SNP took part in fitting the proportions
@@ -229,9 +232,24 @@ class Admixture(TransformerMixin, LatentModel):
         left_out = genotypes.n_snps - int(self.used_.sum())
         if left_out:
             notes.append(f"{left_out} SNPs with one allele, without calls or below min_maf were left out of the fit")
-        return notes
+        return notes + list(genotypes.notes)
 
     # ------------------------------------------------------------ results
+
+    @cached_property
+    def ancestry_se_(self) -> Floats:
+        """Standard errors (people, populations) of `ancestry_` from each person's own calls, frequencies known.
+
+        They are those of a maximum inside the simplex: rough where a proportion is near 0 or 1, and too small where
+        SNPs are linked.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_panel_"):
+            raise DataError("a model from a file keeps no genotypes; fit it again for standard errors")
+        out, shares = np.empty_like(self.ancestry_), self.ancestry_[self._people]
+        with one_blas_thread():
+            out[self._people] = standard_errors(shares, self._panel_.curvature(shares, self._fitted)[2])
+        return out
 
     @property
     def cv_(self) -> Any:
@@ -247,11 +265,22 @@ class Admixture(TransformerMixin, LatentModel):
         return build_frame(columns, self._backend)
 
     def _examine(self, notes: list[str]) -> Examination:
-        information = self._panel_.curvature(self.ancestry_[self._people], self._fitted)[2]
-        return examine_ancestry(
-            self.ancestry_[self._people], self._fitted, information, self._fit_.spectrum,
-            converged=self.converged_, refit=self._refit, log_likelihood=self.objective_,
+        shares, panel = self.ancestry_[self._people], self._panel_.genotypes
+        kinship = close_relatives(panel, shares)
+        if len(kinship.pairs):
+            notes.append(
+                f"{len(kinship.pairs)} pairs of close relatives (kinship {CLOSE:.3f} or more), {kinship.n_copies} of "
+                f"them copies of one person, among {len(kinship.people)} people who were compared"
+            )
+        found = examine_ancestry(
+            shares, self._fitted, self.ancestry_se_[self._people], self._fit_.spectrum,
+            converged=self.converged_, refit=self._refit, log_likelihood=self.objective_, kinship=kinship,
+            linked=linked_neighbours(panel, self._order, shares, self._fitted),
+            names=[str(name) for name in self.samples_[self._people].tolist()],
         )  # fmt: skip
+        if found.quantities.get("populations_seen", 1) > self.n_populations_:
+            notes.append(f"the singular values show {found.quantities['populations_seen']} populations")
+        return found
 
     def _refit(self) -> tuple[Floats, float]:
         """Proportions and objective of a fit from other people than those of the fit."""
@@ -265,13 +294,25 @@ class Admixture(TransformerMixin, LatentModel):
     # ---------------------------------------------------------------- use
 
     def transform(self, X: Any) -> Floats:
-        """Proportions (people, populations) of people under the fitted frequencies; nobody's depend on the others."""
+        """Proportions (people, populations) of people under the fitted frequencies; nobody's depend on the others.
+
+        SNPs are matched by name; those that new people lack, or that have other alleles, are taken as missing, and a
+        warning counts them. Proportions of new people are drawn towards the middle: the frequencies followed the
+        people of the fit by chance too, which makes those a little purer than others of the same descent. Compare new
+        people with one another, not with `ancestry_`.
+        """
+        return self._project(X)[0]
+
+    def _project(self, X: Any) -> tuple[Floats, Floats]:
+        """Proportions of people and their standard errors (people, populations)."""
         check_is_fitted(self)
         genotypes = self._read_known(X)
         if (person := genotypes.silent_person) is not None:
             raise DataError(f"person {person!r} has no call at any SNP of the fit; leave the person out")
         with one_blas_thread():
-            return proportions(genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs)[0]
+            shares = proportions(genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs)[0]
+            information = over_calls(genotypes.calls, self.n_jobs).curvature(shares, self._fitted)[2]
+            return shares, standard_errors(shares, information)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the populations."""
@@ -328,19 +369,29 @@ class Admixture(TransformerMixin, LatentModel):
         if names is not None and (isinstance(X, Genotypes) or as_frame(X) is not None):
             at = {str(name): place for place, name in enumerate(genotypes.snps.tolist())}
             wanted = [str(names[place]) for place in self._order]
-            lacking = [name for name in wanted if name not in at]
-            if lacking:
+            places = np.array([at.get(name, -1) for name in wanted], np.intp)
+            if (places < 0).all():
                 raise DataError(
-                    f"the model knows {len(lacking)} SNPs that the data lacks, for example {lacking[0]!r}; add them, "
-                    "gaps allowed"
+                    f"the data has none of the {len(wanted)} SNPs of the fit, for example {wanted[0]!r}; name SNPs as "
+                    "the fit did"
                 )
-            return genotypes.take(np.array([at[name] for name in wanted], np.intp)).counting(alleles)
-        if genotypes.n_snps != self.n_features_in_:
+        elif genotypes.n_snps != self.n_features_in_:
             raise DataError(
                 f"the data has {genotypes.n_snps} SNPs, but the model was fitted on {self.n_features_in_}; "
                 "give the same SNPs in the same order"
             )
-        return genotypes.take(self._order).counting(alleles)
+        else:
+            places = self._order
+        known, found = genotypes.aligned(places, alleles)
+        if found.absent or found.flipped or found.foreign:
+            warnings.warn(
+                f"of the {len(places):,} SNPs of the fit {found.absent:,} are not in the data and {found.foreign:,} "
+                f"have other alleles, both taken as missing; {found.flipped:,} were read from the other strand and "
+                f"{found.turned:,} count the other allele",
+                DataWarning,
+                stacklevel=4,
+            )
+        return known
 
     def _check_options(self) -> None:
         if self.init not in ("als", "tensor"):

@@ -74,7 +74,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         How candidates are scored: ``"ks"`` Kolmogorov–Smirnov, ``"rounding"`` distance from rounded values, ``"exact"``
         values 0 and 1 only; ``"auto"`` is exact without noise and KS with it.
     noise : float or None
-        The noise's standard deviation when it is known.
+        The noise's standard deviation when it is known; it is kept through EM. None estimates it.
     split : bool
         Use half of the rows for moments and the others for scores, as the paper's proofs do.
     max_iter, tol : int, float
@@ -188,7 +188,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         rank = int((seen.values > 1e-12 * seen.values[0]).sum())
         d = self.n_components
         if d is None:
-            count = estimate_number(seen, MOST_FOUND)
+            count = estimate_number(seen, MOST_FOUND, self.noise)
             return count.d, count
         if d > seen.m or d > rank:
             what = f"{seen.m} features that change" if d > seen.m else f"data of rank {rank}"
@@ -212,7 +212,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         )  # fmt: skip
         notes = list(start.notes)
         if self.search == "auto" and self.refine == "em" and self.max_iter > 0:
-            params, told = raced_params(X, start, rng)
+            params, told = raced_params(X, start, rng, self.noise)
             notes += [told] if told else []
         else:
             params = start_params(start)
@@ -225,11 +225,11 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             if saved is not None and saved.first is not None:
                 return saved.first
             return refine_switches(
-                X, params, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
+                X, params, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
                 begun=None if saved is None else saved.place, keep=None if kept is None else kept.keeping(),
             )  # fmt: skip
         if self.refine is not None and self.max_iter == 0:
-            return refine_switches(X, params, max_iter=0, tol=self.tol)
+            return refine_switches(X, params, noise=self.noise, max_iter=0, tol=self.tol)
         if self.refine == "wls":
             params = replace(params, W=weighted_least_squares(X.whole(), params.W, float(np.sqrt(params.sigma2))))
         elif self.refine == "als":
@@ -237,15 +237,16 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             W, _, passes, still = alternating_least_squares(
                 X.whole(), first, max_iter=self.max_iter, stop=self.tol > 0
             )
-            found = refine_switches(X, replace(params, W=W), max_iter=0, tol=self.tol)
+            found = refine_switches(X, replace(params, W=W), noise=self.noise, max_iter=0, tol=self.tol)
             return replace(found, n_iter=passes, converged=still)
-        return replace(refine_switches(X, params, max_iter=0, tol=self.tol), converged=True)
+        unclimbed = refine_switches(X, params, noise=self.noise, max_iter=0, tol=self.tol)
+        return replace(unclimbed, converged=True)
 
     def _settle(self, X: RowPasses, refined: Climbed, kept: SwitchCheckpoint | None) -> tuple[Climbed, str | None]:
         """The second climb, where one switch is a baseline."""
         saved = None if kept is None else kept.saved
         return settle_baseline(
-            X, refined, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
+            X, refined, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
             begun=None if saved is None or saved.first is None else saved.place,
             keep=None if kept is None else kept.keeping(refined),
         )  # fmt: skip
@@ -289,8 +290,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     def _examine(self, notes: list[str]) -> Examination:
         return examine_switches(
-            self._passes, self._params, self._start_kept, self._seen, converged=self.converged_, seed=self._seed()
-        )
+            self._passes, self._params, self._start_kept, self._seen,
+            converged=self.converged_, seed=self._seed(), noise=self.noise,
+        )  # fmt: skip
 
     # ---------------------------------------------------------------- use
 

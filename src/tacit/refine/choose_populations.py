@@ -37,6 +37,9 @@ SHORT = 12
 PATIENCE = 2
 """Numbers tried beyond the first that does not lower the error."""
 BLOCK = 2048
+"""SNPs whose calls are hidden together, at most."""
+HIDING_BYTES, LOSS_BYTES = 3, 42
+"""Bytes a call while calls are hidden, and while their losses are computed."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def _masked(
 
 
 def _shown_blocks(genotypes: AnyGenotypes, rng: np.random.Generator) -> Iterator[Calls]:
-    for _, calls in genotypes.blocks(BLOCK):
+    for _, calls in genotypes.blocks(HIDING_BYTES, BLOCK):
         yield np.where(rng.integers(0, FOLDS, calls.shape, dtype=np.uint8) == 0, np.uint8(MISSING), calls)
 
 
@@ -128,7 +131,8 @@ def _hidden_losses(params: Ancestry, shown: AnyGenotypes, whole: AnyGenotypes) -
     """Mean loss of every SNP's hidden calls; half a pseudo allele of either kind keeps surprises finite."""
     out = np.zeros(shown.n_snps)
     seen = 2.0 * shown.counts[:, :MISSING].sum(axis=1, keepdims=True)
-    for (rows, seen_calls), (_, calls) in zip(shown.blocks(BLOCK), whole.blocks(BLOCK), strict=True):
+    blocks = (one.blocks(LOSS_BYTES, BLOCK) for one in (shown, whole))
+    for (rows, seen_calls), (_, calls) in zip(*blocks, strict=True):
         p = (params.frequencies[rows] @ params.shares.T * seen[rows] + 0.5) / (seen[rows] + 1)
         codes = np.where(seen_calls == MISSING, calls, MISSING)  # those that were hidden
         there = codes != MISSING

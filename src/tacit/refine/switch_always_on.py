@@ -74,6 +74,7 @@ def settle_baseline(
     *,
     max_iter: int,
     tol: float,
+    noise: float | None = None,
     callback: Callable[[Step], None] | None = None,
     begun: SwitchPlace | None = None,
     keep: Callable[[SwitchPlace], None] | None = None,
@@ -87,7 +88,9 @@ def settle_baseline(
     if turned is None:
         return refined, None
     left = max(max_iter - refined.n_iter, 0)
-    again = refine_switches(X, turned, max_iter=left, tol=tol, callback=callback, begun=begun, keep=keep)
+    again = refine_switches(
+        X, turned, noise=noise, max_iter=left, tol=tol, callback=callback, begun=begun, keep=keep
+    )  # fmt: skip
     if again.objective < refined.objective - COST * over(X).n_rows:
         return refined, None
     note = "one switch is always on (the baseline); the others are on in at most half of the rows"

@@ -44,7 +44,7 @@ def start_params(start: SpectralStart) -> SwitchParams:
 
 
 def raced_params(
-    X: RowPasses, start: SpectralStart, rng: np.random.Generator
+    X: RowPasses, start: SpectralStart, rng: np.random.Generator, noise: float | None = None
 ) -> tuple[SwitchParams, str | None]:
     """Where EM starts, and what to say about it: the greedy pick, or the best of several when noise is high."""
     greedy = start_params(start)
@@ -59,7 +59,7 @@ def raced_params(
     entrants = []
     for number, y in enumerate(picks):
         params = first_params(weights_of(y, start.whitening) @ basis, (y**2).sum(axis=1), start.sigma2)
-        entrants.append(Entrant(str(number), plane_steps(rows, basis, way_to_sum(params)), params))
+        entrants.append(Entrant(str(number), plane_steps(rows, basis, way_to_sum(params), noise), params))
     raced = halve(entrants, rounds=RACE_ROUNDS, max_iter=sum(RACE_ROUNDS), tol=0.0, accelerate=True)
     found: SwitchParams = raced.refined.params
     words = "the greedy one" if raced.name == "0" else "another than the greedy one"

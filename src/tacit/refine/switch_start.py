@@ -163,6 +163,6 @@ def estimate_noise(seen: Spectrum, d: int) -> float:
     return noise_variance(seen.values, seen.n, seen.m, d)
 
 
-def estimate_number(seen: Spectrum, most: int) -> SwitchCount:
-    """d and σ² by Kritchman & Nadler's test."""
-    return count_switches(seen.values, seen.n, seen.m, most=most)
+def estimate_number(seen: Spectrum, most: int, sigma: float | None = None) -> SwitchCount:
+    """d and σ² by Kritchman & Nadler's test; σ may be known."""
+    return count_switches(seen.values, seen.n, seen.m, most=most, sigma2=None if sigma is None else sigma**2)

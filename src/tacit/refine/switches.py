@@ -6,7 +6,7 @@ How states are summed is decided once per climb, from the start (`way_to_sum`), 
 
 Paper     Dempster, Laird & Rubin 1977; the model is (1) of Jaffe, Weiss, Carmi, Kluger & Nadler 2018, who do
           without its likelihood; Varadhan & Roland 2008 for the leaps
-Needs     a start near the answer (`refine/switch_start.py`); noise of one variance in all features
+Needs     a start near the answer (`refine/switch_start.py`); noise of one variance in all features, known or not
 Promises  the objective never falls; weights, P(h) and σ² of a stationary point
 Differs   P(h) is any law on the 2^d on/off vectors, with a few pseudo-rows; with many switches only states near a
           centre of each row are summed
@@ -102,12 +102,16 @@ class SwitchSums:
 
 @dataclass(frozen=True)
 class SwitchSteps:
-    """E- and M-step over rows A (n, q) that stand for m features with `squares` = Σ‖x‖² in all."""
+    """E- and M-step over rows A (n, q) that stand for m features with `squares` = Σ‖x‖² in all.
+
+    `noise` is σ where it is known: it then stays what it is, and the likelihood climbs given it.
+    """
 
     A: Floats | RowPasses
     squares: float
     m: int
     states: States
+    noise: float | None = None
 
     @property
     def n_rows(self) -> int:
@@ -120,6 +124,10 @@ class SwitchSteps:
     @property
     def floor(self) -> float:
         return max(NOISE_FLOOR * self.squares / self.n_cells, 1e-300)
+
+    def variance(self, estimated: float) -> float:
+        """σ²: the one that is known, or the estimate, off zero."""
+        return max(estimated if self.noise is None else self.noise**2, self.floor)
 
     def expect(self, params: SwitchParams) -> SwitchSums:
         found = over(self.A).sums(_expect_sums, replace(params, centres=None), self.states, beside=params.centres)
@@ -139,7 +147,7 @@ class SwitchSteps:
         W = np.linalg.pinv(both, rcond=1e-12, hermitian=True) @ sums.cross
         misfit = self.squares - 2 * float((W * sums.cross).sum()) + float((W @ W.T * both).sum())
         share = sums.totals + PSEUDO_ROWS / len(sums.totals)
-        return SwitchParams(W, np.log(share / share.sum()), max(misfit / self.n_cells, self.floor), sums.centres)
+        return SwitchParams(W, np.log(share / share.sum()), self.variance(misfit / self.n_cells), sums.centres)
 
     def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
         """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in weights, log P(h) and log σ²."""
@@ -152,7 +160,7 @@ class SwitchSteps:
         logs = far[start.W.size : -1]
         logs = logs - logs.max()
         logs = logs - np.log(np.exp(logs).sum())
-        sigma2 = max(float(np.exp(min(far[-1], 700.0))), self.floor)
+        sigma2 = self.variance(float(np.exp(min(far[-1], 700.0))))
         return SwitchParams(far[: start.W.size].reshape(start.W.shape), logs, sigma2, twice.centres)
 
 
@@ -217,10 +225,12 @@ def first_params(W: Floats, share: Floats, sigma2: float) -> SwitchParams:
     return SwitchParams(W, log_prior, max(sigma2, 1e-300))
 
 
-def plane_steps(X: Floats | RowPasses, basis: Floats, states: States) -> SwitchSteps:
+def plane_steps(
+    X: Floats | RowPasses, basis: Floats, states: States, noise: float | None = None
+) -> SwitchSteps:
     """Steps over the rows' coordinates in an orthonormal basis (m, q); they stay where the rows are."""
     rows = over(X)
-    return SwitchSteps(rows.mapped(project, basis), squares_of(rows), rows.n_features, states)
+    return SwitchSteps(rows.mapped(project, basis), squares_of(rows), rows.n_features, states, noise)
 
 
 def squares_of(rows: RowPasses) -> float:
@@ -244,6 +254,7 @@ def refine_switches(
     X: Floats | RowPasses,
     start: SwitchParams,
     *,
+    noise: float | None = None,
     max_iter: int = 500,
     tol: float = 1e-7,
     accelerate: bool = True,
@@ -251,20 +262,20 @@ def refine_switches(
     begun: SwitchPlace | None = None,
     keep: Callable[[SwitchPlace], None] | None = None,
 ) -> Refined[SwitchParams, SwitchSums]:
-    """EM from weights in full space (d, m); the start alone when ``max_iter=0``.
+    """EM from weights in full space (d, m); the start alone when ``max_iter=0``. `noise` is σ where it is known.
 
     `keep` hears after every iteration where the climb stands; `begun`, such a place, goes on from there.
     """
     climb: dict[str, Any] = {"tol": tol, "accelerate": accelerate, "callback": callback}
     how, rows = way_to_sum(start), over(X)
-    full = SwitchSteps(rows, squares_of(rows), rows.n_features, how)
-    start = replace(start, sigma2=max(start.sigma2, full.floor))
+    full = SwitchSteps(rows, squares_of(rows), rows.n_features, how, noise)
+    start = replace(start, sigma2=full.variance(start.sigma2))
     if max_iter == 0:
         return em(full, start, max_iter=0, tol=tol)
     known = None
     if begun is None or begun.before is None:
         basis = np.linalg.qr(start.W.T)[0]
-        plane = SwitchSteps(rows.mapped(project, basis), full.squares, full.m, how)
+        plane = SwitchSteps(rows.mapped(project, basis), full.squares, full.m, how, noise)
         inside = em(
             plane, replace(start, W=start.W @ basis), max_iter=max_iter - 1,
             begun=None if begun is None else begun.begun,

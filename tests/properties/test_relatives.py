@@ -1,0 +1,124 @@
+"""Relatives, copies and linked SNPs in a panel of genotypes: they are doubted, and sound panels are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit import Admixture
+from tacit.data.genotypes import read_genotypes
+from tacit.data.stored_genotypes import store_genotypes
+from tacit.diagnose import relatives
+from tacit.diagnose.ancestry import populations_seen
+
+N_SNPS = 1_500
+
+
+def populations(K=2, fst=0.1, seed=0, n_snps=N_SNPS):
+    """A generator, and the allele frequencies (population, SNP) of K populations."""
+    rng = np.random.default_rng(seed)
+    pooled, scale = rng.uniform(0.05, 0.95, n_snps), (1 - fst) / fst
+    return rng, rng.beta(scale * pooled, scale * (1 - pooled), (K, n_snps))
+
+
+def people(rng, frequencies, n, alpha=0.2):
+    return rng.binomial(2, np.clip(rng.dirichlet(np.full(len(frequencies), alpha), n) @ frequencies, 0, 1))
+
+
+def children(rng, frequencies, n):
+    """Full sibs of two parents of one population."""
+    mother, father = rng.binomial(1, frequencies, (2, 2, len(frequencies)))
+    at, one_of = np.arange(len(frequencies)), rng.integers(0, 2, (n, 2, len(frequencies)))
+    return np.array([mother[from_mother, at] + father[from_father, at] for from_mother, from_father in one_of])
+
+
+@pytest.mark.parametrize("kind", ["copies of one person", "close relatives"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_family_that_became_a_population_is_doubted(kind, seed):
+    rng, frequencies = populations(seed=seed)
+    sound = people(rng, frequencies, 150)
+    family = np.repeat(sound[:1], 20, axis=0) if kind.startswith("copies") else children(rng, frequencies[0], 20)
+    report = Admixture(3, n_jobs=1).fit(np.concatenate([sound, family])).report_
+    assert report.verdict == "caution"
+    reason = next(one for one in report.reasons if "rests on relatives" in one)
+    assert kind in reason
+    assert min(report.quantities["unrelated_per_population"]) < 5
+    assert any("pairs of close relatives" in note for note in report.notes)
+
+
+def test_one_pair_of_sibs_is_a_note_and_no_doubt():
+    rng, frequencies = populations()
+    pair = children(rng, frequencies[0], 2)
+    report = Admixture(2, n_jobs=1).fit(np.concatenate([people(rng, frequencies, 150), pair])).report_
+    assert (report.verdict, report.quantities["related_pairs"]) == ("trusted", 1)
+    assert any(note.startswith("1 pairs of close relatives") for note in report.notes)
+
+
+@pytest.mark.parametrize("fst", [0.1, 0.8])
+def test_unrelated_first_crosses_are_no_relatives(fst):
+    rng, frequencies = populations(fst=fst)
+    crosses = rng.binomial(1, frequencies[0], (40, N_SNPS)) + rng.binomial(1, frequencies[1], (40, N_SNPS))
+    calls = np.concatenate([people(rng, frequencies, 100), crosses])
+    found = relatives.close_relatives(read_genotypes(calls), np.full((140, 2), 0.5))
+    assert len(found.pairs) == 0
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_kinship_is_that_of_the_pedigree(missing):
+    rng, frequencies = populations(K=1, n_snps=5_000)
+    sound, sibs = rng.binomial(2, frequencies[0], (60, 5_000)), children(rng, frequencies[0], 6)
+    calls = np.concatenate([sound, sibs, sound[:1]]).astype(float)
+    calls[rng.random(calls.shape) < missing] = np.nan
+    found = relatives.close_relatives(read_genotypes(calls), np.ones((67, 1)))
+    pairs = {tuple(pair): value for pair, value in zip(found.pairs.tolist(), found.values, strict=True)}
+    assert set(pairs) == {(i, j) for i in range(60, 66) for j in range(i + 1, 66)} | {(0, 66)}
+    assert pairs.pop((0, 66)) == pytest.approx(0.5, abs=0.02)
+    assert np.mean(list(pairs.values())) == pytest.approx(0.25, abs=0.02)
+    assert [len(family) for family in found.families()] == [6, 2]
+    assert found.n_copies == 1
+
+
+def test_copies_of_an_inbred_line_are_copies():
+    rng, frequencies = populations(K=1)
+    lines = 2 * rng.binomial(1, frequencies[0], (30, N_SNPS))
+    found = relatives.close_relatives(read_genotypes(np.concatenate([lines, lines[:1]])), np.ones((31, 1)))
+    assert found.pairs.tolist() == [[0, 30]]
+
+
+def test_of_many_people_those_with_most_of_a_population_are_compared(monkeypatch):
+    monkeypatch.setattr(relatives, "KINSHIP_PEOPLE", 60)
+    rng, frequencies = populations()
+    calls = np.concatenate([people(rng, frequencies, 180), children(rng, frequencies[0], 20)])
+    shares = np.zeros((200, 3))
+    shares[:90, 0] = shares[90:180, 1] = shares[180:, 2] = 1
+    found = relatives.close_relatives(read_genotypes(calls), shares)
+    assert len(found.people) == 60
+    assert [len(family) for family in found.families()] == [20]
+
+
+def test_linked_neighbours_are_doubted_and_the_file_gives_the_same_number():
+    rng, frequencies = populations(n_snps=600)
+    calls = people(rng, frequencies, 150)
+    assert Admixture(2, n_jobs=1).fit(calls).report_.quantities["linked_neighbours"] == 0
+    twice = np.repeat(calls, 2, axis=1)
+    report = Admixture(2, n_jobs=1).fit(twice).report_
+    assert report.quantities["linked_neighbours"] == pytest.approx(0.5, abs=0.01)
+    assert any("of neighbouring SNPs say the same" in reason for reason in report.reasons)
+    stored = Admixture(2, n_jobs=1).fit(store_genotypes(read_genotypes(twice))).report_
+    assert stored.reasons == report.reasons
+    assert stored.quantities == report.quantities
+
+
+def test_structure_beyond_the_number_is_not_answered_by_fewer():
+    rng, frequencies = populations(K=4, n_snps=2_000)
+    report = Admixture(2, n_jobs=1).fit(people(rng, frequencies, 160, 0.05)).report_
+    assert report.quantities["gap"] < 1.5
+    assert report.quantities["populations_seen"] == 4
+    assert any("There is structure beyond 2 populations: the singular values show 4" in one for one in report.reasons)
+    assert not any("fewer populations" in one for one in report.reasons)
+
+
+def test_populations_that_stand_out_of_the_noise_are_counted():
+    noise = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
+    assert populations_seen(np.array([10, 9.9, 9.8, *noise])) == 4
+    assert populations_seen(np.array(noise)) == 1
