@@ -82,6 +82,52 @@ def test_pairs_share_their_items_when_half_of_the_names_do():
     assert mixed.row_names.tolist() == ["1", "2", "3"]
 
 
+def purchases():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"customer": rng.integers(0, 40, 300), "product": rng.integers(0, 12, 300)})
+
+
+def test_two_columns_of_whole_numbers_are_pairs_of_ids_and_not_a_matrix():
+    frame = purchases()
+    expected = pd.crosstab(frame["customer"], frame["product"]).to_numpy()
+    filtered = pd.concat([pd.DataFrame({"customer": [99], "product": [99]}), frame]).iloc[1:]  # an index of numbers
+    forms = [frame, filtered, pl.from_pandas(frame), pa.Table.from_pandas(frame), frame.astype(float)]
+    for form in [*forms, frame.astype("Int64"), frame.to_numpy(), frame.to_numpy().astype(float)]:
+        got = read_counts(form)
+        assert np.array_equal(got.matrix.toarray(), expected)
+        assert "read as pairs" in got.notes[0]
+    assert read_counts(frame.assign(count=2)).total == 600
+    # a matrix of two columns is still one where it cannot be ids, is square, or says the names of its rows
+    assert read_counts(frame + 0.5).shape == (300, 2)
+    assert read_counts([[1, 2], [3, 4]]).shape == (2, 2)
+    assert read_counts(sp.csr_array(frame.to_numpy())).shape == (300, 2)
+    assert read_counts(frame.set_axis([f"c{n}" for n in range(300)])).shape == (300, 2)
+
+
+def test_customers_and_products_have_lists_of_their_own():
+    frame = purchases()
+    for form in (frame, frame.astype(str), frame.rename(columns={"customer": "user", "product": "item"})):
+        assert read_counts(form).shape == (40, 12)
+    assert read_counts((frame["customer"], frame["product"])).shape == (40, 12)  # most customers are no products
+    assert read_counts(frame, square=True).shape == (40, 40)
+    for names in (("source", "target"), ("word", "context"), ("item_1", "item_2"), ("user_a", "user_b")):
+        renamed = frame.set_axis(names, axis=1)
+        assert read_counts(renamed).shape == (40, 40), names
+
+
+def test_a_wide_frame_is_a_matrix_whatever_its_words_are():
+    rng = np.random.default_rng(1)
+    wide = pd.DataFrame(rng.poisson(1.0, (20, 8)), columns=["source", "target", "count", "to", "word", "n", "j", "i"])
+    assert read_counts(wide).shape == (20, 8)
+    assert read_counts(pd.DataFrame(example(), columns=list("abcde"))).shape == (5, 5)
+    with pytest.raises(DataError, match="may be pairs with a count or a matrix"):
+        read_counts(wide[["source", "target", "word", "to"]])
+    with pytest.raises(DataError, match="may be pairs with a count or a matrix"):
+        read_counts(pd.DataFrame(rng.poisson(1.0, (20, 3)), columns=list("abc")))
+    with pytest.raises(DataError, match="may be i, j and count or a matrix of three columns"):
+        read_counts(rng.poisson(1.0, (20, 3)))
+
+
 def test_duplicates_add_up_and_inputs_stay_as_they_are():
     got = read_counts((["a", "a", "b"], ["b", "b", "a"], [1, 2, 4]))
     assert got.matrix.toarray().tolist() == [[0, 3], [4, 0]]

@@ -104,8 +104,10 @@ def test_missing_and_unnamed_pairs_are_told_once(tmp_path, batched):
 
 
 def test_pairs_that_cannot_be_told_get_one_sentence(tmp_path):
-    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
-    with pytest.raises(DataError, match="may be pairs or a matrix; name two in columns="):
+    (tmp_path / "two.csv").write_text("x,y\n1,2\n")
+    assert read_counts(tacit.scan(tmp_path / "two.csv")).shape == (1, 1)  # two columns are pairs, whatever their names
+    (tmp_path / "a.csv").write_text("x,y,z\n1,2,3\n")
+    with pytest.raises(DataError, match="may be pairs with a count or a matrix; for pairs name them in columns="):
         read_counts(tacit.scan(tmp_path / "a.csv"))
     assert read_counts(tacit.scan(tmp_path / "a.csv"), columns={"row": "x", "column": "y"}).total == 1
     (tmp_path / "b.csv").write_text("x,y,z,row\n1,2,3,4\n")

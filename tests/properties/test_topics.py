@@ -315,3 +315,76 @@ def test_many_topics_are_not_one():
 def test_the_most_topics_that_were_allowed_are_the_most():
     documents = read_documents(topic_documents(2000, 1000, 40, random_state=0).counts)
     assert 28 <= choose_topics(documents, 0, most=35).chosen <= 35
+
+
+def word_names(made):
+    names = [f"w{n}" for n in range(made.counts.shape[1])]
+    return [*names[:3], "title", "term", "count", "document", "word", *names[8:]]
+
+
+def test_a_wide_frame_is_a_matrix_whatever_its_words_are(made):
+    names = word_names(made)
+    wide = pd.DataFrame(np.asarray(made.counts.todense()), columns=names)
+    model = TopicModel(3).fit(wide)
+    assert model.proportions_.shape == (made.counts.shape[0], 3)
+    assert model.words_.tolist() == names
+    with pytest.raises(DataError, match="may be one row per document and word or one row per document"):
+        TopicModel(2).fit(wide[["title", "term", "w0", "w1"]])
+
+
+def test_a_long_frame_of_ids_is_a_long_frame(made):
+    cells = made.counts.tocoo()
+    long = pd.DataFrame({"doc_id": cells.row, "word_id": cells.col})
+    model = TopicModel(3).fit(long.loc[long.index.repeat(cells.data.astype(int))])
+    assert model.proportions_.shape == (len(np.unique(cells.row)), 3)
+    assert TopicModel(3).fit(long.assign(count=cells.data)).topics_.tobytes() == model.topics_.tobytes()
+
+
+def test_words_name_the_columns_of_a_matrix(made):
+    names = word_names(made)
+    plain = TopicModel(3).fit(made.counts)
+    given = [names, np.array(names), pd.Index(names), dict(enumerate(names)), {word: n for n, word in enumerate(names)}]
+    for words in given:
+        model = TopicModel(3).fit(made.counts, words=words)
+        assert model.words_.tolist() == names
+        assert [names.index(word) for word in model.top_words(1)[0]] == plain.top_words(1)[0]
+        assert model.transform(made.counts[:3]).shape == (3, 3)
+    assert TopicModel(3).fit_transform(made.counts, words=names).shape[1] == 3
+    with pytest.raises(DataError, match="words names 2 words, and the documents have"):
+        TopicModel(3).fit(made.counts, words=["a", "b"])
+    with pytest.raises(DataError, match="these documents bring their own; leave it out"):
+        TopicModel(1).fit(["a b", "b c"], words=["a", "b", "c"])
+    with pytest.raises(DataError, match="ids are not 0, 1, 2"):
+        TopicModel(3).fit(made.counts, words={1: "a", 5: "b"})
+
+
+def test_gensims_bags_of_words_and_iterators_are_read(made):
+    counts, names = made.counts, word_names(made)
+    bags = [
+        [(int(word), float(count)) for word, count in zip(counts.indices[at:to], counts.data[at:to], strict=True)]
+        for at, to in zip(counts.indptr, counts.indptr[1:], strict=False)
+    ]
+    expected = TopicModel(3).fit(counts, words=names)
+    for form in (bags, iter(bags), (bag for bag in bags)):
+        model = TopicModel(3).fit(form, words=names)
+        assert model.topics_.tobytes() == expected.topics_.tobytes()
+        assert np.array_equal(model.transform(bags[:5]), expected.proportions_[:5])
+    assert TopicModel(3).fit(bags).words_.tolist() == list(range(counts.shape[1]))
+    texts = ["red green blue", "red red green", "sun rain"] * 10
+    assert TopicModel(2).fit(text for text in texts).topics_.shape == (2, 5)
+    assert TopicModel(2).fit(text.split() for text in texts).topics_.shape == (2, 5)
+    for bad, why in (([[(0, "x")]], "a count that is no number"), ([[(-1, 2)]], "hold the word id -1")):
+        with pytest.raises(DataError, match=why):
+            TopicModel(1).fit(bad)
+    with pytest.raises(DataError, match="hold the word id 9, and 2 words have names"):
+        TopicModel(1).fit([[(9, 1)]], words=["a", "b"])
+
+
+def test_a_column_of_texts_is_read():
+    texts = ["red green blue", "red red green", "sun rain"] * 10
+    model = TopicModel(2).fit(pd.DataFrame({"review": texts}))
+    assert model.words_.tolist() == ["blue", "green", "rain", "red", "sun"]
+    frame = pd.DataFrame({"key": [f"d{n}" for n in range(30)], "review": texts, "stars": 3})
+    named = TopicModel(2, columns={"text": "review", "document": "key"}).fit(frame)
+    assert named.documents_[:2].tolist() == ["d0", "d1"]
+    assert named.topics_.tobytes() == model.topics_.tobytes()

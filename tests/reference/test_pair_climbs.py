@@ -399,7 +399,7 @@ def test_lifts_as_they_came_are_cut_inside_their_interval():
 def test_lifts_of_the_phases_are_separations_over_the_mass_behind_them():
     """Items without mass, or with less than none, have no lift."""
     mass, delta = np.array([0.5, 0.3, 0.2, 0.0, -0.1]), np.array([0.1, -0.06, -0.02, 0.3, 0.3])
-    made = cut_lifts(Phases((None, None), (mass, mass), (delta, delta), 1.0, True))
+    made = cut_lifts(Phases((None, None), (mass, mass), (delta, delta), 1.0, True, True))
     mass, lift = np.maximum(mass, 0), np.array([0.2, -0.2, -0.1, 0.0, 0.0])
     B = np.outer(mass, mass) * (1 + np.outer(lift, lift))
     np.testing.assert_allclose(made.left @ made.right.T, B / B.sum(), atol=1e-12)

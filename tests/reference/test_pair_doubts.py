@@ -224,7 +224,7 @@ def examined(p_values=(1e-6, 0.5), agreement=(0.9, 0.5), K=2, matrix=None, **cha
     [
         (2, (0.01, 0.5), ""),
         (2, (0.011, 0.5), "No structure is seen"),
-        (1, (0.5,), ""),
+        (1, (0.5,), "No structure found: pairs look independent (p-value 0.5 of rank 1)"),
         (1, (0.0009,), "There is more structure than 1 component (p-value 0.0009)"),
         (1, (0.001,), ""),
         (3, (1e-6, 0.02, 0.5), "The counts support 2 components (p-value 0.02 of no more), and 3 were fitted"),

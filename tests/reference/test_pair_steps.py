@@ -500,25 +500,16 @@ def test_heavy_rows_go_without_the_columns_of_the_same_number():
     assert np.abs(found[0].delta).argmax() == 4 or not found[0].delta.any()
 
 
-def test_sides_with_other_numbers_of_levels_have_no_heaviest_block_in_common():
-    """Rows in two levels, columns in three: the levels meet by number, and only the unscaled way is open."""
-    rng = np.random.default_rng(0)
-    C = rng.poisson(30, (4, 300)).astype(float)
-    counted = read_counts(C)
-    marginals = phases_module._marginals(counted, False)
-    np.testing.assert_allclose(marginals[0], C.sum(axis=1) / C.sum())
-    np.testing.assert_allclose(marginals[1], C.sum(axis=0) / C.sum())
-    rows = marginal_bins(marginals[0], C.sum(), 0.3, np.e, 1.0)
-    columns = marginal_bins(marginals[1], C.sum(), 0.3, np.e, 1.0)
+def test_the_heaviest_levels_of_sides_with_other_numbers_of_levels_meet():
+    """Others meet by their number; where none can, the two levels with most mass do."""
+    laws = [1 / np.arange(1, size + 1) for size in (40, 2000)]
+    rows, columns = (marginal_bins(law / law.sum(), 1e4, 0.05, np.e, 1.0) for law in laws)
     assert rows.n_levels < columns.n_levels
-    asked = []
-
-    def leading(block, parts, scales, symmetric):
-        asked.append([scale.tolist() for scale in scales])
-        return np.ones(block.shape[0]), np.ones(block.shape[1])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(phases_module, "_leading", leading)
-        phases_module._phase_one(counted, marginals, [rows, columns], False)
-    assert asked
-    assert all(set(scale) == {1.0} for scales in asked for scale in scales)
+    assert not rows.skipped[-1]
+    assert not columns.skipped[-1]
+    found = phases_module._partners([rows, columns])
+    assert found[-1] == (rows.n_levels - 1, columns.n_levels - 1)
+    assert all(row == column < rows.n_levels - 1 for row, column in found[:-1])
+    assert all(not rows.skipped[row] and not columns.skipped[column] for row, column in found)
+    even = [marginal_bins(np.array(law), 1e4, 0.05, np.e, 1.0) for law in ([0.5, 0.5], [1e-3] * 999 + [1e-3])]
+    assert phases_module._partners(even) == [tuple(int(part.mass.argmax()) for part in even)]

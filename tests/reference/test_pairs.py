@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tacit import PairMatrix
 from tacit.data.count_input import read_counts
 from tacit.diagnose.pair_theorems import (
     exact_total_variation_bound,
@@ -22,7 +23,7 @@ from tacit.refine.em import em
 from tacit.refine.mixing import MixingSteps, climb, even_law, poisson_rates
 from tacit.refine.pair_em import PairSteps
 from tacit.reproduce.pairs_linear import random_pair_model
-from tacit.simulate import pairs
+from tacit.simulate import draw_pairs, pairs
 from tests.reference.pair_twins import levels, phases, ratios
 
 
@@ -53,11 +54,12 @@ def test_products_are_those_of_the_matrix_on_any_number_of_threads():
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_levels_equal_their_twin_on_any_number_of_threads(sign):
     C, rng = some_counts(1), np.random.default_rng(2)
-    own = Side(rng.uniform(-0.9, 0.9, 30), rng.random(30), -1.0, 1.0)
-    partner = Side(rng.uniform(-0.6, 1.4, 25), rng.random(25), -0.7, 1.5)
+    rates = rng.random(30), rng.random(25)
+    own = Side(rng.uniform(-0.9, 0.9, 30), rng.random(30), -1.0, 1.0, rates[0])
+    partner = Side(rng.uniform(-0.6, 1.4, 25), rng.random(25), -0.7, 1.5, rates[1])
     rows = PairRows.of(sp.csr_array(C))
     out, moments = pair_levels(rows, own, partner, levels=9, sign=sign, least=1e-3)
-    expected = levels(C, own.mean, own.var, partner.mean, partner.var, sign, (-1, 1), (-0.7, 1.5), 9, 1e-3)
+    expected = levels(C, own.mean, own.var, partner.mean, partner.var, sign, (-1, 1), (-0.7, 1.5), 9, 1e-3, rates)
     np.testing.assert_allclose(out, expected[0], atol=1e-10)
     np.testing.assert_allclose(moments, expected[1], rtol=1e-10)
     assert np.array_equal(out, pair_levels(rows, own, partner, levels=9, sign=sign, least=1e-3, threads=4)[0])
@@ -90,6 +92,97 @@ def test_both_phases_equal_their_twin(seed, symmetric):
             np.testing.assert_allclose(got.marginal[side], marginal[side], atol=1e-10)
             np.testing.assert_allclose(turn * got.delta[side], delta[side], atol=1e-9)
         assert got.condition == pytest.approx(condition, rel=1e-9)
+
+
+def avoiding(n, n_pairs, seed):
+    """Items of two kinds that go with the other kind: B = ρρᵀ − ΔΔᵀ."""
+    lift = np.where(np.arange(n) < n // 2, 0.9, -0.9)
+    laws = np.column_stack([(1 + lift) / n, (1 - lift) / n])
+    mixing = np.array([[0.05, 0.45], [0.45, 0.05]])
+    return draw_pairs(laws, laws, mixing, n_pairs, np.random.default_rng(seed)), laws @ mixing @ laws.T
+
+
+def rectangle(shape, n_pairs, seed):
+    """Two causes of rows and columns whose frequencies follow Zipf's law."""
+    rng = np.random.default_rng(seed)
+    sides = []
+    for size in shape:
+        law = 1 / np.arange(1, size + 1)
+        sides.append(np.column_stack([(law / law.sum())[rng.permutation(size)] for _ in range(2)]))
+    return draw_pairs(*sides, np.eye(2) / 2, n_pairs, rng), sides[0] @ sides[1].T / 2
+
+
+@pytest.mark.parametrize("made", [avoiding(60, 4000, 0), avoiding(60, 900, 1)])
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_both_phases_equal_their_twin_where_items_avoid_their_like(made, both_ways):
+    B = made[0].toarray() + (made[0].toarray().T if both_ways else 0)
+    for rounds in (0, 1, 3):
+        got = pair_phases(read_counts(B), symmetric=True, rounds=rounds)
+        marginal, delta, _ = phases(
+            B, symmetric=True, epsilon=0.05, width=np.e, tau=1.0, rounds=rounds, most_condition=10.0
+        )
+        assert got.sign == -1
+        turn = 1.0 if np.abs(got.delta[0] - delta[0]).sum() < np.abs(got.delta[0] + delta[0]).sum() else -1.0
+        np.testing.assert_allclose(got.marginal[0], marginal[0], atol=1e-10)
+        np.testing.assert_allclose(turn * got.delta[0], delta[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(20, 90), (90, 20), (8, 200), (50, 60)])
+def test_both_phases_equal_their_twin_on_sides_of_different_sizes(shape):
+    B = rectangle(shape, 4000, 2)[0].toarray()
+    for rounds in (0, 1):
+        got = pair_phases(read_counts(B), symmetric=False, rounds=rounds)
+        marginal, delta, _ = phases(
+            B, symmetric=False, epsilon=0.05, width=np.e, tau=1.0, rounds=rounds, most_condition=10.0
+        )
+        turn = 1.0 if np.abs(got.delta[0] - delta[0]).sum() < np.abs(got.delta[0] + delta[0]).sum() else -1.0
+        for side in (0, 1):
+            np.testing.assert_allclose(got.marginal[side], marginal[side], atol=1e-10)
+            np.testing.assert_allclose(turn * got.delta[side], delta[side], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_papers_phases_do_not_lose_the_heaviest_bin_of_a_rectangle(seed):
+    counts, B = rectangle((200, 2000), 25_000, seed)
+    found = PairMatrix(2, method="paper").fit(counts)
+    chance = np.abs(np.outer(B.sum(axis=1), B.sum(axis=0)) - B).sum()
+    assert np.abs(found.reconstruct().toarray() - B).sum() < 0.7 * chance  # was above it
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_papers_phases_find_items_that_avoid_their_like(seed):
+    counts, B = avoiding(300, 6_000, seed)
+    found = PairMatrix(2, method="paper").fit(counts)
+    assert found.symmetric_
+    assert found.signs_.tolist() == [-1.0]
+    assert np.abs(found.reconstruct().toarray() - B).sum() < 0.6 * np.abs(1 / 300**2 - B).sum()  # was above it
+
+
+@pytest.mark.parametrize(("size", "ratio"), [(200, 320), (400, 160)])
+def test_empirical_bayes_of_two_sides_keeps_the_structure_of_frequent_pairs(size, ratio):
+    """A frequent pair taken out of its items' posterior without its exposure took far more than it had told."""
+    world = pairs(size, size * ratio, "zipf", asymmetric=True, random_state=2)
+    B = world.rows(np.arange(size))
+    found = PairMatrix(2, symmetric=False).fit(world.counts)
+    error = np.abs(found.reconstruct().toarray() - B).sum()
+    assert error < 0.85 * np.abs(np.outer(B.sum(axis=1), B.sum(axis=0)) - B).sum()  # was above it
+    assert 0.9 < found.report_.quantities["explained_structure"] < 1.15  # was about zero
+
+
+def test_a_matrix_counted_both_ways_has_the_threshold_of_its_own_sums():
+    """(22): a row of that matrix expects twice what a row of the pairs counted once does."""
+    counts, _ = avoiding(60, 4000, 3)
+    once, twice = read_counts(counts), read_counts(counts + counts.T)
+    assert twice.symmetric
+    one, two = (pair_phases(part, symmetric=True, rounds=0).first[0] for part in (once, twice))
+    np.testing.assert_allclose(two.bins.most_sum, 2 * one.bins.most_sum)
+
+
+def test_rows_and_columns_of_a_symmetric_matrix_stay_one_after_phase_two():
+    found = PairMatrix(2, method="paper").fit(pairs(80, 6000, "example1", random_state=0).counts)
+    assert found.symmetric_
+    assert found.marginal_ is found.column_marginal_
+    assert found.separation_.tobytes() == found.column_separation_.tobytes()
 
 
 @pytest.mark.parametrize("size", [40, 260])

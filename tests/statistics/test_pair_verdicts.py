@@ -6,6 +6,7 @@ A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,30 @@ def test_the_report_holds_the_papers_quantities():
     assert any(row["good"] for row in q["bins"])
     assert q["structure_p_value"] < 1e-6
     assert q["power"] > 0.99
+
+
+def test_independent_pairs_and_a_chosen_rank_are_not_trusted():
+    rng = np.random.default_rng(0)
+    law = rng.dirichlet(np.ones(200))[:, None]
+    counts = draw_pairs(law, law, np.ones((1, 1)), 4000, rng)
+    found = PairMatrix(None).fit(counts)
+    assert found.n_components_ == 1
+    assert found.report_.verdict == "caution"
+    assert found.report_.reasons[0].startswith("No structure found")
+    assert PairMatrix(1).fit(counts).report_.verdict == "trusted"  # independence was asked for, and is there
+
+
+def test_a_fit_that_misses_the_structure_is_not_trusted():
+    world = pairs(300, 6000, "zipf", random_state=0)
+    counts = read_counts(world.counts)
+    test = structure_test(counts, symmetric=True, most=3)
+    good = PairMatrix(2).fit(world.counts)
+    assert 0.8 < test.explained(good._factored, symmetric=True) < 1.2
+    small = replace(good._factored, separation=good.separation_[:, None] / 5)
+    small = replace(small, column_separation=small.separation)
+    assert 0 <= test.explained(small, symmetric=True) < 0.1
+    good._factored = small
+    assert any("The fit explains" in reason for reason in good.report_.reasons)
 
 
 def test_the_level_of_the_structure_test():

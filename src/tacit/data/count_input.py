@@ -1,19 +1,29 @@
 """Whatever holds pair counts → `Counts`.
 
-Accepted: a scipy.sparse matrix, a dense matrix, a frame of pairs (two columns of names, a third with counts if each
-pair is not one observation), a wide frame (pandas: its index names the rows; else a column of words), a tuple of
-columns ``(i, j)`` or ``(i, j, count)``, a list of pairs, a `tacit.scan` of files of pairs, whose counts are added
-batch by batch.
+Accepted: a scipy.sparse matrix, a dense matrix, a frame of pairs (two columns of ids, text or whole numbers, a third
+with counts if each pair is not one observation), a wide frame (pandas: its index names the rows; else a column of
+words), a tuple of columns ``(i, j)`` or ``(i, j, count)``, a list of pairs, an array of two columns of whole numbers, a
+`tacit.scan` of files of pairs, whose counts are added batch by batch.
+
+Pairs or a matrix: two columns of whole numbers are pairs of ids, unless they are square; a matrix of two columns can be
+given as a sparse matrix or a frame whose index names the rows. Three columns of numbers may be either and are refused,
+unless a column is called count or they are square.
 
 Rules: counts of the same pair are added; a missing count is no count, and a pair with a missing name is left out (both
 with a `DataWarning` that says how many); negative and infinite counts are refused; fractional counts are weights. Rows
-and columns without counts are kept: an item that was named is an item of the answer. Pairs share one list of items when
-at least half of the names of the side that has fewer occur on the other side too.
+and columns without counts are kept: an item that was named is an item of the answer.
+
+One list of items or two: columns of a frame share one list when their names say that both hold the same kind (source
+and target, word and context, item_1 and item_2) and at least half of the names of the side with fewer occur on the
+other side; customer and product never do, even if both are numbered from 1. Pairs without names of columns share it
+when at least half of the names of each side occur on the other.
 """
 
 from __future__ import annotations
 
+import re
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +32,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.counts import Counts, same_names
-from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
+from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles, index_names
 from tacit.data.growing_names import GrowingNames
+from tacit.data.long_frames import is_numeric, reads_as_long
 from tacit.data.named_matrix import read_named_matrix
 from tacit.data.names import LARGEST_EXACT, Names, are_words, decoded, encode, plain, to_arrow
 from tacit.data.numbers import as_numbers
@@ -32,13 +43,15 @@ from tacit.errors import DataError, DataWarning
 from tacit.io.scan import Scan
 
 ALIASES = {
-    "row": ("i", "row", "source", "from", "left", "first", "word", "item", "item_1", "word_1", "a"),
-    "column": ("j", "column", "col", "target", "to", "right", "second", "context", "other", "item_2", "word_2", "b"),
+    "row": ("i", "row", "source", "from", "left", "first", "word", "item", "item_1", "word_1"),
+    "column": ("j", "column", "col", "target", "to", "right", "second", "context", "other", "item_2", "word_2"),
     "count": ("count", "counts", "n", "weight", "value", "frequency", "freq"),
 }
 
 SHARED_NAMES = 0.5
-"""Share of the names of the side with fewer that must occur on the other side for the two to be one list of items."""
+"""Share of the names of a side that must occur on the other side for the two to be one list of items."""
+Titles = tuple[str, str] | None
+"""What the two columns of pairs are called; None: they have no names."""
 
 
 def read_counts(
@@ -61,10 +74,10 @@ def read_counts(
         counts = [pair[2] if len(pair) == 3 else 1 for pair in data] if any(len(pair) == 3 for pair in data) else None
         return _from_pairs([pair[0] for pair in data], [pair[1] for pair in data], counts, square, what)
     frame = as_frame(data)
-    return _from_array(data, what) if frame is None else _from_frame(data, frame, columns, square, what)
+    return _from_array(data, square, what) if frame is None else _from_frame(data, frame, columns, square, what)
 
 
-def _from_array(data: Any, what: str) -> Counts:
+def _from_array(data: Any, square: bool | None, what: str) -> Counts:
     try:
         values = np.asarray(data)
         if values.dtype.kind not in "biuf":
@@ -75,36 +88,98 @@ def _from_array(data: Any, what: str) -> Counts:
         ) from None
     if values.ndim != 2:
         raise DataError(f"{what} have shape {values.shape}; give a matrix (row item, column item) or a frame of pairs")
+    size, width = values.shape
+    if width == 2 < size and _are_whole(values):
+        counts = _from_pairs(values[:, 0], values[:, 1], None, square, what)
+        return noted(counts, "the array of two columns of whole numbers was read as pairs (i, j)")
+    if width == 3 < size and _are_whole(values):
+        raise DataError(
+            f"{what} are an array of shape {values.shape}, which may be i, j and count or a matrix of three columns; "
+            "give the tuple (i, j, count), or scipy.sparse.csr_array of the matrix"
+        )
     return _from_matrix(values, None, None, what)
+
+
+def _are_whole(values: NDArray[Any]) -> bool:
+    """Whether numbers can be ids; missing ones are asked no more."""
+    if values.dtype.kind in "iu":
+        return True
+    return values.dtype.kind == "f" and bool((np.isnan(values) | (values == np.floor(values))).all())
 
 
 def pair_columns(frame: Any, columns: Columns, what: str) -> tuple[Any, Any]:
     """The two columns of names of a frame of pairs; a frame that has none is refused."""
-    roles = _roles(frame, columns)
+    names = [str(name) for name in frame.columns]
+    roles = find_roles(names, ALIASES, columns)
+    if not columns and _unsaid(roles, names):  # who asks for pairs has no matrix
+        roles = _in_order(roles, [name for name in names if name != roles["count"]])
     lacking = [role for role in ("row", "column") if roles[role] is None]
     if lacking:
-        names = [str(name) for name in frame.columns]
         raise DataError(f"{what} has no column for the {lacking[0]} item among {names}; call them row and column")
     parts = columns_by_role(frame, roles)
     return parts["row"], parts["column"]
 
 
-def _roles(frame: Any, columns: Columns) -> Roles:
-    """Which column of a frame plays which role; two columns of words are pairs whatever they are called."""
-    names = list(frame.columns)
+def _roles(data: Any, frame: Any, columns: Columns, what: str) -> Roles | None:
+    """Which column of a frame of pairs plays which role; None for a matrix (the module's top says how it is told)."""
+    names = [str(name) for name in frame.columns]
     roles = find_roles(names, ALIASES, columns)
-    words = [are_words(decoded(column(frame, name)).type) for name in names[:2]] if _unsaid(roles, names) else [False]
-    return _in_order(roles, names) if all(words) else roles  # two columns of numbers are a matrix
+    if columns:
+        return roles
+    if _is_labelled_matrix(data, frame):
+        return None
+    long = reads_as_long(frame, roles, "row", "column")
+    if not _unsaid(roles, names):
+        if long is None and len(frame) != len(names):
+            raise _either(names, what)
+        return roles if long else None
+    numbers = {name: not are_words(decoded(column(frame, frame.columns[at])).type) for at, name in enumerate(names)}
+    ids = [name for name in names if name != roles["count"]]
+    if not any(numbers[name] for name in ids[:2]):
+        return _in_order(roles, ids)
+    if not all(numbers.values()) or len(frame) == len(names):
+        return None
+    if not all(_are_ids(column(frame, frame.columns[names.index(name)])) for name in ids[:2]):
+        return None
+    if len(ids) != 2:
+        raise _either(names, what)
+    return _in_order(roles, ids)
+
+
+def _either(names: list[str], what: str) -> DataError:
+    return DataError(
+        f"{what} have the columns {names}, all numbers, which may be pairs with a count or a matrix; for pairs name "
+        'them in columns={"row": …, "column": …, "count": …}, for a matrix give an index with the names of the rows, '
+        "or a sparse matrix"
+    )
+
+
+def _is_labelled_matrix(data: Any, frame: Any) -> bool:
+    """Whether an index of words names the rows of numbers (pandas); an index of numbers is what filters leave."""
+    index = index_names(data)
+    if index is None or not all(isinstance(name, str) for name in index):
+        return False
+    return all(is_numeric(frame, at) for at in range(len(frame.columns)))
+
+
+def _are_ids(array: Any) -> bool:
+    """Whether a column of numbers holds whole ones alone."""
+    array = decoded(array)
+    if pa.types.is_floating(array.type):
+        return _are_whole(np.asarray(array.to_numpy(zero_copy_only=False)))
+    return bool(pa.types.is_integer(array.type))
 
 
 def _unsaid(roles: Roles, names: list[Any]) -> bool:
     """Whether the columns may be pairs by their places alone."""
-    return roles["row"] is None and roles["column"] is None and 2 <= len(names) <= 3
+    return (roles["row"] is None or roles["column"] is None) and 2 <= len(names) <= 3
 
 
-def _in_order(roles: Roles, names: list[Any]) -> Roles:
-    """Row, column and count as they stand."""
-    row, col, *count = (str(name) for name in names)
+def _in_order(roles: Roles, ids: list[str]) -> Roles:
+    """Row, column and count as they stand, the column of counts not among `ids`."""
+    if len(ids) < 2:
+        return roles
+    row, col, *count = ids
     return {"row": row, "column": col, "count": roles["count"] or (count[0] if count else None)}
 
 
@@ -112,20 +187,40 @@ def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, wh
     names = [str(name) for name in frame.columns]
     if not len(frame) or not names:
         raise DataError(f"{what} are a frame of {len(frame)} rows and {len(names)} columns; give at least one pair")
-    roles = _roles(frame, columns)
-    if roles["row"] is not None and roles["column"] is not None:
+    roles = _roles(data, frame, columns, what)
+    if roles is not None:
+        lacking = next((role for role in ("row", "column") if roles[role] is None), None)
+        if lacking is not None:
+            raise DataError(f"{what} have no column for the {lacking} item among {names}; name it in columns=")
         parts = columns_by_role(frame, roles)
-        return _from_pairs(parts["row"], parts["column"], parts.get("count"), square, what)
-    if columns:
-        lacking = next(role for role in ("row", "column") if roles[role] is None)
-        raise DataError(f"{what} have no column for the {lacking} item among {names}; name it in columns=")
+        counts = _from_pairs(parts["row"], parts["column"], parts.get("count"), square, what, _titles(roles))
+        return noted(counts, _told(roles, names))
     wide = read_named_matrix(data, what=f"the frame of {what}")
     rows = None if wide.row_names is None else np.array(wide.row_names, object)
     cols = np.array(wide.column_names, object if isinstance(wide.column_names[0], str) else None)
     return _from_matrix(wide.values, rows, cols, what)
 
 
-def _from_pairs(row: Any, col: Any, count: Any, square: bool | None, what: str) -> Counts:
+def _titles(roles: Roles) -> Titles:
+    return str(roles["row"]), str(roles["column"])
+
+
+def _told(roles: Roles, names: list[str]) -> str:
+    """How the columns were read, and which were not used."""
+    unused = [name for name in names if name not in roles.values()]
+    counted = "" if roles["count"] is None else f" with counts in {roles['count']!r}"
+    left = f"; not used: {', '.join(map(repr, unused))}" if unused else ""
+    return f"columns {roles['row']!r} and {roles['column']!r} were read as pairs{counted}{left}"
+
+
+def noted(counts: Counts, note: str) -> Counts:
+    """The same counts with one more note for the report."""
+    return replace(counts, notes=(note, *counts.notes))
+
+
+def _from_pairs(
+    row: Any, col: Any, count: Any, square: bool | None, what: str, titles: Titles = None
+) -> Counts:
     left, right = to_arrow(row, "row item"), to_arrow(col, "column item")
     if len(left) != len(right) or (count is not None and len(count) != len(left)):
         more = "" if count is None else f", {len(count)} counts"
@@ -142,7 +237,7 @@ def _from_pairs(row: Any, col: Any, count: Any, square: bool | None, what: str) 
     at = _first_wrong(values, named)
     if at is not None:
         raise _wrong_count(values[at], coded[1][coded[0][at]], coded[3][coded[2][at]], what)
-    return _from_codes(coded[0][named], coded[1], coded[2][named], coded[3], values[named], square, what)
+    return _from_codes(coded[0][named], coded[1], coded[2][named], coded[3], values[named], square, what, titles)
 
 
 def _from_scan(scan: Scan, columns: Columns, square: bool | None, what: str) -> Counts:
@@ -150,7 +245,8 @@ def _from_scan(scan: Scan, columns: Columns, square: bool | None, what: str) -> 
     names = scan.first_names()
     roles = find_roles(names, ALIASES, columns)
     unsaid = not columns and _unsaid(roles, names)
-    roles = _in_order(roles, names) if unsaid else roles
+    unnamed = [name for name in names if name != roles["count"]]
+    roles = _in_order(roles, unnamed) if unsaid else roles
     lacking = next((role for role in ("row", "column") if roles[role] is None), None)
     if lacking is not None:
         raise DataError(f"{what} have no column for the {lacking} item among {names[:12]}; name it in columns=")
@@ -170,17 +266,19 @@ def _from_scan(scan: Scan, columns: Columns, square: bool | None, what: str) -> 
         _tell_gaps(number, "pairs", f"{rule}, and were left out", what)
     rows, cols, sums = tally.cells()
     (row_of, row_names), (col_of, column_names) = left.settled(), right.settled()
-    if unsaid and not all(len(found) and isinstance(found[0], str) for found in (row_names, column_names)):
-        raise DataError(f"{what} have the columns {names}, which may be pairs or a matrix; name two in columns=")
-    return _from_codes(row_of[rows], row_names, col_of[cols], column_names, sums, square, what)
+    words = all(len(found) and isinstance(found[0], str) for found in (row_names, column_names))
+    if unsaid and len(unnamed) == 3 and not words:
+        raise _either(names, what)
+    found = _from_codes(row_of[rows], row_names, col_of[cols], column_names, sums, square, what, _titles(roles))
+    return noted(found, _told(roles, names))
 
 
 def _from_codes(
     rows: NDArray[Any], row_names: Names, cols: NDArray[Any], column_names: Names, data: NDArray[Any],
-    square: bool | None, what: str,
+    square: bool | None, what: str, titles: Titles,
 ) -> Counts:  # fmt: skip
     """Counts from codes of pairs that have both names; both sides under one list of items where they share it."""
-    if _one_list(row_names, column_names) if square is None else square:
+    if _one_list(row_names, column_names, titles) if square is None else square:
         both = _joined(row_names, column_names)
         rows, cols = (
             np.searchsorted(both, _like(names, both))[codes]
@@ -278,10 +376,22 @@ def _is_symmetric(matrix: sp.csr_array) -> bool:
     return same_places and np.array_equal(matrix.data, turned.data)
 
 
-def _one_list(rows: Names, cols: Names) -> bool:
+def _one_list(rows: Names, cols: Names, titles: Titles) -> bool:
     if not len(rows) or not len(cols) or isinstance(rows[0], str) != isinstance(cols[0], str):
         return False
-    return len(np.intersect1d(rows, cols)) >= SHARED_NAMES * min(len(rows), len(cols))
+    if titles is not None and not _same_kind(*titles):
+        return False
+    shared = len(np.intersect1d(rows, cols))
+    return shared >= SHARED_NAMES * (max if titles is None else min)(len(rows), len(cols))
+
+
+def _same_kind(row: str, col: str) -> bool:
+    """Whether the names of two columns say that both hold one kind of item: known as such, or alike but for an end."""
+    row, col = row.strip().lower(), col.strip().lower()
+    if row in ALIASES["row"] and col in ALIASES["column"]:
+        return True
+    stems = [re.sub(r"^(source|target|from|to)_|[ _.]?(\d+|[abijlrxy])$", "", name) for name in (row, col)]
+    return stems[0] == stems[1] and stems[0] != ""
 
 
 def _joined(rows: Names, cols: Names) -> Names:

@@ -21,6 +21,7 @@ class Counts:
     row_names: Names
     column_names: Names
     symmetric: bool  # the matrix equals its transpose: every pair was counted both ways
+    notes: tuple[str, ...] = ()  # how the input was read, for the report
 
     @property
     def shape(self) -> tuple[int, int]:

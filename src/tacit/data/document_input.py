@@ -1,9 +1,13 @@
 """Whatever holds documents → `Documents`.
 
 Accepted: a document-term matrix (scipy.sparse or dense), `Counts`, a long frame (columns `document`, `word` and, if
-each row is not one token, `count`), a wide frame (one row per document; pandas: its index names them), a list of token
-lists, a list of texts (tokens between blanks), a `tacit.scan` of long files or of texts with a document a line, whose
-counts are added batch by batch.
+each row is not one token, `count`), a wide frame (one row per document; pandas: its index names them), a frame with one
+column of texts, a list of token lists, a list of texts (tokens between blanks), gensim's bags of words (lists of
+(word id, count)), an iterator of any of these lists, a `tacit.scan` of long files or of texts with a document a line,
+whose counts are added batch by batch. `words` names the columns of a matrix or the ids of bags of words.
+
+Long or wide: a long frame has two columns, or three with a count, or text in its column of words. A frame of more
+columns of numbers is a matrix, whatever its words are; a few columns of numbers that may be either are refused.
 
 Rules: counts of the same document and word are added; a missing count is no count, and a row without document or word
 is left out (a `DataWarning` says how many); fractional counts are weights; negative and infinite ones are refused. A
@@ -14,7 +18,7 @@ a `DataWarning`: a model knows nothing of a word that it has never seen.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +29,7 @@ from tacit.data.counts import Counts
 from tacit.data.documents import Documents
 from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
+from tacit.data.long_frames import reads_as_long
 from tacit.data.named_matrix import read_named_matrix
 from tacit.data.names import LARGEST_EXACT, Names, encode, match, objects, plain, repeated, to_arrow
 from tacit.data.numbers import as_numbers
@@ -34,17 +39,61 @@ from tacit.io.scan import Scan
 
 ALIASES = {
     "document": ("document", "doc", "document_id", "doc_id", "docid", "text", "title"),
-    "word": ("word", "term", "token", "feature", "type"),
+    "word": ("word", "term", "token", "feature", "type", "word_id", "term_id", "token_id"),
     "count": ("count", "counts", "n", "frequency", "freq", "weight", "tf", "value"),
+    "text": (),  # only where it is said: a frame of texts has no column of words
 }
 Owner = Callable[[int], tuple[Any, ...]]
 """The document and the word of a count, by its place among the counts."""
 
 
-def read_documents(data: Any, *, columns: Columns = None, words: Names | None = None) -> Documents:
-    """Documents of any accepted kind; with `words` under those known ones, in their order."""
-    found = _read(data, columns)
+def read_documents(
+    data: Any, *, columns: Columns = None, words: Names | None = None, named: Any = None
+) -> Documents:
+    """Documents of any accepted kind; with `words` under those known ones, in their order.
+
+    `named` are words for the columns of a matrix or the ids of bags of words: a sequence, a mapping (id → word, or
+    word → id as a vectorizer's vocabulary_ is), gensim's Dictionary, or a fitted vectorizer.
+    """
+    found = _read(data, columns, None if named is None else word_list(named))
     return found if words is None else match_words(found, words)
+
+
+def word_list(named: Any) -> Names:
+    """Words in the order of their ids."""
+    if hasattr(named, "get_feature_names_out"):
+        return objects(named.get_feature_names_out())
+    if hasattr(named, "token2id"):  # gensim's Dictionary
+        named = dict(named.token2id)
+    if not isinstance(named, Mapping):
+        if isinstance(named, str) or not hasattr(named, "__iter__"):
+            raise DataError(f"words={named!r} names no columns; give one word per column, in order")
+        return objects(named)
+    by_id = {key if isinstance(key, int | np.integer) else value: key for key, value in named.items()}
+    if all(isinstance(key, int | np.integer) for key in named):
+        by_id = dict(named)
+    ids = list(by_id)
+    if not ids or not all(isinstance(one, int | np.integer) for one in ids) or sorted(ids) != list(range(len(ids))):
+        raise DataError("words= is a mapping whose ids are not 0, 1, 2, …; give one word for every id")
+    return objects(by_id[at] for at in range(len(ids)))
+
+
+def is_bags(data: Any) -> bool:
+    """Whether data are bags of words as gensim has them: for every document a list of (word id, count)."""
+    if not isinstance(data, list) or not data or not all(isinstance(one, list | tuple) for one in data):
+        return False
+    return any(len(one) for one in data) and all(
+        isinstance(cell, tuple) and len(cell) == 2 and isinstance(cell[0], int | np.integer)
+        for one in data for cell in one
+    )  # fmt: skip
+
+
+def gathered(data: Any) -> Any:
+    """An iterator, or an iterable that is neither array, frame nor sequence (gensim's corpora), as a list."""
+    known = ("shape", "__array__", "columns", "__arrow_c_stream__", "__dataframe__", "to_list", "row_names", "matrix")
+    if isinstance(data, list | tuple | str | dict | Scan) or any(hasattr(data, name) for name in known):
+        return data
+    return list(data) if hasattr(data, "__iter__") else data
 
 
 def is_text(data: Any) -> bool:
@@ -65,13 +114,36 @@ def is_long(data: Any, columns: Columns = None) -> bool:
     if isinstance(data, Scan):
         return True
     frame = as_frame(data)
-    if frame is None:
-        return False
-    return _has_both(find_roles(frame.columns, ALIASES, columns))
+    return frame is not None and _is_long(frame, find_roles(frame.columns, ALIASES, columns), columns)
 
 
-def _has_both(roles: Roles) -> bool:
-    return roles["document"] is not None and roles["word"] is not None
+def is_named(data: Any, columns: Columns = None) -> bool:
+    """Whether documents bring words of their own: texts, long frames and files, what was read already."""
+    if is_text(data) or isinstance(data, Documents) or hasattr(data, "row_names") or is_long(data, columns):
+        return True
+    frame = as_frame(data)
+    return frame is not None and _text_column(frame, find_roles(frame.columns, ALIASES, columns)) is not None
+
+
+def _is_long(frame: Any, roles: Roles, columns: Columns) -> bool:
+    """Whether a frame has one row per document and word; one that may be a matrix as well is refused."""
+    if columns:
+        return roles["document"] is not None and roles["word"] is not None
+    long = reads_as_long(frame, roles, "document", "word")
+    if long is None:
+        raise DataError(
+            f"the frame has the columns {[str(name) for name in frame.columns]}, all numbers, which may be one row per "
+            'document and word or one row per document; name them in columns={"document": …, "word": …, "count": …}, '
+            "or give a matrix and its words="
+        )
+    return long
+
+
+def _text_column(frame: Any, roles: Roles) -> str | None:
+    """The column of texts: as said, or the only column of the frame."""
+    if roles["text"] is not None or len(frame.columns) != 1:
+        return roles["text"]
+    return str(frame.columns[0]) if is_text(column(frame, frame.columns[0]).to_pylist()) else None
 
 
 def match_words(documents: Documents, words: Names) -> Documents:
@@ -101,7 +173,9 @@ def rename_words(documents: Documents, words: Sequence[str], what: str) -> Docum
     return _from_matrix(documents.matrix, documents.names, objects(words))
 
 
-def _read(data: Any, columns: Columns) -> Documents:
+def _read(data: Any, columns: Columns, named: Names | None) -> Documents:
+    if named is not None and is_named(data, columns):
+        raise DataError("words= names the columns of a matrix, and these documents bring their own; leave it out")
     if isinstance(data, Documents):
         return data
     if isinstance(data, Scan):
@@ -109,37 +183,71 @@ def _read(data: Any, columns: Columns) -> Documents:
     if isinstance(data, Counts):
         return Documents(_tidy(data.matrix), data.row_names, data.column_names)
     if sp.issparse(data):
-        return _from_matrix(_tidy(data), None, None)
+        return _from_matrix(_tidy(data), None, named)
     if is_text(data):
         return _from_texts(list(data))
+    if is_bags(data):
+        return _from_bags(data, named)
     frame = as_frame(data)
     if frame is None:
-        return _from_array(data)
+        return _from_array(data, named)
     roles = find_roles(frame.columns, ALIASES, columns)
-    if _has_both(roles):
+    if _is_long(frame, roles, columns):
         return _from_long(frame, roles)
+    texts = _text_column(frame, roles)
+    if texts is not None:
+        return _from_text_column(frame, texts, roles)
     if columns:
         lacking = next(role for role, name in roles.items() if name is None)
         raise DataError(f"the frame has no column for the {lacking} among {list(frame.columns)}; name it in columns=")
-    if len(frame.columns) == 1 and is_text(column(frame, frame.columns[0]).to_pylist()):
-        raise DataError(f"the frame holds texts in column {frame.columns[0]!r}; give that column alone")
     wide = read_named_matrix(data, what="the frame of the documents")
     names = None if wide.row_names is None else np.array(wide.row_names, object)
     kind = object if all(isinstance(name, str) for name in wide.column_names) else None
-    return _from_matrix(sp.csr_array(wide.values), names, np.array(wide.column_names, kind))
+    words = np.array(wide.column_names, kind) if named is None else named
+    return _from_matrix(sp.csr_array(wide.values), names, words)
 
 
-def _from_array(data: Any) -> Documents:
+def _from_text_column(frame: Any, texts: str, roles: Roles) -> Documents:
+    """Texts of a column, a missing one without words, called by the column of documents or by their rows."""
+    parts = columns_by_role(frame, {"text": texts, "document": roles["document"]})
+    found = _from_texts(["" if text is None else str(text) for text in parts["text"].to_pylist()])
+    if "document" not in parts or roles["document"] == texts:
+        return found
+    return _from_matrix(found.matrix, objects(parts["document"].to_pylist()), found.words)
+
+
+def _from_bags(bags: list[Any], named: Names | None) -> Documents:
+    """Bags of (word id, count): a column per id, named or not."""
+    sizes = [len(bag) for bag in bags]
+    ids = np.array([int(cell[0]) for bag in bags for cell in bag], np.int64)
+    try:
+        values = np.array([float(cell[1]) for bag in bags for cell in bag])
+    except (TypeError, ValueError):
+        raise DataError("the bags of words hold a count that is no number; give (word id, count) pairs") from None
+    if ids.min() < 0:
+        raise DataError(f"the bags of words hold the word id {ids.min()}; give ids of 0 or more")
+    width = int(ids.max()) + 1
+    if named is not None:
+        if width > len(named):
+            raise DataError(f"the bags hold the word id {width - 1}, and {len(named)} words have names; name every id")
+        width = len(named)
+    rows = np.repeat(np.arange(len(bags)), sizes)
+    words = np.arange(width) if named is None else named
+    _check_counts(values, lambda at: (int(rows[at]) + 1, words[ids[at]]))
+    return _from_matrix(sparse_sums(rows, ids, values, (len(bags), width)), None, words)
+
+
+def _from_array(data: Any, named: Names | None) -> Documents:
     try:
         values = np.asarray(data, np.float64)
     except (TypeError, ValueError):
         raise DataError(
             "the documents hold something that is no number; give a matrix of counts, a frame with the columns "
-            "document and word, or a list of texts"
+            "document and word, a list of texts, or bags of words as lists of (word id, count)"
         ) from None
     if values.ndim != 2 or not values.size:
         raise DataError(f"the documents have shape {values.shape}; give a matrix (document, word) that is not empty")
-    return _from_matrix(sp.csr_array(values), None, None)
+    return _from_matrix(sp.csr_array(values), None, named)
 
 
 def _from_texts(texts: list[Any]) -> Documents:
@@ -225,6 +333,8 @@ def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None)
     n_documents, n_words = (int(size) for size in matrix.shape)
     names = np.arange(1, n_documents + 1) if names is None else names
     words = np.arange(n_words) if words is None else words
+    if len(words) != n_words:
+        raise DataError(f"words names {len(words)} words, and the documents have {n_words}; name each once")
     for given, kind in ((names, "document"), (words, "word")):
         if len(set(given.tolist())) < len(given):
             twice = repeated(given.tolist())

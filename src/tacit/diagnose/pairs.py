@@ -1,8 +1,10 @@
 """Can a probability matrix from sparse pair counts be trusted? The verdict, with the numbers behind it.
 
 `not identifiable` when the test of rank 1 finds no structure: whatever separation was fitted is noise, and with so few
-pairs an item nothing weaker than `detectable_value` could have been seen. `caution` when fewer components are supported
-than were asked for, or more are there; when structure lies barely above the threshold; when pairs an item are so few
+pairs an item nothing weaker than `detectable_value` could have been seen. `caution` when the fit itself explains less
+than half of the dependence that functions learned on one half of the counts show on the other
+(`StructureTest.explained`); when no structure was found and rank 1 fitted; when fewer components are supported than
+were asked for, or more are there; when structure lies barely above the threshold; when pairs an item are so few
 that B is mostly unknown; when order matters and B was made symmetric, or counts are weights, or EM was cut short.
 
 Paper     Huang, Kakade, Kong & Valiant 2018: N/M (5), ‖Δ̂‖₁ of Assumption 1 (3), mass and number per bin (8), the bound
@@ -50,6 +52,9 @@ MORE = 0.001
 AGREE = 0.3
 """Cosine between the halves' vectors below which all counts together still leave a third of the direction to noise: a
 half has the squared cosine 1 − 1/g with the truth, all counts 1 − 1/(2g), and halves have 1 − 1/g with one another."""
+EXPLAINED = 0.5
+"""Share of the dependence seen on half of the counts that a fit must explain: fits that found the structure have .75 to
+1.2 on the simulated models, those that missed it 0 to .1."""
 FEW_PAIRS = 2.0
 """Pairs an item below which B's ℓ₁ error (at most 2) is above .75 on every simulated model without empirical Bayes."""
 ERROR_SCALE = 1.06
@@ -67,7 +72,7 @@ class PairEvidence:
     symmetric: bool
     symmetry: Symmetry | None
     converged: bool
-    test: StructureTest | None
+    test: StructureTest | None  # that chose the number; None: it was given
     epsilon: float
     bin_width: float
     tau: float
@@ -141,6 +146,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
     least = detectable_value(counts.n_pairs / 2, shape, symmetric=evidence.symmetric)
     gain = detection_gain(counts.n_pairs, shape, weakest, symmetric=evidence.symmetric)
     agreement = test.agreement[number - 2] if 1 < number <= len(test.agreement) + 1 else 0.0
+    explained = test.explained(evidence.factored, symmetric=evidence.symmetric) if len(values) else None
     examiner.quantities |= {
         "structure_p_values": test.p_values,
         "structure_p_value": test.p_value,
@@ -149,6 +155,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
         "detectable_value": least,
         "detection_gain": gain if len(values) else None,
         "agreement_of_halves": agreement if len(values) else None,
+        "explained_structure": explained,
     }
     if number > 1 and test.p_values[0] > SEEN:
         examiner.doubt(
@@ -157,6 +164,19 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
             f"pairs an item only a leading value above {least:.2f} of at most 1 shows; count more pairs.",
         )
         return
+    if number == 1 and evidence.test is not None and test.p_values[0] > SEEN:  # chosen, not asked for
+        examiner.doubt(
+            "caution",
+            f"No structure found: pairs look independent (p-value {test.p_value:.2g} of rank 1), and with {ratio:.1f} "
+            f"pairs per item only a leading value above {least:.2f} of at most 1 would show; count more pairs.",
+        )
+        return
+    if explained is not None and explained < EXPLAINED:
+        examiner.doubt(
+            "caution",
+            f"The fit explains {max(explained, 0.0):.0%} of the dependence that one half of the counts shows on the "
+            "other; use method='auto', another n_components, or symmetric=False.",
+        )
     supported = next((rank for rank, p in enumerate(test.p_values, start=1) if p > SEEN), len(test.p_values) + 1)
     if number > 1 and supported < number:
         examiner.doubt(

@@ -9,10 +9,14 @@ Differs   slips mended: (a) bins begin at ε₀/M, not at 1/M: both versions in 
           below 1/M a bin must hold the mass ε₀; (b) counts are divided by N before ρ̂ρ̂ᵀ is taken off (steps 3(a)i,
           3(b)i); (c) stitching compares with the + part of the chosen bin k*, as in Claim 3.8, not with each bin's own;
           (d) [b, a]⁻¹ where Algorithm 2 prints [a, b]⁻¹, the sums again over N; (e) the covariance of the 2 × 2 matrix
-          can be negative or nearly zero by chance: then Phase I's answer stays (`MOST_CONDITION`). Of a symmetric block
-          the largest positive eigenvalue is taken, for ΔΔᵀ has no other (the largest in magnitude may be noise).
-          Both sides: where w_L ≠ w_R rows and columns are binned apart, the blocks are those of equal level, signs are
-          flipped together. `split` draws three batches as the proofs want; without it all steps see all counts, which
+          can be negative or nearly zero by chance: then Phase I's answer stays (`MOST_CONDITION`). A symmetric B may
+          also be ρρᵀ − ΔΔᵀ, items that avoid their like (w_L = −w_R in Cov(W)): Phase I is run for both signs, and the
+          sign whose longest segment is longer is that of the answer. Both sides: where w_L ≠ w_R rows and columns are
+          binned apart; heaviest bins meet heaviest, the others meet by their number, signs are flipped together. A bin
+          without such a partner (sides of different sizes, a partner too light) is regressed on the longest segment of
+          the other side, (B/N − ρρ'ᵀ) D⁻¹Δ' / Δ'ᵀD⁻¹Δ', which needs no sign. A row of a block is too heavy (22) beside
+          the mass of the other side's bin, and N is the sum of the matrix: twice the pairs where all were counted both
+          ways. `split` draws three batches as the proofs want; without it all steps see all counts, which
           is 1.7–4 times better at N/M = 5–20. `rounds` > 1 repeats Phase II with the signs it found
 
 Symbols   paper        here            shape    meaning
@@ -90,6 +94,8 @@ class Phases:
     delta: tuple[Floats, Floats]
     condition: float
     anchored: bool  # Phase II was used
+    symmetric: bool  # rows and columns are one
+    sign: float = 1.0  # B = ρρᵀ + sign · ΔΔᵀ
 
 
 def pair_phases(
@@ -108,25 +114,33 @@ def pair_phases(
     if not min(one.total, two.total, three.total) > 0:
         raise DataError(f"one of the three batches got none of {counts.n_pairs:g} pairs; use split=False")
     marginals = _marginals(one, symmetric)  # Algorithm 1, step 1, (6)
-    binned = [marginal_bins(part, one.n_pairs, epsilon, bin_width, tau) for part in marginals]  # step 2
-    first = _phase_one(two, marginals, binned, symmetric)
+    binned = [marginal_bins(part, one.total, epsilon, bin_width, tau) for part in marginals]  # step 2
+    first, sign = _phase_one(two, marginals, binned, symmetric), 1.0
+    if symmetric:
+        other = _phase_one(two, marginals, binned, symmetric, -1.0)
+        first, sign = (other, -1.0) if _longest(other[0]) > _longest(first[0]) else (first, 1.0)
     marginal = (first[0].marginal, first[1].marginal)
     delta = (first[0].delta, first[1].delta)
     condition, anchored = np.inf, False
     for turn in range(rounds):
-        chosen = [_anchors(side, part, two.n_pairs, turn) for side, part in zip(first, delta, strict=True)]
-        refined = _phase_two(three, chosen, symmetric)
+        chosen = [_anchors(side, part, two.total, turn) for side, part in zip(first, delta, strict=True)]
+        refined = _phase_two(three, chosen, symmetric, sign)
         condition = refined[2]
         if not condition < MOST_CONDITION:
             break
         marginal, delta, anchored = refined[0], refined[1], True
-    return Phases(first, marginal, delta, float(condition), anchored)
+    return Phases(first, marginal, delta, float(condition), anchored, symmetric, sign)
+
+
+def _longest(side: SideEstimate) -> float:
+    """Length of the longest segment of Δ̂."""
+    return float(np.bincount(side.bins.level, weights=side.delta**2).max())
 
 
 # ------------------------------------------------------------------- bins
 
 
-def marginal_bins(marginal: Floats, n_pairs: float, epsilon: float, width: float, tau: float) -> Bins:
+def marginal_bins(marginal: Floats, total: float, epsilon: float, width: float, tau: float) -> Bins:
     """Step 2: levels (8) by the empirical marginal; [ε₀/M, log M/M) in steps of `width`.
 
     With their mass (10) and expected largest row sum (14). The lightest is set to zero (Claim 3.7).
@@ -147,49 +161,101 @@ def marginal_bins(marginal: Floats, n_pairs: float, epsilon: float, width: float
     skipped[0] = True  # step 3(c)
     heaviest = float(marginal.max()) * size
     typical = np.where(np.isfinite(upper), upper * width**tau, heaviest) / size  # ρ̄_k
-    return Bins(np.array(edges), level, mass, number, skipped, n_pairs * mass * typical)  # (14)
+    return Bins(np.array(edges), level, mass, number, skipped, total * mass * typical)  # (14)
 
 
 # ---------------------------------------------------------------- Phase I
 
 
 def _phase_one(
-    counts: Counts, marginals: list[Floats], binned: list[Bins], symmetric: bool
+    counts: Counts, marginals: list[Floats], binned: list[Bins], symmetric: bool, sign: float = 1.0
 ) -> tuple[SideEstimate, SideEstimate]:
     """Algorithm 1, steps 3 and 4: one truncated SVD per level, its heavy rows set to zero (22), stitched."""
     matrix = counts.matrix
     deltas = [np.zeros(len(part)) for part in marginals]
     blocks: list[tuple[list[NDArray[np.intp]], list[Floats]]] = []
     removed = [0, 0]
-    for level in range(1, max(part.n_levels for part in binned)):
-        if any(level >= part.n_levels or part.skipped[level] for part in binned):
-            continue
-        at = [np.flatnonzero(part.level == level) for part in binned]
-        heaviest = level == binned[0].n_levels - 1 == binned[1].n_levels - 1
+    meetings = _partners(binned)
+    for levels in meetings:
+        at = [np.flatnonzero(part.level == level) for part, level in zip(binned, levels, strict=True)]
         block = sp.csr_array(matrix[at[0]][:, at[1]]).astype(np.float64)
-        if not heaviest:
-            keep = [
-                np.asarray(block.sum(axis=1 - side)).reshape(-1) <= 2 * binned[side].most_sum[level] for side in (0, 1)
-            ]  # (22)
-            keep = [keep[0] & keep[1]] * 2 if symmetric else keep
-            removed = [old + int((~kept).sum()) for old, kept in zip(removed, keep, strict=True)]
+        heaviest = [level == part.n_levels - 1 for part, level in zip(binned, levels, strict=True)]
+        keep = [_kept(block, binned, levels, side) | heaviest[side] for side in (0, 1)]
+        keep = [keep[0] & keep[1]] * 2 if symmetric else keep
+        removed = [old + int((~kept).sum()) for old, kept in zip(removed, keep, strict=True)]
+        if not all(part.all() for part in keep):
             block = sp.csr_array(sp.diags_array(keep[0] * 1.0) @ block @ sp.diags_array(keep[1] * 1.0))
         parts = [marginal[where] for marginal, where in zip(marginals, at, strict=True)]
-        scales = [np.sqrt(part) for part in parts] if heaviest else [np.ones(len(part)) for part in parts]  # (16)
-        vectors = _signed(_leading(sp.csr_array(block / counts.total), parts, scales, symmetric))
+        # (16)
+        scales = [np.sqrt(part) if top else np.ones(len(part)) for part, top in zip(parts, heaviest, strict=True)]
+        vectors = _signed(_leading(sp.csr_array(block / counts.total), parts, scales, symmetric, sign))
         blocks.append((at, [scale * vector for scale, vector in zip(scales, vectors, strict=True)]))  # 3(a)iii
     if blocks:
-        _stitch(matrix, blocks, deltas, symmetric)  # step 3(d)
+        _stitch(matrix, blocks, deltas, symmetric, sign)  # step 3(d)
+        longest = [max(meetings, key=lambda met: _segment(deltas[side], binned[side], met[side])) for side in (0, 1)]
+        met = [{levels[side] for levels in meetings} for side in (0, 1)]
+        for side in (0, 1):
+            for level in np.flatnonzero(~binned[side].skipped).tolist():
+                if level not in met[side]:
+                    levels = (level, longest[1][1]) if side == 0 else (longest[0][0], level)
+                    removed[side] += _regress(counts, marginals, binned, levels, side, deltas)
     if symmetric:
         deltas[1] = deltas[0]
     sides = [SideEstimate(*parts) for parts in zip(marginals, deltas, binned, removed, strict=True)]
     return sides[0], sides[1]
 
 
-def _leading(block: sp.csr_array, parts: list[Floats], scales: list[Floats], symmetric: bool) -> tuple[Floats, Floats]:
+def _partners(binned: list[Bins]) -> list[tuple[int, int]]:
+    """Levels of rows and columns whose blocks are decomposed: those of one number, and the heaviest of both sides.
+
+    Where none of these can be used the level with most mass of either side.
+    """
+    tops = [part.n_levels - 1 for part in binned]
+    pairs = [(level, level) for level in range(1, min(tops))] + [(tops[0], tops[1])]
+    usable = [pair for pair in pairs if not any(part.skipped[at] for part, at in zip(binned, pair, strict=True))]
+    if usable or any(part.skipped.all() for part in binned):
+        return usable
+    rows, columns = (int(np.where(part.skipped, 0.0, part.mass).argmax()) for part in binned)
+    return [(rows, columns)]
+
+
+def _kept(block: sp.csr_array, binned: list[Bins], levels: tuple[int, int], side: int) -> NDArray[np.bool_]:
+    """Rows (side 0) or columns of a block that are not too heavy (22), d_max by the mass of the other side's level."""
+    own, other = binned[side], binned[1 - side]
+    most = own.most_sum[levels[side]] * (other.mass[levels[1 - side]] / own.mass[levels[side]])
+    return np.asarray(np.asarray(block.sum(axis=1 - side)).reshape(-1) <= 2 * most)
+
+
+def _segment(delta: Floats, bins: Bins, level: int) -> float:
+    return float(np.linalg.norm(delta[bins.level == level]))
+
+
+def _regress(
+    counts: Counts, marginals: list[Floats], binned: list[Bins], levels: tuple[int, int], side: int,
+    deltas: list[Floats],
+) -> int:  # fmt: skip
+    """Δ̂ of a level of one side from its block with one of the other side whose Δ̂ is known; how many are too heavy."""
+    at = [np.flatnonzero(part.level == level) for part, level in zip(binned, levels, strict=True)]
+    block = sp.csr_array(counts.matrix[at[0]][:, at[1]]).astype(np.float64)
+    keep = _kept(block, binned, levels, side) | (levels[side] == binned[side].n_levels - 1)
+    block = sp.csr_array(block.T) if side else block
+    own, known = marginals[side][at[side]], deltas[1 - side][at[1 - side]]
+    mass = marginals[1 - side][at[1 - side]]
+    weighted = known / mass
+    size = float(known @ weighted)
+    if size > 0:
+        found = (block @ weighted / counts.total - own * float(mass @ weighted)) / size
+        deltas[side][at[side]] = np.where(keep, found, 0.0)
+    return int((~keep).sum())
+
+
+def _leading(
+    block: sp.csr_array, parts: list[Floats], scales: list[Floats], symmetric: bool, sign: float = 1.0
+) -> tuple[Floats, Floats]:
     """u, u' with u u'ᵀ the rank-1 truncated SVD of D^{-1/2} (block − ρ̂ρ̂ᵀ) D^{-1/2}, both of the same length.
 
-    The heaviest level has D = ρ̂ (Lemma 3.3, (16)), the others D = I.
+    The heaviest level has D = ρ̂ (Lemma 3.3, (16)), the others D = I. A symmetric block gives its largest eigenvalue of
+    that sign, zero if it has none.
     """
     inverse = [np.where(scale > 0, 1 / np.where(scale > 0, scale, 1.0), 0.0) for scale in scales]
     scaled = sp.csr_array(sp.diags_array(inverse[0]) @ block @ sp.diags_array(inverse[1]))
@@ -197,7 +263,7 @@ def _leading(block: sp.csr_array, parts: list[Floats], scales: list[Floats], sym
     if min(scaled.shape) < DENSE_BELOW:
         full = scaled.toarray() - np.outer(*offs)
         if symmetric:
-            values, vectors = np.linalg.eigh((full + full.T) / 2)
+            values, vectors = np.linalg.eigh(sign * (full + full.T) / 2)
             left = np.sqrt(max(float(values[-1]), 0.0)) * vectors[:, -1]
             return left, left
         u, s, vt = np.linalg.svd(full, full_matrices=False)
@@ -209,7 +275,7 @@ def _leading(block: sp.csr_array, parts: list[Floats], scales: list[Floats], sym
 
     if symmetric:
         half = minus(lambda v: (scaled @ v + turned @ v) / 2, offs[0], offs[1])
-        operator = LinearOperator(scaled.shape, matvec=half, dtype=np.float64)
+        operator = LinearOperator(scaled.shape, matvec=lambda v: sign * half(v), dtype=np.float64)
         values, vectors = eigsh(operator, k=1, which="LA", v0=start_vector(scaled.shape[0]))
         left = np.sqrt(max(float(values[0]), 0.0)) * vectors[:, 0]
         return left, left
@@ -234,8 +300,12 @@ def _stitch(
     blocks: list[tuple[list[NDArray[np.intp]], list[Floats]]],
     deltas: list[Floats],
     symmetric: bool,
+    sign: float = 1.0,
 ) -> None:
-    """Claim 3.8: a level is turned so that its + items go with those of the level with the longest vector."""
+    """Claim 3.8: a level is turned so that its + items go with those of the level with the longest vector.
+
+    Where like avoid their like (`sign` −1) they are those that go with them less.
+    """
     longest = int(np.argmax([np.linalg.norm(vectors[0]) for _, vectors in blocks]))  # k*
     at, vectors = blocks[longest]
     plus = np.zeros(matrix.shape[0])
@@ -250,26 +320,26 @@ def _stitch(
         for part in (vectors[1] > 0, vectors[1] <= 0):
             whole = float(everything[at[1][part]].sum())
             shares.append(float(together[at[1][part]].sum()) / whole if whole > 0 else 0.0)
-        sign = 1.0 if number == longest or shares[0] > shares[1] else -1.0
+        turn = 1.0 if number == longest or sign * shares[0] > sign * shares[1] else -1.0
         for side in (0, 1):
-            deltas[side][at[side]] = sign * vectors[side]
+            deltas[side][at[side]] = turn * vectors[side]
 
 
 # --------------------------------------------------------------- Phase II
 
 
-def _anchors(side: SideEstimate, delta: Floats, n_pairs: float, turn: int) -> NDArray[np.bool_]:
+def _anchors(side: SideEstimate, delta: Floats, total: float, turn: int) -> NDArray[np.bool_]:
     """Algorithm 2, step 1; later rounds take all signs."""
     if turn:
         return np.asarray(delta > 0)
     lengths = np.sqrt(np.bincount(side.bins.level, weights=delta**2, minlength=side.bins.n_levels))
-    shows = lengths > np.sqrt(np.sqrt(np.maximum(side.bins.most_sum, 0.0)) / n_pairs)
+    shows = lengths > np.sqrt(np.sqrt(np.maximum(side.bins.most_sum, 0.0)) / total)
     shows[0] = False
     return np.asarray((delta > 0) & shows[side.bins.level])
 
 
 def _phase_two(
-    counts: Counts, chosen: list[NDArray[np.bool_]], symmetric: bool
+    counts: Counts, chosen: list[NDArray[np.bool_]], symmetric: bool, sign: float = 1.0
 ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], float]:
     """Algorithm 2, steps 2 and 3: the anchor matrix, every item by a 2 × 2 system (Lemma 4.6); the third is (25)."""
     matrix, total = counts.matrix, counts.total
@@ -282,11 +352,11 @@ def _phase_two(
     if symmetric:
         anchor = (anchor + anchor.T) / 2
     sums = [by_row.sum(axis=0) @ groups[0], by_column.sum(axis=0) @ groups[1]]  # b of rows, of columns
-    covariance = float(anchor[0, 0] - sums[0][0] * sums[1][0])  # B_𝒜 − bbᵀ = covariance · [1, −1; −1, 1]
+    covariance = sign * float(anchor[0, 0] - sums[0][0] * sums[1][0])  # B_𝒜 − bbᵀ = ± covariance · [1, −1; −1, 1]
     if covariance <= 0:
         return (sums[0], sums[1]), (sums[0], sums[1]), np.inf
     a = np.sqrt(covariance) * np.array([1.0, -1.0])
-    systems = [np.column_stack([part, a]) for part in sums]  # [b, a]
+    systems = [np.column_stack([part, sign * a]) for part in sums]  # [b, a]
     condition = max(float(np.linalg.cond(system)) for system in systems)
     if not condition < MOST_CONDITION:
         return (sums[0], sums[1]), (sums[0], sums[1]), condition

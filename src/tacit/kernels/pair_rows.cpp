@@ -82,24 +82,25 @@ TACIT_EXPORT pair_ratios(const int64_t *starts, const int32_t *columns, const do
     });
 }
 
-// own: (rows, 2) mean and variance of x_i; other: (columns, 2) those of the partners; `sign` of the product in
-// 1 + sign x y. out (rows, levels): counts spread over the two levels next to the partner's cavity mean.
+// own: (rows, 3) mean and variance of x_i, and a rate: the product of both rates is the count that independence expects
+// of a pair; other: (columns, 3) those of the partners; `sign` of the product in 1 + sign x y. out (rows, levels): counts spread over the two levels next to the partner's cavity mean.
 // moments (rows, 3): sums over counts of cavity partner * cavity own, cavity partner, cavity own.
 TACIT_EXPORT pair_levels(const int64_t *starts, const int32_t *columns, const double *counts, int64_t rows,
                          const double *own, const double *other, double sign, double low, double high, double own_low,
                          double own_high, int levels, double least, int threads, double *out, double *moments) {
     const Csr c{starts, columns, counts, rows};
     return by_rows(rows, threads, [=](int64_t i) {
-        const double x = own[2 * i], v = own[2 * i + 1], step = (levels - 1) / (high - low);
+        const double x = own[3 * i], v = own[3 * i + 1], rate = own[3 * i + 2], step = (levels - 1) / (high - low);
         double *line = out + i * levels;
         double both = 0, theirs = 0, ours = 0;
         for (int64_t at = c.starts[i]; at < c.starts[i + 1]; ++at) {
-            const double *partner = other + 2 * (int64_t)c.columns[at];
+            const double *partner = other + 3 * (int64_t)c.columns[at];
             const double n = c.counts[at], y = partner[0];
             double p = 1 + sign * x * y;
             p = p > least ? p : least;
-            // first order of taking log(1 + sign x y) out of the posterior of y, and of x
-            const double share = sign * n / p;
+            // first order of taking n log(1 + sign x y) - e (1 + sign x y) out of the posterior of y, and of x: without
+            // e, the count that independence expects, a frequent pair would take far more than it told
+            const double share = sign * (n / p - rate * partner[2]);
             double a = y - share * partner[1] * x, b = x - share * v * y;
             b = b < own_low ? own_low : b > own_high ? own_high : b;
             a = a < low ? low : a > high ? high : a;

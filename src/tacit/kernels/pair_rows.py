@@ -69,12 +69,16 @@ def pair_ratios(
 
 @dataclass(frozen=True)
 class Side:
-    """Posterior mean and variance of one side's items, and the interval the means lie in."""
+    """Posterior mean and variance of one side's items, and the interval the means lie in.
+
+    The product of two items' rates is the count of their pair under independence; None where that is next to nothing.
+    """
 
     mean: Floats
     var: Floats
     low: float
     high: float
+    rate: Floats | None = None
 
 
 def pair_levels(
@@ -91,7 +95,9 @@ def pair_levels(
         _check(side.var, np.float64, (size,), f"{name}.var")
         if not side.high > side.low:
             raise ValueError(f"{name}: the interval from {side.low} to {side.high} is empty")
-        packed.append(np.column_stack([side.mean, side.var]))
+        rate = np.zeros(size) if side.rate is None else side.rate
+        _check(rate, np.float64, (size,), f"{name}.rate")
+        packed.append(np.column_stack([side.mean, side.var, rate]))
     if levels < LEAST_LEVELS:
         raise ValueError(f"{levels} levels asked for; give at least {LEAST_LEVELS}")
     out, moments = np.zeros((rows.n_rows, levels)), np.empty((rows.n_rows, 3))

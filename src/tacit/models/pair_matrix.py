@@ -179,7 +179,7 @@ class PairMatrix(LatentModel):
 
     def _choose(self, counts: Counts) -> int:
         """The rank: as given, or what a test of every rank supports."""
-        self._notes, self._test = [], None
+        self._notes, self._test = list(counts.notes), None
         number = self.n_components
         if number is None:
             self._test = structure_test(counts, symmetric=self.symmetric_, seed=self._seed())

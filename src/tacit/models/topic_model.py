@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.document_input import is_long, is_text, read_documents
+from tacit.data.document_input import gathered, is_bags, is_named, read_documents
 from tacit.data.documents import Documents
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.names import Names
@@ -133,13 +133,21 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn topics from documents (any form that `tacit.data.document_input` reads); `y` is not used."""
+    def fit(self, X: Any, y: Any = None, *, words: Any = None) -> Self:
+        """Learn topics from documents; `y` is not used.
+
+        Parameters
+        ----------
+        X : document-term counts (sparse, dense, frame), long frame, texts, token lists, gensim's bags of words
+            Any form that `tacit.data.document_input` reads; also an iterator of texts, token lists or bags.
+        words : sequence, mapping, gensim Dictionary or fitted vectorizer, optional
+            Words of the columns of a matrix, or of the ids of bags of words.
+        """
         self._check_settings()
         clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
-                documents = self._read(X)
+                documents = self._read(X, words=words)
             with clock.stage("number"):
                 number, given = self._choose(documents)
             with clock.stage("factor"):
@@ -151,9 +159,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         self._warn_limit()
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+    def fit_transform(self, X: Any, y: Any = None, *, words: Any = None) -> Floats:
         """Shares of the documents of X, as `fit(X).proportions_`."""
-        return self.fit(X).proportions_
+        return self.fit(X, words=words).proportions_
 
     def _choose(self, documents: Documents) -> tuple[int, Floats | None]:
         """The number of topics as asked for, given or chosen; given first topics (M, K)."""
@@ -320,19 +328,22 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
 
     # -------------------------------------------------------------- input
 
-    def _read(self, X: Any, *, reset: bool = True) -> Documents:
+    def _read(self, X: Any, *, reset: bool = True, words: Any = None) -> Documents:
         """Documents of X; those of matrices and wide frames under scikit-learn's rules for features."""
+        X = gathered(X)
         if reset:
             self._backend = backend_of(X)
-        named = is_text(X) or isinstance(X, Documents) or is_long(X, self.columns) or hasattr(X, "row_names")
-        if named:
-            documents = read_documents(X, columns=self.columns, words=None if reset else self.words_)
+        if (bags := is_bags(X)) or is_named(X, self.columns):
+            if bags:
+                documents = read_documents(X, named=words if reset else self.words_)
+            else:
+                documents = read_documents(X, columns=self.columns, words=None if reset else self.words_, named=words)
             if reset:
                 self.n_features_in_ = documents.n_words
                 self.__dict__.pop("feature_names_in_", None)
         else:
             rules = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
-            documents = read_documents(self._validated(X, reset=reset, **rules))
+            documents = read_documents(self._validated(X, reset=reset, **rules), named=words)
             if not reset and documents.n_words != len(self.words_):
                 raise DataError(f"X has {documents.n_words} words, and the model was fitted on {len(self.words_)}")
             if not reset:

@@ -7,8 +7,9 @@ Needs     a decomposition above the noise (`factor.scaled_svd`)
 Promises  x and y lie in intervals whose corners keep every B_ij nonnegative, so the matrix stays in factored form
 Differs   from the paper entirely: its phases estimate each x_i from its own counts. Here a row's likelihood in x_i is
           exact, Σ_j C_ij log(1 + sign · x_i ŷ_j): the chance of one count is linear in y_j, so its posterior mean ŷ_j
-          is all that matters. ŷ_j has seen the pair (i, j) itself; what it would be without is taken to first order
-          (`kernels.pair_levels`), as in belief propagation. Phase II's anchor step survives as the scale: ŷ is
+          is all that matters. ŷ_j has seen the pair (i, j) itself; what it would be without the count of that pair
+          and without its exposure N ρ_i ρ'_j is taken to first order (`kernels.pair_levels`), as in belief
+          propagation. Phase II's anchor step survives as the scale: ŷ is
           multiplied so that its covariance over pairs and its variance over items agree (Section 4.2)
 
 Symbols   paper      here         shape      meaning
@@ -129,14 +130,14 @@ class _Problem:
         rates = poisson_rates(seen)
         marginal = rates / rates.sum()
         low, high = interval(raw, self.decomposed.row_marginal, even=sign < 0)
-        side = _start(raw, self.decomposed.row_marginal, seen, low, high)
+        side = self._with_rate(_start(raw, self.decomposed.row_marginal, seen, low, high), self.decomposed.row_marginal)
         refined, rounds = None, self.rounds_needed
         for turn in range(rounds):
             tally, moments = self._tally(self.rows, side, side, sign)
             if not both_ways:
                 tally += self._tally(self.turned, side, side, sign)[0]
             scale = anchor_scale(moments / self.counts.total, side, marginal, sign)
-            partner = Side(scale * side.mean, side.var, scale * low, scale * high)
+            partner = replace(side, mean=scale * side.mean, low=scale * low, high=scale * high)
             last = turn == rounds - 1
             lift, var, refined = self._weigh(tally, seen, partner, float(marginal @ partner.mean), sign, side, last)
             # the two halves of the step pull in turn: the mean of both is where they meet
@@ -153,7 +154,7 @@ class _Problem:
         tallied, seen = [self.rows, self.turned], [self.counts.row_sums, self.counts.column_sums]
         marginals = [rates / rates.sum() for rates in (poisson_rates(part) for part in seen)]
         intervals = _two_intervals(raws, masses)
-        sides = [_start(raws[s], masses[s], seen[s], *intervals[s]) for s in (0, 1)]
+        sides = [self._with_rate(_start(raws[s], masses[s], seen[s], *intervals[s]), masses[s]) for s in (0, 1)]
         refined = None
         rounds = self.rounds_needed
         for turn in range(rounds):
@@ -165,6 +166,10 @@ class _Problem:
                 sides[s] = replace(own, mean=lift, var=var)
         assert refined is not None
         return Shrunk(marginals[0], marginals[1], sides[0].mean, sides[1].mean, 1.0, refined)
+
+    def _with_rate(self, side: Side, marginal: Floats) -> Side:
+        """With what makes the expected count of a pair of the matrix, total · ρ_i ρ'_j."""
+        return replace(side, rate=np.sqrt(self.counts.total) * marginal)
 
     def _tally(self, rows: PairRows, own: Side, partner: Side, sign: float) -> tuple[Floats, Floats]:
         return pair_levels(rows, own, partner, levels=LEVELS, sign=sign, least=LEAST_CHANCE, threads=self.threads)
@@ -231,7 +236,7 @@ def cut_lifts(found: ScaledSVD | Phases) -> Factored:
             np.where(mass > 0, part / np.where(mass > 0, mass, 1.0), 0.0)
             for part, mass in zip(found.delta, masses, strict=True)
         ]
-        sign, same = 1.0, found.delta[0] is found.delta[1]
+        sign, same = found.sign, found.symmetric
     masses = [mass / mass.sum() for mass in masses]
     if same:
         low, high = interval(raws[0], masses[0], even=sign < 0)
