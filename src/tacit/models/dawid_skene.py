@@ -58,7 +58,9 @@ class DawidSkene(LatentModel):
     columns : mapping or None
         Names of the ``task``, ``worker`` and ``label`` columns of a long frame when they are unusual.
     max_iter, tol : int, float
-        EM stops when an iteration gains less than `tol` nats per label, or after `max_iter` iterations.
+        EM stops when an iteration gains less than `tol` nats per label, or after `max_iter` iterations. It is then run
+        on to convergence (`tol` / 10,000); that point is kept instead if a class has become half as large again, or
+        as small, and labels left out of their task are predicted better: a rare class had not been found yet.
     random_state : int or None
         The one seed; None is 0, so that a fit is reproducible unless asked otherwise.
     n_jobs : int or None
@@ -77,6 +79,7 @@ class DawidSkene(LatentModel):
     prior_ : (K,)
     tasks_, workers_ : frames with the columns of ``consensus.csv`` and ``workers.csv``
     classes_ : (K,) the labels, sorted
+    converged_ : whether EM, run on, arrived at its convergence, be that or an earlier point the one that is reported
     report_ : `tacit.diagnose.report.FitReport`, made when first asked for
 
     Examples
@@ -140,8 +143,8 @@ class DawidSkene(LatentModel):
     ) -> Self:
         """Learn from a long frame, a wide matrix with gaps, `Labels`, or long files (`tacit.scan`).
 
-        `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed; `y` is
-        the same under scikit-learn's name. A long fit keeps its parameters in the file `checkpoint` every few seconds;
+        `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed, and are
+        evidence of which latent class is which label; `y` is the same under scikit-learn's name. A long fit keeps its parameters in the file `checkpoint` every few seconds;
         with `resume` it goes on from there and ends with the same bits as without the stop.
         """
         self._check_settings()

@@ -62,10 +62,17 @@ def cooled(mixture: Mixture, beta: float) -> Mixture:
 
 def choose_beta(labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int) -> float:
     """The β ≤ 1 whose posteriors predict left-out labels best; classes may be in any order."""
+    return left_out_score(labels, refined, seed, threads)[0]
+
+
+def left_out_score(
+    labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int
+) -> tuple[float, float]:
+    """The β ≤ 1 whose posteriors predict left-out labels best, and how well: mean log-probability per label."""
     shown = sample_tasks(labels, CALIBRATION_TASKS, seed)
     shown = shown.take(np.diff(shown.offsets) > 1)
     if not shown.n_rows:
-        return 1.0
+        return 1.0, 0.0
     task, cell = shown.task_of(), shown.cell_of()
     own = posterior_of(MemoryEngine(shown, threads), refined.params)[0][task]  # what the task gave its cells
     fitted = refined.sums.table
@@ -77,10 +84,12 @@ def choose_beta(labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int,
     chance = (left_cell + PREDICTIVE_SMOOTHING * pooled) / (left_total + PREDICTIVE_SMOOTHING)
     log_joint = np.add.reduceat(log_table, shown.offsets[:-1], axis=0) + refined.params.log_weights()
     others = np.repeat(log_joint, np.diff(shown.offsets), axis=0) - log_table
-    return _best_beta(others, chance)
+    beta, loss = _best_beta(others, chance)
+    return beta, -loss / shown.n_labels
 
 
-def _best_beta(log_joint: Floats, chance: Floats) -> float:
+def _best_beta(log_joint: Floats, chance: Floats) -> tuple[float, float]:
+    """The best β, and its loss."""
     shifted = log_joint - log_joint.max(axis=1, keepdims=True)
 
     def loss(log_beta: float) -> float:
@@ -100,7 +109,8 @@ def _best_beta(log_joint: Floats, chance: Floats) -> float:
             right = low + GOLDEN * (high - low)
             at_right = loss(right)
     best = (low + high) / 2
-    return 1.0 if loss(0.0) <= loss(best) else float(np.exp(best))
+    uncooled, cooled_best = loss(0.0), loss(best)
+    return (1.0, uncooled) if uncooled <= cooled_best else (float(np.exp(best)), cooled_best)
 
 
 def margins(posterior: Floats) -> NDArray[np.float64]:
