@@ -144,8 +144,9 @@ class DawidSkene(LatentModel):
         """Learn from a long frame, a wide matrix with gaps, `Labels`, or long files (`tacit.scan`).
 
         `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed, and are
-        evidence of which latent class is which label; `y` is the same under scikit-learn's name. A long fit keeps its parameters in the file `checkpoint` every few seconds;
-        with `resume` it goes on from there and ends with the same bits as without the stop.
+        evidence of which latent class is which label; `y` is the same under scikit-learn's name. A long fit keeps its
+        parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there and ends with the
+        same bits as without the stop.
         """
         self._check_settings()
         settings = CrowdSettings(
