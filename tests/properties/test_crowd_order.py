@@ -8,6 +8,7 @@ import pytest
 from tacit.data.labels import Labels, assemble, with_gold
 from tacit.data.stored_labels import store_labels
 from tacit.models.crowd import CrowdSettings, FittedCrowd, fit_crowd
+from tacit.plan.information import committee_beliefs
 from tacit.simulate import Crowd, crowd, specialist_crowd
 
 
@@ -107,3 +108,25 @@ def test_where_no_class_grows_the_early_stopping_point_is_kept():
     assert fitted.n_iter < 20
     assert fitted.converged
     assert not fit(labels, max_iter=fitted.n_iter).converged
+
+
+def test_the_committee_of_a_plan_names_the_classes_like_the_model(misleading):
+    labels, truth = misleading.coded(), misleading.answers
+    for data in (labels, known(labels, truth, [0, 1, 2])):
+        fitted = fit(data)
+        beliefs = committee_beliefs(data, fitted.mixture, n_jobs=1)
+        assert float(np.mean(beliefs.argmax(axis=1) != truth)) < error(fitted, truth) + 0.05
+
+
+def test_a_task_without_labels_gets_the_class_prior():
+    made = crowd(600, 6, 3, labels_per_task=4, prior=np.array([0.77, 0.15, 0.08]), skill=(0.5, 0.8), random_state=0)
+    task, worker, label = (made.labels[name].to_numpy() for name in ("task", "worker", "label"))
+    twice = np.tile(task, 2), np.concatenate([worker, worker + 6]), np.tile(label, 2)  # copies: too sure of themselves
+    shown = [column[np.tile(task != 7, 2)].astype(np.int32) for column in twice]
+    shown = assemble(*shown, np.arange(600), np.arange(12), np.arange(3))
+    fitted = fit(shown)
+    assert fitted.beta < 1
+    np.testing.assert_allclose(fitted.evidence.posterior[7], fitted.mixture.weights)
+    np.testing.assert_allclose(fitted.beliefs(shown)[0][7], fitted.mixture.weights)
+    stored = fit_crowd(store_labels(shown), CrowdSettings(n_jobs=1, engine="stream"))
+    np.testing.assert_allclose(stored.evidence.posterior[7], fitted.mixture.weights)

@@ -55,6 +55,22 @@ def align_classes(moved: Mixture, reference: Mixture) -> Mixture:
     return moved.permuted(match_classes(np.sqrt(reference.table).T @ np.sqrt(moved.table)))
 
 
+def align_parts(moved: Mixture, reference: Mixture, part: NDArray[np.int32]) -> Mixture:
+    """`align_classes` by itself for every part of the crowd (`part` of each worker).
+
+    Where the parts have different orders the proportions of the moved classes are mixed up: the reference's stand in.
+    """
+    size = moved.n_classes
+    ours, theirs = (np.sqrt(mixture.table).reshape(-1, size, size) for mixture in (reference, moved))
+    orders = np.empty((len(part), size), np.intp)
+    for at in np.unique(part):
+        members = part == at
+        orders[members] = match_classes(np.einsum("mgk,mgl->kl", ours[members], theirs[members]))
+    if (orders == orders[:1]).all():
+        return moved.permuted(orders[0])
+    return Mixture(reference.weights, reorder_workers(moved.table, orders), moved.first)
+
+
 def mean_distance(one: Floats, other: Floats) -> float:
     """Mean |w − w'| of shares (row, class) after the best matching of classes."""
     apart = np.abs(one[:, :, None] - other[:, None, :]).mean(axis=0)

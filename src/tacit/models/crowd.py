@@ -24,7 +24,7 @@ from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.choose import engine_for
-from tacit.engine.memory import MemoryEngine, Sums, posterior_of
+from tacit.engine.memory import MemoryEngine, Sums
 from tacit.engine.mixture import Mixture, unstack_confusions
 from tacit.errors import DataError, DataWarning, NotIdentifiableError, nearest
 from tacit.factor.votes import vote_shares
@@ -33,7 +33,14 @@ from tacit.models.clock import StageClock, make_report
 from tacit.models.crowd_em import Limits, class_orders, fit_em, reordered
 from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
 from tacit.moments.graph import CoLabelGraph, co_label_graph
-from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
+from tacit.refine.crowd import (
+    SMOOTHING,
+    choose_beta,
+    crowd_steps,
+    margins,
+    pooled_confusion,
+    tempered_posterior,
+)
 from tacit.refine.em import Refined, Step
 from tacit.refine.starts import Entrant
 
@@ -145,7 +152,7 @@ def fit_crowd(
             # Confidence is calibrated under "auto" only: a named method is reported as its paper has it.
             calibrate = settings.method == "auto" and data.n_classes > 1
             beta = choose_beta(data, refined, settings.seed, engine.threads) if calibrate else 1.0
-            believed = _beliefs(data, final, unpolished, cooled(refined.params, beta))
+            believed = _beliefs(data, final, unpolished, refined.params, beta)
     if kept is not None:
         kept.done()
     pooled = pooled_confusion(refined.sums, data.n_classes)
@@ -216,14 +223,19 @@ def _alone(
     return Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value]), start
 
 
-def _beliefs(data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture) -> Believed:
+def _beliefs(
+    data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture, beta: float
+) -> Believed:
     """What is believed of the tasks of a block: looked up for labels in memory, made when asked for others."""
     if unpolished is not None and unpolished.is_vote:
         return lambda begin, block: vote_shares(block, mixture.weights)
     if isinstance(data, Labels):
-        posterior = posterior_of(engine, mixture)[0] if unpolished is None else unpolished.beliefs(data, engine)
+        if unpolished is None:
+            posterior = tempered_posterior(data, mixture, beta, engine)[0]
+        else:
+            posterior = unpolished.beliefs(data, engine)
         return lambda begin, block: posterior[begin : begin + block.n_rows]
-    return lambda begin, block: posterior_of(MemoryEngine(block, engine.threads), mixture)[0]
+    return lambda begin, block: tempered_posterior(block, mixture, beta, MemoryEngine(block, engine.threads))[0]
 
 
 @dataclass(frozen=True)
@@ -335,5 +347,5 @@ class FittedCrowd:
         """What is believed of any tasks, and their log-likelihood; an unknown worker counts as the crowd's average."""
         data = recode(labels, self.worker_names, self.class_names)
         mixture = Mixture(self.mixture.weights, np.vstack([self.mixture.table, self.pooled]), data.first)
-        posterior, score = posterior_of(MemoryEngine(data, n_jobs), cooled(mixture, self.beta) if calm else mixture)
+        posterior, score = tempered_posterior(data, mixture, self.beta if calm else 1.0, MemoryEngine(data, n_jobs))
         return (vote_shares(data, self.mixture.weights) if self.votes else posterior), score

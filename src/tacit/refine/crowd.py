@@ -15,10 +15,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.labels import CodedLabels
+from tacit.data.labels import CodedLabels, Labels
 from tacit.data.sampling import sample_tasks
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture
+from tacit.factor.votes import hold_known
 from tacit.kernels import Floats
 from tacit.refine.em import Refined
 from tacit.refine.tables import Prior, TableSteps
@@ -58,6 +59,17 @@ def crowd_steps(labels: CodedLabels, sums: Sums, smoothing: float, engine: Memor
 def cooled(mixture: Mixture, beta: float) -> Mixture:
     """The mixture whose posterior is proportional to the joint probability to the power β."""
     return Mixture(mixture.weights**beta, mixture.table**beta, mixture.first)
+
+
+def tempered_posterior(labels: Labels, mixture: Mixture, beta: float, engine: MemoryEngine) -> tuple[Floats, Floats]:
+    """Posterior (n, K) of the tasks to the power β, normalised, and the log-likelihood (n,) of their labels.
+
+    The prior is tempered along with the labels, so that the most probable class stays what it was; a task without
+    labels has nothing to be too sure of, and gets the prior itself.
+    """
+    posterior, log_likelihood = posterior_of(engine, cooled(mixture, beta))
+    posterior[np.diff(labels.offsets) == 0] = mixture.weights
+    return hold_known(labels, posterior), log_likelihood
 
 
 def choose_beta(labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int) -> float:
