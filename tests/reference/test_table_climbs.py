@@ -160,7 +160,7 @@ def test_the_best_exponent_predicts_best_and_is_never_above_one():
     cool = np.exp(0.3 * logs)
     truth = rng.random(400) < (cool / cool.sum(axis=1, keepdims=True))[:, 1]
     chance = np.where(truth[:, None], [0.1, 0.9], [0.9, 0.1])
-    found = crowd._best_beta(logs, chance)
+    found = crowd._best_beta(logs, chance)[0]
 
     def loss(beta):
         belief = np.exp(beta * (logs - logs.max(axis=1, keepdims=True)))
@@ -170,8 +170,8 @@ def test_the_best_exponent_predicts_best_and_is_never_above_one():
     best = grid[np.argmin([loss(beta) for beta in grid])]
     assert 0.1 < best < 0.9
     assert np.log(found) == pytest.approx(np.log(best), abs=0.02)
-    assert crowd._best_beta(0.1 * logs, chance) == 1.0
-    assert crowd._best_beta(100 * logs, 1 - chance) == pytest.approx(crowd.COOLEST, rel=0.02)
+    assert crowd._best_beta(0.1 * logs, chance)[0] == 1.0
+    assert crowd._best_beta(100 * logs, 1 - chance)[0] == pytest.approx(crowd.COOLEST, rel=0.02)
 
 
 def test_margins_are_leads_over_the_next_class():

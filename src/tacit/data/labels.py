@@ -81,6 +81,10 @@ class CodedLabels(ABC):
         """All of it in memory, with the names of the tasks."""
 
     @abstractmethod
+    def without_gold(self) -> CodedLabels:
+        """The same labels, as if no answer were known."""
+
+    @abstractmethod
     def cells(self, begin: int, end: int) -> RaggedCells:
         """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
 
@@ -187,6 +191,9 @@ class Labels(CodedLabels):
 
     def loaded(self) -> Labels:
         return self
+
+    def without_gold(self) -> Labels:
+        return self if self.gold is None else replace(self, gold=None)
 
     def task_of(self) -> NDArray[np.int64]:
         """The task of every label."""
@@ -389,6 +396,8 @@ def with_gold(labels: Labels, gold: Gold) -> Labels:
     rows, codes = rows[codes >= 0], codes[codes >= 0]
     if (rows < 0).any():
         raise stray_gold(tasks, match(tasks, labels.task_names, "gold task"))
+    if not len(rows):  # a list without an answer is no gold
+        return labels
     known = np.full(labels.n_rows, NO_GOLD, np.int32)
     known[rows] = codes
     return replace(labels, gold=known)

@@ -103,6 +103,9 @@ class StoredLabels(CodedLabels):
         whole = join_labels(list(self.blocks()))
         return replace(whole, task_names=_as_names(self.names_of(0, self.n_tasks)))
 
+    def without_gold(self) -> StoredLabels:
+        return self if self.answers is None else replace(self, answers=None)
+
     def with_gold(self, gold: Gold) -> StoredLabels:
         """The same labels with known answers attached, as `labels.with_gold` does it."""
         tasks, answers = gold
@@ -111,6 +114,8 @@ class StoredLabels(CodedLabels):
         rows, codes = rows[codes >= 0], codes[codes >= 0]
         if (rows < 0).any():
             raise stray_gold(tasks, find_tasks(self, tasks, "gold task"))
+        if not len(rows):  # a list without an answer is no gold
+            return self
         found, last = np.unique(rows[::-1], return_index=True)  # of several answers the last one counts
         return replace(self, answers=(found.astype(np.int64), codes[::-1][last]))
 

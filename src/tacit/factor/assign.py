@@ -10,22 +10,31 @@ swapped, and the verdict says what was assumed.
 Paper     Kuhn 1955 (the assignment problem); every factorisation leaves the order of its classes open
 Needs     how alike the classes of two sides are, or confusion matrices whose labels are the classes
 Promises  the matching with the largest total; for labels, the right one where decisive workers beat chance
-Differs   one order for the whole crowd. The published figures of Ibrahim & Fu 2022 sort every worker's classes
-          by themselves (`align_each_worker`), which takes every worker to be better than chance
+Differs   one order for each part of the crowd whose workers share tasks (the classes of different parts have nothing
+          to do with one another), and known answers are evidence of it. The published figures of Ibrahim & Fu 2022
+          sort every worker's classes by themselves (`align_each_worker`), which takes every worker to be better
+          than chance
 
 Symbols   here         shape                  meaning
           similarity   (K, L)                 what is summed along the matching, L ≥ K
           confusions   (worker, true, given)
           say          (M,)                   labels given · decisiveness²
+          evidence     (label, latent class)  log-probability of the known answers if the class were the label
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engine.mixture import Mixture, stack_confusions, unstack_confusions
 from tacit.kernels import Floats
+
+CROWD_SAY = 20.0
+"""Nats by which a flawless crowd's word on which class is which counts beside known answers: about six of them
+overrule it. A crowd whose word is weak is overruled by the first."""
 
 
 def match_classes(similarity: Floats) -> NDArray[np.intp]:
@@ -46,6 +55,22 @@ def align_classes(moved: Mixture, reference: Mixture) -> Mixture:
     return moved.permuted(match_classes(np.sqrt(reference.table).T @ np.sqrt(moved.table)))
 
 
+def align_parts(moved: Mixture, reference: Mixture, part: NDArray[np.int32]) -> Mixture:
+    """`align_classes` by itself for every part of the crowd (`part` of each worker).
+
+    Where the parts have different orders the proportions of the moved classes are mixed up: the reference's stand in.
+    """
+    size = moved.n_classes
+    ours, theirs = (np.sqrt(mixture.table).reshape(-1, size, size) for mixture in (reference, moved))
+    orders = np.empty((len(part), size), np.intp)
+    for at in np.unique(part):
+        members = part == at
+        orders[members] = match_classes(np.einsum("mgk,mgl->kl", ours[members], theirs[members]))
+    if (orders == orders[:1]).all():
+        return moved.permuted(orders[0])
+    return Mixture(reference.weights, reorder_workers(moved.table, orders), moved.first)
+
+
 def mean_distance(one: Floats, other: Floats) -> float:
     """Mean |w − w'| of shares (row, class) after the best matching of classes."""
     apart = np.abs(one[:, :, None] - other[:, None, :]).mean(axis=0)
@@ -64,12 +89,45 @@ def decisiveness(confusions: Floats) -> Floats:
     return np.asarray(np.abs(np.linalg.det(confusions)) ** (1 / (n_classes - 1)))
 
 
-def label_order(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Which latent class stands for each label."""
-    confusions = unstack_confusions(mixture)
+def label_order(
+    mixture: Mixture, labels_per_worker: NDArray[np.int64], evidence: Floats | None = None
+) -> NDArray[np.intp]:
+    """Which latent class stands for each label; `evidence` (label, latent class) is what known answers say of it."""
+    return _order_of(unstack_confusions(mixture), labels_per_worker, evidence)
+
+
+def _order_of(confusions: Floats, labels_per_worker: NDArray[np.int64], evidence: Floats | None) -> NDArray[np.intp]:
     say = labels_per_worker * decisiveness(confusions) ** 2
     pooled = np.einsum("m,mkl->kl", say, confusions)  # (latent class, label)
-    return match_classes(pooled.T)
+    if evidence is None or not evidence.any():
+        return match_classes(pooled.T)
+    return match_classes(CROWD_SAY * pooled.T / max(float(say.sum()), 1e-300) + evidence)
+
+
+def part_orders(
+    mixture: Mixture, labels_per_worker: NDArray[np.int64], part: NDArray[np.int32], evidence: Mapping[int, Floats]
+) -> NDArray[np.intp]:
+    """`label_order` of every part of the crowd (part, label), given the part of each worker (M,).
+
+    `evidence` has the (label, latent class) of parts with known answers. A part without labels has the order of the
+    first that has some.
+    """
+    n_parts = int(part.max()) + 1 if len(part) else 0
+    confusions = unstack_confusions(mixture)
+    orders = np.zeros((n_parts, mixture.n_classes), np.intp)
+    spoken = np.bincount(part, labels_per_worker, n_parts) > 0
+    members = np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=n_parts))[:-1])
+    for at in np.flatnonzero(spoken):
+        orders[at] = _order_of(confusions[members[at]], labels_per_worker[members[at]], evidence.get(int(at)))
+    orders[~spoken] = orders[np.argmax(spoken)] if spoken.any() else np.arange(mixture.n_classes)
+    return orders
+
+
+def reorder_workers(table: Floats, orders: NDArray[np.intp]) -> Floats:
+    """A stacked table (M·K, K) with the classes of each worker in an order of its own (M, K)."""
+    n_workers, n_classes = orders.shape
+    cube = table.reshape(n_workers, -1, n_classes)
+    return np.take_along_axis(cube, orders[:, None, :], axis=2).reshape(table.shape)
 
 
 def align_to_labels(mixture: Mixture, labels_per_worker: NDArray[np.int64]) -> Mixture:

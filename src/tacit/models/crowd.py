@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,25 +24,29 @@ from tacit.diagnose.report import FitReport
 from tacit.diagnose.workers import WorkerQuality, worker_quality
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.choose import engine_for
-from tacit.engine.memory import MemoryEngine, Sums, posterior_of
+from tacit.engine.memory import MemoryEngine, Sums
 from tacit.engine.mixture import Mixture, unstack_confusions
 from tacit.errors import DataError, DataWarning, NotIdentifiableError, nearest
-from tacit.factor.assign import label_order
 from tacit.factor.votes import vote_shares
 from tacit.kernels import Floats
 from tacit.models.clock import StageClock, make_report
+from tacit.models.crowd_em import Limits, class_orders, fit_em, reordered
 from tacit.models.label_methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
 from tacit.moments.graph import CoLabelGraph, co_label_graph
-from tacit.refine.crowd import SMOOTHING, choose_beta, cooled, crowd_steps, margins, pooled_confusion
+from tacit.refine.crowd import (
+    SMOOTHING,
+    choose_beta,
+    crowd_steps,
+    margins,
+    pooled_confusion,
+    tempered_posterior,
+)
 from tacit.refine.em import Refined, Step
-from tacit.refine.starts import Entrant, race
-from tacit.refine.tables import permuted
+from tacit.refine.starts import Entrant
 
 if TYPE_CHECKING:
     from tacit.models.checkpoint import KeptFile
 
-MOMENTS_MARGIN = 1e-3
-"""Nats per label by which the moment start must beat the votes: real crowds rarely pass it, near-random do."""
 MOST_CLASSES = 1000
 """More kinds of labels than this are ids or free text, not classes."""
 
@@ -131,19 +135,25 @@ def fit_crowd(
 
         kept = KeptFile(checkpoint, labels_key(data), settings.deciding(), resume=resume)
     with one_blas_thread():
+        free = data.without_gold()  # the classes are found without the known answers, see crowd_em.py
         with clock.stage("moments"):
-            engine = engine_for(data, settings.engine, settings.n_jobs)
-            graph = co_label_graph(data)
+            engine = engine_for(free, settings.engine, settings.n_jobs)
+            graph = co_label_graph(free)
         with clock.stage("factor"):
-            starts = _starts(data, settings, bool(graph.determined.any()))
+            starts = _starts(free if settings.polished else data, settings, bool(graph.determined.any()))
+        notes = [note for start in starts.values() for note in start.notes]
         with clock.stage("refine"):
-            refined, unpolished, notes = _refine(data, engine, starts, settings, kept)
-            if unpolished is None and not data.has_gold:  # gold answers say themselves which class is which
-                refined = permuted(refined, label_order(refined.params, data.per_worker))
+            final = engine_for(data, settings.engine, settings.n_jobs) if data.has_gold else engine
+            unpolished: Start | None = None
+            if settings.polished:
+                refined, more = _refine(data, engine, final, starts, settings, graph, kept)
+                notes += more
+            else:
+                refined, unpolished = _alone(data, final, starts[settings.method], settings, graph)
             # Confidence is calibrated under "auto" only: a named method is reported as its paper has it.
             calibrate = settings.method == "auto" and data.n_classes > 1
             beta = choose_beta(data, refined, settings.seed, engine.threads) if calibrate else 1.0
-            believed = _beliefs(data, engine, unpolished, cooled(refined.params, beta))
+            believed = _beliefs(data, final, unpolished, refined.params, beta)
     if kept is not None:
         kept.done()
     pooled = pooled_confusion(refined.sums, data.n_classes)
@@ -175,55 +185,58 @@ def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dic
     return starts
 
 
+def _smoothing(settings: CrowdSettings) -> float:
+    return SMOOTHING if settings.smoothing == "auto" else float(settings.smoothing)
+
+
 def _refine(
-    data: CodedLabels, engine: MemoryEngine, starts: dict[str, Start], settings: CrowdSettings, kept: KeptFile | None
-) -> tuple[Refined[Mixture, Sums], Start | None, list[str]]:
-    """EM from every start, the best kept; or the start itself, which has its own beliefs."""
-    smoothing = SMOOTHING if settings.smoothing == "auto" else float(settings.smoothing)
-    notes = [note for start in starts.values() for note in start.notes]
+    data: CodedLabels,
+    engine: MemoryEngine,
+    final: MemoryEngine,
+    starts: dict[str, Start],
+    settings: CrowdSettings,
+    graph: CoLabelGraph,
+    kept: KeptFile | None,
+) -> tuple[Refined[Mixture, Sums], list[str]]:
+    """EM from every start, the best kept; `engine` does not know the known answers, `final` does."""
+    free, smoothing = data.without_gold(), _smoothing(settings)
     entrants: list[Entrant[Mixture, Sums]] = []
     for name, start in starts.items():
-        sums = start.sums(data, engine)
-        steps = crowd_steps(data, sums, smoothing, engine)
+        sums = start.sums(free, engine)
+        steps = crowd_steps(free, sums, smoothing, engine)
         entrants.append(Entrant(name, steps, steps.maximise(sums)))
-    if not settings.polished:
-        first = starts[entrants[0].name]
-        mixture = first.mixture if first.mixture is not None else entrants[0].start
-        sums = engine.sums(mixture)
-        value = entrants[0].steps.objective(mixture, sums)
-        alone: Refined[Mixture, Sums] = Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value])
-        return alone, first, notes
-    raced = race(
-        entrants,
-        max_iter=settings.max_iter,
-        tol=settings.tol,
-        margin=MOMENTS_MARGIN,
-        callback=settings.callback,
-        **_kept_race(kept, entrants),
-    )
-    if len(entrants) > 1:
-        scores = ", ".join(f"{name} {score:.4f}" for name, score in raced.scores.items())
-        notes.append(f"kept the start from {raced.name} (log-likelihood per label: {scores})")
-    return raced.refined, None, notes
+    limits = Limits(settings.max_iter, settings.tol, settings.seed, settings.callback)
+    return fit_em(data, engine, final, entrants, graph, limits, smoothing=smoothing, kept=kept)
 
 
-def _kept_race(kept: KeptFile | None, entrants: list[Entrant[Mixture, Sums]]) -> dict[str, Any]:
-    """What lets a race be stopped and go on."""
-    if kept is None:
-        return {}
-    from tacit.models.crowd_checkpoint import race_keeper, race_stood
+def _alone(
+    data: CodedLabels, engine: MemoryEngine, start: Start, settings: CrowdSettings, graph: CoLabelGraph
+) -> tuple[Refined[Mixture, Sums], Start]:
+    """The start itself, which has its own beliefs; known answers say which of its classes is which label."""
+    if start.mixture is not None and data.has_gold:
+        orders = class_orders(data, graph, start.mixture, engine.threads)
+        start = replace(start, mixture=reordered(data, graph, start.mixture, orders, engine.threads))
+    sums = start.sums(data, engine)
+    steps = crowd_steps(data, sums, _smoothing(settings), engine)
+    mixture = start.mixture if start.mixture is not None else steps.maximise(sums)
+    sums = engine.sums(mixture)
+    value = steps.objective(mixture, sums)
+    return Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value]), start
 
-    return {"stood": race_stood(kept, entrants), "keep": race_keeper(kept)}
 
-
-def _beliefs(data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture) -> Believed:
+def _beliefs(
+    data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture, beta: float
+) -> Believed:
     """What is believed of the tasks of a block: looked up for labels in memory, made when asked for others."""
     if unpolished is not None and unpolished.is_vote:
         return lambda begin, block: vote_shares(block, mixture.weights)
     if isinstance(data, Labels):
-        posterior = posterior_of(engine, mixture)[0] if unpolished is None else unpolished.beliefs(data, engine)
+        if unpolished is None:
+            posterior = tempered_posterior(data, mixture, beta, engine)[0]
+        else:
+            posterior = unpolished.beliefs(data, engine)
         return lambda begin, block: posterior[begin : begin + block.n_rows]
-    return lambda begin, block: posterior_of(MemoryEngine(block, engine.threads), mixture)[0]
+    return lambda begin, block: tempered_posterior(block, mixture, beta, MemoryEngine(block, engine.threads))[0]
 
 
 @dataclass(frozen=True)
@@ -335,5 +348,5 @@ class FittedCrowd:
         """What is believed of any tasks, and their log-likelihood; an unknown worker counts as the crowd's average."""
         data = recode(labels, self.worker_names, self.class_names)
         mixture = Mixture(self.mixture.weights, np.vstack([self.mixture.table, self.pooled]), data.first)
-        posterior, score = posterior_of(MemoryEngine(data, n_jobs), cooled(mixture, self.beta) if calm else mixture)
+        posterior, score = tempered_posterior(data, mixture, self.beta if calm else 1.0, MemoryEngine(data, n_jobs))
         return (vote_shares(data, self.mixture.weights) if self.votes else posterior), score

@@ -63,7 +63,9 @@ class DawidSkene(LatentModel):
         Cut labels that are scores into so many intervals of equal width, or at these inner edges; the intervals are
         the classes then.
     max_iter, tol : int, float
-        EM stops when an iteration gains less than `tol` nats per label, or after `max_iter` iterations.
+        EM stops when an iteration gains less than `tol` nats per label, or after `max_iter` iterations. It is then run
+        on to convergence (`tol` / 10,000); that point is kept instead if a class has become half as large again, or
+        as small, and labels left out of their task are predicted better: a rare class had not been found yet.
     random_state : int or None
         The one seed; None is 0, so that a fit is reproducible unless asked otherwise.
     n_jobs : int or None
@@ -83,6 +85,7 @@ class DawidSkene(LatentModel):
     tasks_, workers_ : frames with the columns of ``consensus.csv`` and ``workers.csv``
     classes_ : (K,) the labels, sorted
     bin_edges_ : tuple of float or None, the inner edges of the intervals with `bins`
+    converged_ : whether EM, run on, arrived at its convergence, be that or an earlier point the one that is reported
     report_ : `tacit.diagnose.report.FitReport`, made when first asked for
 
     Examples
@@ -148,9 +151,10 @@ class DawidSkene(LatentModel):
     ) -> Self:
         """Learn from a long frame, a wide matrix with gaps, `Labels`, or long files (`tacit.scan`).
 
-        `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed; `y` is
-        the same under scikit-learn's name. A long fit keeps its parameters in the file `checkpoint` every few seconds;
-        with `resume` it goes on from there and ends with the same bits as without the stop.
+        `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed, and are
+        evidence of which latent class is which label; `y` is the same under scikit-learn's name. A long fit keeps its
+        parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there and ends with the
+        same bits as without the stop.
         """
         self._check_settings()
         settings = CrowdSettings(

@@ -130,20 +130,20 @@ def start_symnmf(labels: Labels, settings: Settings) -> Start:
 
 
 def _rotated(labels: Labels, root: Floats, votes: Mixture, graph: CoLabelGraph) -> Mixture:
-    """Rotate each component of the co-label graph by itself; what pairs cannot determine keeps the votes."""
-    table, say, roots = votes.table.copy(), np.zeros(len(graph.component)), np.zeros_like(root)
-    counts = labels.per_worker
+    """Rotate and name each component of the co-label graph by itself; what pairs cannot determine keeps the votes."""
+    table, counts, K = votes.table.copy(), labels.per_worker, labels.n_classes
+    weights = np.zeros(K)
     for part in np.flatnonzero(graph.determined):
-        members = graph.component == part
-        rows = np.repeat(members, labels.n_classes)
-        roots[rows] = rotate_nonnegative(np.ascontiguousarray(root[rows])).factor
-        say[members] = counts[members]
-    if not say.any():
+        members = np.flatnonzero(graph.component == part)
+        rows = (members[:, None] * K + np.arange(K)).ravel()
+        factor = rotate_nonnegative(np.ascontiguousarray(root[rows])).factor
+        found = mixture_from_factor(factor, labels.first[: len(members) + 1], counts[members].astype(float))
+        found = align_to_labels(found, counts[members])
+        table[rows] = found.table
+        weights += counts[members].sum() * found.weights
+    if not weights.any():
         return votes
-    rotated = mixture_from_factor(roots, labels.first, say)
-    determined = np.repeat(say > 0, labels.n_classes)
-    table[determined] = rotated.table[determined]
-    return align_to_labels(Mixture(rotated.weights, table, labels.first), counts)
+    return Mixture(weights / weights.sum(), table, labels.first)
 
 
 def _rotated_freely(labels: Labels, root: Floats, rng: np.random.Generator) -> Mixture:

@@ -25,8 +25,10 @@ from tacit.data.labels import Labels
 from tacit.data.sampling import scramble, task_hashes
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Mixture
+from tacit.factor.assign import align_parts
 from tacit.factor.votes import sums_of, vote_shares
 from tacit.kernels import Floats
+from tacit.moments.graph import co_label_graph
 from tacit.refine.crowd import SMOOTHING, crowd_steps, pooled_confusion
 from tacit.refine.em import em
 
@@ -106,16 +108,18 @@ def committee_beliefs(labels: Labels, mixture: Mixture, *, n_jobs: int | None = 
     """Mean posterior (n, K) of the model and of `HALVES` fits to halves of the labels, all read on all labels.
 
     A label's halves are the bits of one hash of its task's content and its cell, so permuting rows permutes the
-    committee's beliefs. A half starts from its votes; its classes are the labels, like the model's.
+    committee's beliefs. A half is fitted from its votes without the known answers; its classes come in any order, and
+    get that of the model's, part by part of the crowd, before its beliefs are added.
     """
     engine = MemoryEngine(labels, n_jobs)
+    part = co_label_graph(labels).component
     beliefs = posterior_of(engine, mixture)[0]
     cells = scramble(labels.cell_of().astype(np.uint64), seed + 2)
     words = scramble(task_hashes(labels, seed)[labels.task_of()] ^ cells, seed)
     for half in range(HALVES):
-        shown = labels.subset((words >> np.uint64(half)) & np.uint64(1) == 1)
+        shown = labels.subset((words >> np.uint64(half)) & np.uint64(1) == 1).without_gold()
         fitted = fit_from(shown, sums_of(shown, vote_shares(shown)), MemoryEngine(shown, n_jobs))
-        beliefs = beliefs + posterior_of(engine, fitted)[0]
+        beliefs = beliefs + posterior_of(engine, align_parts(fitted, mixture, part))[0]
     return np.asarray(beliefs / (1 + HALVES))
 
 

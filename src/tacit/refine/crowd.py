@@ -15,10 +15,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.labels import CodedLabels
+from tacit.data.labels import CodedLabels, Labels
 from tacit.data.sampling import sample_tasks
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture
+from tacit.factor.votes import hold_known
 from tacit.kernels import Floats
 from tacit.refine.em import Refined
 from tacit.refine.tables import Prior, TableSteps
@@ -60,12 +61,30 @@ def cooled(mixture: Mixture, beta: float) -> Mixture:
     return Mixture(mixture.weights**beta, mixture.table**beta, mixture.first)
 
 
+def tempered_posterior(labels: Labels, mixture: Mixture, beta: float, engine: MemoryEngine) -> tuple[Floats, Floats]:
+    """Posterior (n, K) of the tasks to the power β, normalised, and the log-likelihood (n,) of their labels.
+
+    The prior is tempered along with the labels, so that the most probable class stays what it was; a task without
+    labels has nothing to be too sure of, and gets the prior itself.
+    """
+    posterior, log_likelihood = posterior_of(engine, cooled(mixture, beta))
+    posterior[np.diff(labels.offsets) == 0] = mixture.weights
+    return hold_known(labels, posterior), log_likelihood
+
+
 def choose_beta(labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int) -> float:
     """The β ≤ 1 whose posteriors predict left-out labels best; classes may be in any order."""
+    return left_out_score(labels, refined, seed, threads)[0]
+
+
+def left_out_score(
+    labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int
+) -> tuple[float, float]:
+    """The β ≤ 1 whose posteriors predict left-out labels best, and how well: mean log-probability per label."""
     shown = sample_tasks(labels, CALIBRATION_TASKS, seed)
     shown = shown.take(np.diff(shown.offsets) > 1)
     if not shown.n_rows:
-        return 1.0
+        return 1.0, 0.0
     task, cell = shown.task_of(), shown.cell_of()
     own = posterior_of(MemoryEngine(shown, threads), refined.params)[0][task]  # what the task gave its cells
     fitted = refined.sums.table
@@ -80,10 +99,12 @@ def choose_beta(labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int,
     if answer is not None:  # a worker's repeated answers are left out together
         log_table = np.add.reduceat(log_table, np.flatnonzero(np.diff(answer, prepend=-1)), axis=0)[answer]
     others = np.repeat(log_joint, np.diff(shown.offsets), axis=0) - log_table
-    return _best_beta(others, chance)
+    beta, loss = _best_beta(others, chance)
+    return beta, -loss / shown.n_labels
 
 
-def _best_beta(log_joint: Floats, chance: Floats) -> float:
+def _best_beta(log_joint: Floats, chance: Floats) -> tuple[float, float]:
+    """The best β, and its loss."""
     shifted = log_joint - log_joint.max(axis=1, keepdims=True)
 
     def loss(log_beta: float) -> float:
@@ -103,7 +124,8 @@ def _best_beta(log_joint: Floats, chance: Floats) -> float:
             right = low + GOLDEN * (high - low)
             at_right = loss(right)
     best = (low + high) / 2
-    return 1.0 if loss(0.0) <= loss(best) else float(np.exp(best))
+    uncooled, cooled_best = loss(0.0), loss(best)
+    return (1.0, uncooled) if uncooled <= cooled_best else (float(np.exp(best)), cooled_best)
 
 
 def margins(posterior: Floats) -> NDArray[np.float64]:

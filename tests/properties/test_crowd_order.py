@@ -1,0 +1,132 @@
+"""Which latent class is which label: always chosen, with known answers as evidence, part by part; where EM stops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.data.labels import Labels, assemble, with_gold
+from tacit.data.stored_labels import store_labels
+from tacit.models.crowd import CrowdSettings, FittedCrowd, fit_crowd
+from tacit.plan.information import committee_beliefs
+from tacit.simulate import Crowd, crowd, specialist_crowd
+
+
+def known(labels: Labels, truth: np.ndarray, rows: list[int]) -> Labels:
+    return with_gold(labels, (labels.task_names[rows], labels.class_names[truth[rows]]))
+
+
+def error(fitted: FittedCrowd, truth: np.ndarray) -> float:
+    return float(np.mean(fitted.evidence.posterior.argmax(axis=1) != truth))
+
+
+def fit(labels: Labels, **settings) -> FittedCrowd:
+    return fit_crowd(labels, CrowdSettings(**{"n_jobs": 1, **settings}))
+
+
+@pytest.fixture(scope="module")
+def misleading() -> Crowd:
+    """Half of the workers mislead: EM from votes finds the classes under wrong names."""
+    return specialist_crowd(1000, random_state=1)
+
+
+@pytest.mark.parametrize("method", ["auto", "majority-em", "cnmf"])
+def test_known_answers_never_wreck_the_consensus(misleading, method):
+    labels, truth = misleading.coded(), misleading.answers
+    order = np.random.default_rng(0).permutation(len(truth))
+    without = error(fit(labels, method=method), truth)
+    assert without < 0.12
+    for k in (1, 5, 20, 100):
+        assert error(fit(known(labels, truth, order[:k].tolist()), method=method), truth) <= without + 0.005
+
+
+def test_an_empty_list_of_known_answers_is_none(misleading):
+    labels = misleading.coded()
+    assert with_gold(labels, ([], [])) is labels
+    assert not store_labels(labels).with_gold(([], [])).has_gold
+
+
+def test_known_answers_overrule_a_crowd_that_names_the_classes_wrongly():
+    made = crowd(400, 12, 2, labels_per_task=6, skill=(0.7, 0.9), random_state=0)
+    labels, truth = made.coded(), made.answers
+    swapped = 1 - truth  # as if everybody misunderstood the question the same way
+    rows = np.random.default_rng(0).permutation(400)[:20].tolist()
+    assert error(fit(labels), swapped) > 0.9
+    assert error(fit(known(labels, swapped, rows)), swapped) < 0.1
+
+
+def test_known_answers_are_held_fixed_in_every_method(misleading):
+    labels, truth = misleading.coded(), misleading.answers
+    for method in ("auto", "majority", "cnmf", "minimax-entropy"):
+        for em in (True, False):
+            fitted = fit(known(labels, truth, [3, 5, 8]), method=method, em=em)
+            assert fitted.evidence.posterior[[3, 5, 8]].argmax(axis=1).tolist() == truth[[3, 5, 8]].tolist()
+
+
+def joined(*crowds: Crowd) -> tuple[Labels, np.ndarray]:
+    """Crowds side by side that share neither tasks nor workers."""
+    tasks = np.cumsum([0, *(made.truth.num_rows for made in crowds)])
+    workers = np.cumsum([0, *(len(made.confusion) for made in crowds)])
+    columns = [
+        np.concatenate([made.labels[name].to_numpy() + begin for made, begin in zip(crowds, begins, strict=True)])
+        for name, begins in (("task", tasks[:-1]), ("worker", workers[:-1]), ("label", [0] * len(crowds)))
+    ]
+    coded = assemble(*(column.astype(np.int32) for column in columns), *map(np.arange, (tasks[-1], workers[-1], 3)))
+    return coded, np.concatenate([made.answers for made in crowds])
+
+
+def test_parts_that_share_no_task_have_class_orders_of_their_own(misleading):
+    honest = crowd(1000, 10, 3, labels_per_task=5, skill=(0.7, 0.9), random_state=2)
+    labels, truth = joined(misleading, honest)
+    for settings in ({}, {"method": "majority-em"}):
+        fitted = fit(labels, **settings)
+        for part, made in ((slice(0, 1000), misleading), (slice(1000, 2000), honest)):
+            alone = error(fit(made.coded(), **settings), made.answers)
+            together = float(np.mean(fitted.evidence.posterior[part].argmax(axis=1) != truth[part]))
+            assert together <= alone + 0.02
+
+
+def test_parts_and_known_answers_give_the_same_bits_from_a_file(misleading):
+    labels, truth = joined(misleading, crowd(1000, 10, 3, labels_per_task=5, random_state=2))
+    held = known(labels, truth, [1, 2, 1500])
+    here, there = fit(held), fit_crowd(store_labels(held), CrowdSettings(n_jobs=1, engine="stream"))
+    assert (here.mixture.table == there.mixture.table).all()
+    assert here.n_iter == there.n_iter
+
+
+def test_a_rare_class_that_still_grows_is_not_taken_for_convergence():
+    made = specialist_crowd(10_000, prior="dirichlet", random_state=2)  # proportions .03, .45, .53
+    fitted = fit(made.coded())
+    assert error(fitted, made.answers) < 0.09  # 50.8 % where the gain per label first fell below tol
+    assert fitted.converged
+    assert (np.diff(fitted.path) >= -1e-9 * abs(fitted.path[0])).all()
+
+
+def test_where_no_class_grows_the_early_stopping_point_is_kept():
+    labels = crowd(500, 20, 3, labels_per_task=5, random_state=0).coded()
+    fitted = fit(labels)
+    assert fitted.n_iter < 20
+    assert fitted.converged
+    assert not fit(labels, max_iter=fitted.n_iter).converged
+
+
+def test_the_committee_of_a_plan_names_the_classes_like_the_model(misleading):
+    labels, truth = misleading.coded(), misleading.answers
+    for data in (labels, known(labels, truth, [0, 1, 2])):
+        fitted = fit(data)
+        beliefs = committee_beliefs(data, fitted.mixture, n_jobs=1)
+        assert float(np.mean(beliefs.argmax(axis=1) != truth)) < error(fitted, truth) + 0.05
+
+
+def test_a_task_without_labels_gets_the_class_prior():
+    made = crowd(600, 6, 3, labels_per_task=4, prior=np.array([0.77, 0.15, 0.08]), skill=(0.5, 0.8), random_state=0)
+    task, worker, label = (made.labels[name].to_numpy() for name in ("task", "worker", "label"))
+    twice = np.tile(task, 2), np.concatenate([worker, worker + 6]), np.tile(label, 2)  # copies: too sure of themselves
+    shown = [column[np.tile(task != 7, 2)].astype(np.int32) for column in twice]
+    shown = assemble(*shown, np.arange(600), np.arange(12), np.arange(3))
+    fitted = fit(shown)
+    assert fitted.beta < 1
+    np.testing.assert_allclose(fitted.evidence.posterior[7], fitted.mixture.weights)
+    np.testing.assert_allclose(fitted.beliefs(shown)[0][7], fitted.mixture.weights)
+    stored = fit_crowd(store_labels(shown), CrowdSettings(n_jobs=1, engine="stream"))
+    np.testing.assert_allclose(stored.evidence.posterior[7], fitted.mixture.weights)
