@@ -128,9 +128,7 @@ def column_intervals(
     z, quiet = standard_errors_of(level), silent[~aside.columns]
     heard, free = table.without(quiet), ~aside.columns & ~silent
     part = Mixture(mixture.weights, mixture.table[np.repeat(~quiet, 2)], heard.first)
-    found = frequency_intervals(
-        heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs, stands_for=stands_for
-    )
+    found = frequency_intervals(heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs, stands_for=stands_for)
     low[:, free], high[:, free] = found.low, found.high
     shared = stands_for * table.singles().reshape(-1, 2)[quiet]  # all rows tell of a frequency that all classes share
     rows = shared.sum(axis=1) + mixture.n_classes * smoothing
