@@ -79,7 +79,8 @@ def smallest_frequency(frequencies: Floats, first: NDArray[np.int32]) -> float:
 def theorem_1(mixture: Mixture, frequencies: Floats, n_rows: float, observed: float) -> Quantities:
     """η, κ(W), the ε allowed and achieved, the S and N asked for and the error promised by Theorem 1, (4).
 
-    Constants are those of its proof: the error is √F times (17), S follows from (19), N from (20) and Lemma 7, (61).
+    Constants are those of its proof: the error is √F times (17), S follows from (19), N from (20) and Lemma 7, (61),
+    under Assumption 1.
     """
     sizes, F = np.diff(mixture.first), mixture.n_classes
     split = widest_split(sizes, F)

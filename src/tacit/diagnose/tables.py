@@ -233,7 +233,7 @@ def _examine_classes(examiner: Examiner, table: Table, mixture: Mixture) -> None
 
 def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: float) -> None:
     halves = compare_halves(table, mixture.n_classes, AGREEMENT)
-    sampled = halves.n_rows < table.total_weight
+    sampled = halves.n_rows < (1 - 1e-6) * table.total_weight  # shares of weights are rounded
     judged = not sampled or mixture.weights.min() * halves.n_rows / 2 >= needed  # else the sample is to blame
     examiner.quantities |= {
         "split_half_agreement": halves.agreement if judged else None,
