@@ -189,6 +189,28 @@ def test_gaps_that_are_not_numbers_are_counted_as_filled(tmp_path, capsys):
     assert "3 gaps filled in 3 rows, 3 left" in told.err
 
 
+@pytest.mark.parametrize("command", ["table", "cluster"])
+def test_weights_of_any_size_are_sampling_weights_and_counts_are_declared(command, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = (rng.random((80, 5)) < np.where(rng.random(80) < 0.5, 0.8, 0.2)[:, None]).astype(int)
+    times = rng.integers(1, 4, 80)
+    found = []
+    for name, weight, kind in (
+        ("huge", 1e300 * times, "sampling"), ("tiny", 1e-300 * times, "sampling"), ("plain", times, "sampling"),
+        ("counted", times, "frequency"),
+    ):  # fmt: skip
+        lines = [",".join(map(str, [*row, w])) for row, w in zip(rows, weight, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,b,c,d,e,w", *lines]) + "\n")
+        line = [command, str(tmp_path / f"{name}.csv"), "--components", "2", "--weights", "w", "--weight-type", kind]
+        assert main([*line, "--out", str(tmp_path / name), "--json", "--quiet", "--no-report"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [one["log_likelihood"] for one in found[:2]] == pytest.approx([found[2]["log_likelihood"]] * 2)
+    assert found[3]["log_likelihood"] < 1.5 * found[2]["log_likelihood"] < 0  # 160 rows, and 70 that count
+    line = [command, str(tmp_path / "tiny.csv"), "--weights", "w", "--weight-type", "frequency", "--quiet"]
+    assert main([*line, "--out", str(tmp_path / "x")]) == 3
+    assert "and frequencies count rows; give whole numbers" in capsys.readouterr().err
+
+
 def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path, capsys):
     assert fit(survey, tmp_path / "o", "--compare", "3", "--bootstrap", "5", "--quiet") == 0
     comparison = (tmp_path / "o" / "comparison.csv").read_text().splitlines()
@@ -197,6 +219,11 @@ def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path,
     intervals = (tmp_path / "o" / "intervals.csv").read_text().splitlines()
     assert intervals[0] == "class,column,category,probability,se,low,high"
     assert len(intervals) == len((tmp_path / "o" / "profiles.csv").read_text().splitlines())
+    sizes = pc.read_csv(tmp_path / "o" / "class_sizes.csv").to_pydict()
+    assert list(sizes) == ["class", "weight", "se", "low", "high"]
+    assert all(
+        low <= size <= high for low, size, high in zip(sizes["low"], sizes["weight"], sizes["high"], strict=True)
+    )
     model = str(tmp_path / "o" / "model.tacit")
     assert main(["impute", str(survey), "--model", model, "--out", str(tmp_path / "i"), "--quiet"]) == 0
     cells = pc.read_csv(tmp_path / "i" / "cells.csv").to_pydict()

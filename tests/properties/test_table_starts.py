@@ -11,7 +11,7 @@ import pytest
 from tacit import LatentClass
 from tacit.data.table_input import read_table
 from tacit.factor.spa import factor_spa, naive_split, pair_log_likelihood
-from tacit.factor.table_pool import draw_sample, moment_starts, pair_frequencies, random_start, spa_start
+from tacit.factor.table_pool import draw_sample, moment_starts, naive_spa, pair_frequencies, random_start, spa_start
 from tacit.refine.em import em
 from tacit.refine.merge_down import merge_down, merged_starts
 from tacit.refine.starts import Entrant, halve
@@ -47,6 +47,21 @@ def test_permuted_rows_columns_and_categories(init: str) -> None:
     for column in frame.columns:
         left, right = profile_of(plain, column), profile_of(other, column)
         assert np.allclose(left, right[left.columns], atol=1e-8)
+
+
+def test_neither_names_nor_order_of_columns_decide_the_naive_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, found = made(3), []
+
+    def start(sample, counts, n_components, split, rng):  # type: ignore[no-untyped-def]
+        found.append({str(column.name) for column, left in zip(sample.table.columns, split, strict=True) if left})
+
+    monkeypatch.setattr("tacit.factor.table_pool.spa_start", start)
+    renamed = {f"c{n}": f"x{9 - n}" for n in range(6)}
+    for one in (frame, frame[frame.columns[::-1]], frame.rename(columns=renamed)):
+        sample = draw_sample(read_table(one), 1000, 0)
+        naive_spa(sample, sample.pairs, 3, np.random.default_rng(0))
+    assert found[0] == found[1]
+    assert found[2] == {renamed[name] for name in found[0]}
 
 
 def test_same_bits_for_one_and_two_threads() -> None:

@@ -251,5 +251,5 @@ def test_a_model_from_a_file_says_that_earlier_rows_are_lacking(tmp_path):
 
 def test_a_number_where_rows_stand_is_told_apart():
     model = LatentClass(2).fit(answers(60))
-    with pytest.raises(DataError, match="X=50 is no table; name the number of draws: n_draws=50"):
+    with pytest.raises(DataError, match="found the number 50 where rows stand; name what it is: n_draws=50"):
         model.bootstrap(50)

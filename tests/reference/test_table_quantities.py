@@ -24,6 +24,7 @@ from tacit.diagnose.table_pairs import (
     some_rows,
     two_halves,
 )
+from tacit.diagnose.tables import examine_table
 from tacit.engine.mixture import Mixture
 from tacit.factor.table_pool import block_sums, pair_frequencies
 from tacit.moments.pairs import count_table_pairs
@@ -316,3 +317,32 @@ def test_pairs_expected_among_the_rows_that_show_both_are_a_loop_over_rows():
     found = expected_pairs(count_evidence(table, F), mixture)
     for (_, _, here), (_, _, there) in zip(blocks_of(found, first), blocks_of(expected, first), strict=True):
         np.testing.assert_allclose(here, np.maximum(there, 0.0), rtol=1e-9, atol=1e-9)
+
+
+def test_phi_bounds_the_error_of_pairs_of_columns_with_more_gaps_than_others():
+    """Two of six columns are nearly empty: the bound is that of the pair seen least, not of the mean share."""
+    rng = np.random.default_rng(0)
+    chances = [rng.dirichlet(np.ones(3)) for _ in range(6)]
+    above, mean_above = 0, 0
+    for _ in range(100):
+        codes = np.stack([rng.choice(3, 2000, p=p) for p in chances], axis=1).astype(np.uint8)
+        gone = rng.random(codes.shape) < np.array([0.95, 0.95, 0.05, 0.05, 0.05, 0.05])
+        table = Table(np.where(gone, 255, codes).astype(np.uint8), tuple(Column(n, np.arange(3)) for n in range(6)))
+        mixture = Mixture(np.ones(1), np.concatenate(chances)[:, None], table.first)
+        found = examine_table(table, mixture, converged=True).quantities
+        both = ~gone[:, 0] & ~gone[:, 1]
+        counted = np.zeros((3, 3))
+        np.add.at(counted, (codes[both, 0], codes[both, 1]), 1 / max(both.sum(), 1))
+        error = np.linalg.norm(counted - np.outer(chances[0], chances[1]))
+        above += error > found["proposition_1"]["phi"]
+        mean_above += error > theorems.noise_bound(2000, 1 - found["share_missing"])["phi"]
+    assert above <= 5
+    assert mean_above > 50  # what the mean share promised
+
+
+def test_phi_without_gaps_is_that_of_the_paper():
+    codes = np.random.default_rng(1).integers(0, 2, (500, 4)).astype(np.uint8)
+    table = Table(codes, tuple(Column(n, np.arange(2)) for n in range(4)))
+    mixture = Mixture(np.ones(1), np.full((8, 1), 0.5), table.first)
+    found = examine_table(table, mixture, converged=True).quantities["proposition_1"]
+    assert found == pytest.approx(theorems.noise_bound(500, 1.0))

@@ -325,7 +325,7 @@ def test_halves_that_never_meet_start_from_rows():
     np.testing.assert_allclose(found.table, rows_as_seeds(sample.view, 2, np.random.default_rng(0)).table)
 
 
-def test_the_naive_split_is_the_first_half_by_name_and_the_likeliest_is_searched(monkeypatch):
+def test_the_naive_split_is_the_wider_half_and_the_likeliest_is_searched(monkeypatch):
     sample = Sample(table(), np.arange(7), True)
     asked = []
 
@@ -335,7 +335,8 @@ def test_the_naive_split_is_the_first_half_by_name_and_the_likeliest_is_searched
 
     monkeypatch.setattr(table_pool, "spa_start", start)
     naive_spa(sample, sample.pairs, 2, np.random.default_rng(0))
-    assert asked == [[True, True, False]]  # two of three
+    sizes = np.diff(sample.table.first)  # 2, 3, 2
+    assert (sum(asked[0]), asked[0][int(sizes.argmax())]) == (2, True)  # two of three
     asked.clear()
     monkeypatch.setattr(table_pool, "pair_log_likelihood", lambda counts, mixture: -abs(mixture - 3))
     assert searched_spa(sample, sample.pairs, 2, np.random.default_rng(0)) == 3

@@ -118,9 +118,7 @@ def bootstrap_mixture(
     said = mixture.table if smoothing == 0 else _refitted(table, mixture, 0.0, n_jobs).table
     reaching = reach_bounds(said, table_se, wilson(mixture.table, rows, z), z)
     table_low, table_high = reach_ends(said * rows, (1 - said) * rows, reaching)
-    return Bootstrap(
-        mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high
-    )
+    return Bootstrap(mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high)
 
 
 def _refitted(table: Table, mixture: Mixture, smoothing: float, n_jobs: int | None) -> Mixture:

@@ -1,6 +1,7 @@
 """Fit indices of latent class models: what a likelihood is worth after paying for its parameters.
 
-All criteria are smaller-is-better; with ℓ the log-likelihood in nats, q the free parameters and n the rows:
+All criteria are smaller-is-better; with ℓ the log-likelihood in nats at the parameters given (a smoothed fit lies a
+little below the maximum), q the free parameters and n the rows, or Kish's effective number under sampling weights:
 
     AIC    −2ℓ + 2q                 (Akaike 1974)
     AIC3   −2ℓ + 3q                 (Bozdogan 1993)
@@ -14,7 +15,7 @@ anything. It is not a number for one class.
 Paper     those named beside the criteria
 Needs     a fitted mixture and its table
 Promises  the definitions; how often each finds the number of clusters: docs/reproduction/clusters.md
-Differs   nothing; weights of rows count as rows
+Differs   under sampling weights ℓ is a pseudo-log-likelihood on the scale of Kish's number of rows (data/weights.py)
 
 Symbols   above
 """

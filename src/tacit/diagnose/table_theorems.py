@@ -11,7 +11,10 @@ Differs   columns may have different numbers of categories: I is the largest whe
           without the cells that columns share), S₂ all the others. The "achieved" ε is that of this split at the
           fitted model, and the promised error uses it. Quantities that a vanishing divisor makes infinite are None.
           ε of Theorem 1 is as printed; its (18) forgets that Lemma 1 is about W/M, so that ε is M times what the lemma
-          allows, and the S asked for too small by M²
+          allows, and the S asked for too small by M². The paper has one p for all columns; here they may differ, and p
+          is that of the pair (Proposition 1, Theorem 1) or column (Theorem 2) that is seen least. The proof of Theorem
+          1 uses Proposition 1, which is about one pair, for all M (N − M) pairs at once: with the missing union bound
+          δ would be divided by their number. The quantities are as printed
 
 Symbols   paper     here        shape    meaning
           W         left        (L, F)   stacked factors of S₁
@@ -41,8 +44,13 @@ LEAST_OBSERVED = 1e-12
 Quantities = dict[str, float | None]
 
 
+def pair_shares(meetings: Floats, n_rows: float) -> Floats:
+    """p of the paper for every two columns (N, N): its square is the share of rows that show both."""
+    return np.asarray(np.sqrt(np.minimum(meetings / max(n_rows, 1e-300), 1.0)))
+
+
 def noise_bound(n_rows: float, observed: float) -> Quantities:
-    """Proposition 1: φ bounds ‖X_jk − X̂_jk‖_F, given that p ≥ √(8/S · log(2/δ))."""
+    """Proposition 1: φ bounds ‖X_jk − X̂_jk‖_F of a pair with p at least `observed`, if p ≥ √(8/S · log(2/δ))."""
     S, p = max(n_rows, 1.0), max(observed, LEAST_OBSERVED)
     return {
         "phi": float(np.sqrt(2) * (1 + np.sqrt(np.log(2 / DELTA))) / (p * np.sqrt(S))),
@@ -71,7 +79,8 @@ def smallest_frequency(frequencies: Floats, first: NDArray[np.int32]) -> float:
 def theorem_1(mixture: Mixture, frequencies: Floats, n_rows: float, observed: float) -> Quantities:
     """η, κ(W), the ε allowed and achieved, the S and N asked for and the error promised by Theorem 1, (4).
 
-    Constants are those of its proof: the error is √F times (17), S follows from (19), N from (20) and Lemma 7, (61).
+    Constants are those of its proof: the error is √F times (17), S follows from (19), N from (20) and Lemma 7, (61),
+    under Assumption 1.
     """
     sizes, F = np.diff(mixture.first), mixture.n_classes
     split = widest_split(sizes, F)

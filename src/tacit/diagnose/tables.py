@@ -253,7 +253,7 @@ def _examine_classes(examiner: Examiner, table: Table, mixture: Mixture) -> None
 
 def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: float) -> None:
     halves = compare_halves(table, mixture.n_classes, AGREEMENT)
-    sampled = halves.n_rows < table.total_weight
+    sampled = halves.n_rows < (1 - 1e-6) * table.total_weight  # shares of weights are rounded
     judged = not sampled or mixture.weights.min() * halves.n_rows / 2 >= needed  # else the sample is to blame
     examiner.quantities |= {
         "split_half_agreement": halves.agreement if judged else None,
@@ -268,25 +268,32 @@ def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: 
 
 
 def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> None:
-    """What the theorems say; Theorem 2 is asked about the paper's own start of EM, CNMF-SPA, where there is one."""
-    n_rows, observed = table.total_weight, 1 - examiner.quantities["share_missing"]
+    """What the theorems say; Theorem 2 is asked about the paper's own start of EM, CNMF-SPA, whichever EM began with.
+
+    Columns may have different shares of gaps, and bounds must hold for all of them: p is that of the pair, or column,
+    that is seen least.
+    """
+    n_rows, F = table.total_weight, mixture.n_classes
+    rarest = float(np.add.reduceat(table.singles(), table.first[:-1]).min()) / max(n_rows, 1e-300)
+    shares = theorems.pair_shares(evidence.meetings, evidence.n_rows)
+    apart = ~np.eye(len(evidence.columns), dtype=bool)
     examiner.quantities |= {
-        "proposition_1": theorems.noise_bound(n_rows, observed),
+        "proposition_1": theorems.noise_bound(n_rows, float(shares[apart].min(initial=1.0))),
         "theorem_1": None,
-        "theorem_2": theorems.theorem_2(mixture, n_rows, observed),
+        "theorem_2": theorems.theorem_2(mixture, n_rows, rarest),
         "start": None,
     }
     if len(evidence.columns) < 2:
         return
-    part, F = _restricted(mixture, evidence), mixture.n_classes
+    part, split = _restricted(mixture, evidence), theorems.widest_split(np.diff(evidence.first), F)
     frequencies = pair_frequencies(evidence.counts, evidence.first)
-    examiner.quantities["theorem_1"] = theorems.theorem_1(part, frequencies, n_rows, observed)
+    seldom = float(shares[np.ix_(split, ~split)].min())  # the pairs that CNMF-SPA is made from
+    examiner.quantities["theorem_1"] = theorems.theorem_1(part, frequencies, n_rows, seldom)
     if F > 1 and evidence.first[-1] <= SPA_CELLS:
-        split = theorems.widest_split(np.diff(evidence.first), F)
         cells = np.repeat(split, np.diff(evidence.first))
         if frequencies[np.ix_(cells, ~cells)].any():
             start = factor_spa(frequencies, evidence.first, F, split, exact=False).mixture
-            basin = theorems.theorem_2(part, n_rows, observed)
+            basin = theorems.theorem_2(part, n_rows, rarest)
             examiner.quantities["start"] = theorems.start_in_basin(start, part, basin)
 
 

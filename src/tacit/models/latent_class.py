@@ -72,7 +72,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         Number of classes; None chooses it (`select`) and `report_` shows the curve.
     init : str or fitted LatentClass
         ``"auto"`` (a pool of starts by moments and by rows), ``"spa"`` (the likeliest of several
-        splits), ``"spa-naive"`` (the first half of the columns), ``"ctd"``, ``"random"``, or a fitted model.
+        splits), ``"spa-naive"`` (one split without a search: the half of the columns with the most categories against
+        the rest, whatever their order and names), ``"ctd"``, ``"random"``, or a fitted model.
     smoothing : "auto" or float
         Pseudo-rows per class, shaped like the marginals; 0 is plain maximum likelihood.
     select : {"heldout", "bic"}

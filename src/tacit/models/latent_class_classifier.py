@@ -243,9 +243,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         else:
             X, y = validate_data(self, with_gaps(X), y, **CELLS)
         y = _check_labels(np.asarray(y))
-        columns = read_table(
-            X, bins=self.bins, sample_weight=sample_weight, weight_type=self.weight_type, group=False
-        )
+        columns = read_table(X, bins=self.bins, sample_weight=sample_weight, weight_type=self.weight_type, group=False)
         if sample_weight is not None:  # a row without weight is an absent row, its label too
             weight = np.asarray(sample_weight, np.float64).reshape(-1)
             y = y[weight > 0] if len(weight) == len(y) else y

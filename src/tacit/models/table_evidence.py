@@ -125,7 +125,7 @@ class TableEvidence(TableModel):
     def _rows(self, X: Any, sample_weight: Any) -> Table:
         check_is_fitted(self)
         if isinstance(X, int | float | np.number):
-            raise DataError(f"X={X!r} is no table; name the number of draws: n_draws={X!r}")
+            raise DataError(f"found the number {X!r} where rows stand; name what it is: n_draws={X!r}")
         if X is not None:
             return group_rows(self._read_new(X, sample_weight))
         table = getattr(self, "_table", None)

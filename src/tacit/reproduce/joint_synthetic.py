@@ -1,8 +1,8 @@
 """Table I of Ibrahim & Fu 2021: five columns of ten categories, five classes, half of the cells hidden.
 
-Rows of the factors are uniform on the simplex (Assumption 1); F of the rows of H are moved to within ε of the
-corners, so that the paper's ε-separability holds for the split it uses; columns are scaled to sum to one. The
-class weights are uniform on the simplex, the paper does not say.
+The columns of the factors are drawn, as the paper does it; from which distribution it does not say, nor for the class
+weights: both are uniform on the simplex here. F of the rows of H are moved to within ε of the corners, so that the
+paper's ε-separability holds for the split it uses; columns are scaled to sum to one again.
 """
 
 from __future__ import annotations
@@ -86,10 +86,11 @@ def solutions(table: Table, truth: Mixture, seed: int) -> list[tuple[str, str, M
 
 
 def draw_truth(rng: np.random.Generator) -> Mixture:
-    """A model of Assumption 1 whose H is ε-separable: for every class f some normalised row is within ε of e_f."""
+    """A model with drawn columns whose H is ε-separable: for every class f some normalised row is within ε of e_f."""
     first = np.arange(0, N_COLUMNS * N_CATEGORIES + 1, N_CATEGORIES, dtype=np.int32)
     weights = rng.dirichlet(np.ones(N_CLASSES))
-    table = rng.dirichlet(np.ones(N_CLASSES), size=N_COLUMNS * N_CATEGORIES)
+    columns = rng.dirichlet(np.ones(N_CATEGORIES), size=(N_COLUMNS, N_CLASSES))
+    table = np.ascontiguousarray(columns.transpose(0, 2, 1)).reshape(-1, N_CLASSES)
     anchors = rng.choice(np.arange(first[N_LEFT], first[-1]), N_CLASSES, replace=False)
     length = table[anchors].sum(axis=1)
     corner = np.eye(N_CLASSES)
