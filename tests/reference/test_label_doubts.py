@@ -231,53 +231,82 @@ def test_a_copy_agrees_beyond_skill_and_chance(monkeypatch):
     sizes = np.array([40, 40, 40, 19])
     observed = (np.array([0, 0, 1, 2]), np.array([1, 2, 2, 3]), sizes)
     monkeypatch.setattr(copies, "expected_agreement", lambda pairs, mixture: np.full(4, 0.5))
+    monkeypatch.setattr(copies, "by_habit", lambda mixture, left, right: np.full(3, 0.5))
 
     def found(same):
         monkeypatch.setattr(copies, "agreements", lambda pairs: np.array(same))
         return copies.find_copies(SimpleNamespace(observed=observed), None)
 
-    # a share c of copied labels makes ½ + c/2 agree: 30 of 40 are c = ½ and 3.16 deviations, below −Φ⁻¹(1e-3/3)
-    assert norm.isf(1e-3 / 3) == pytest.approx(3.4029, abs=1e-3)
-    assert len(found([30, 20, 20, 19]).left) == 0
-    alike = found([31, 20, 32, 19])  # 3.48 and 3.79 deviations; the last pair has too few tasks
+    level = 1e-3 / 3
+    assert binom.sf(30, 40, 0.5) > level > binom.sf(31, 40, 0.5)  # 31 agreements or more, 32 or more
+    assert len(found([31, 20, 20, 19]).left) == 0
+    alike = found([32, 20, 33, 19])  # the last pair has too few tasks
     assert (alike.left.tolist(), alike.right.tolist()) == ([0, 1], [1, 2])
-    assert alike.share == pytest.approx([(31 / 40 - 0.5) / 0.5, (32 / 40 - 0.5) / 0.5])
+    assert alike.share == pytest.approx([(32 / 40 - 0.5) / 0.5, (33 / 40 - 0.5) / 0.5])
     assert alike.n_common.tolist() == [40, 40]
+    assert not alike.same.any()
 
 
-def test_a_small_share_is_no_copy_however_sure(monkeypatch):
+def test_a_small_share_beyond_the_model_is_told_when_it_is_sure(monkeypatch):
+    """Members of a family repeat each other in part only: what counts is how sure it is, not how much."""
     observed = (np.array([0]), np.array([1]), np.array([10_000]))
     monkeypatch.setattr(copies, "expected_agreement", lambda pairs, mixture: np.full(1, 0.5))
-    for same, copied in ((7490, False), (7510, True)):
+    monkeypatch.setattr(copies, "by_habit", lambda mixture, left, right: np.full(1, 0.5))
+    for same, told in ((5100, False), (5200, True)):
         monkeypatch.setattr(copies, "agreements", lambda pairs, same=same: np.array([same]))
-        assert bool(len(copies.find_copies(SimpleNamespace(observed=observed), None).left)) == copied
+        assert bool(len(copies.find_copies(SimpleNamespace(observed=observed), None).left)) == told
 
 
-def test_pairs_that_always_agree_stand_apart_only_from_pairs_that_do_not():
+def test_pairs_that_say_the_same_stand_apart_only_from_pairs_that_do_not():
+    left, right = np.array([0, 2, 4]), np.array([1, 3, 5])
     sizes = np.array([200, 200, 200])
     for rates, apart in (
-        ((196, 180, 150), [True, False, False]),
-        ((195, 180, 150), [False] * 3),  # below .98
-        ((196, 190, 150), [False] * 3),  # .98 is no surprise beside .95: 196 of 200 or more
+        ((196, 150, 140), [True, False, False]),
+        ((182, 100, 90), [False] * 3),  # 9 % apart where the next two are half apart: no near-copies
+        ((190, 100, 90), [True, False, False]),
         ((200, 190, 150), [True, False, False]),
-        ((200, 191, 150), [False] * 3),  # honest pairs agree above .95
+        ((190, 184, 180), [False] * 3),
         ((200, 200, 200), [False] * 3),
     ):
-        level = 1e-3
-        found = copies._apart(sizes, np.array(rates), level)
-        rate = np.array(rates) / 200
-        if any(apart):
-            assert binom.sf(rates[0] - 1, 200, rate[rate < 0.98].max()) < level
+        found = copies._apart(left, right, sizes, np.array(rates), np.full(3, 0.4), 1e-3)
         assert found.tolist() == apart, rates
 
 
+def test_a_pair_with_few_common_tasks_does_not_hide_a_ring():
+    """Three colluders and honest workers, two of whom agreed on all of their twenty common tasks."""
+    left, right = np.array([0, 0, 1, 3, 4, 5, 7]), np.array([1, 2, 2, 4, 5, 6, 8])
+    sizes, same = np.array([500, 500, 500, 20, 300, 300, 300]), np.array([500, 500, 500, 20, 240, 220, 200])
+    assert copies._apart(left, right, sizes, same, np.full(7, 0.5), 1e-4).tolist() == [True] * 3 + [False] * 4
+    constant = np.array([1.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])  # the first two always give the same label
+    assert not copies._apart(left, right, sizes, same, constant, 1e-4)[0]
+
+
+def test_good_workers_beside_a_bad_one_are_no_copies():
+    pairs = np.array([(a, b) for a in range(6) for b in range(a)])
+    sizes = np.full(len(pairs), 1000)
+    same = np.where((pairs == 5).any(axis=1), 500, 940)  # worker 5 guesses, the others are right on 97 %
+    assert not copies._apart(pairs[:, 1], pairs[:, 0], sizes, same, np.full(len(pairs), 0.5), 1e-4).any()
+
+
+def test_what_two_workers_agree_on_by_habit():
+    confusions = np.array([[[1.0, 0.0], [1.0, 0.0]], [[0.9, 0.1], [0.3, 0.7]]])
+    mixture = stack_confusions(np.array([0.5, 0.5]), confusions)
+    pairs = np.array([0, 0, 1]), np.array([0, 1, 1])
+    assert copies.by_habit(mixture, *pairs) == pytest.approx([1.0, 0.6, 0.36 + 0.16])
+
+
 def test_everyone_copies_the_strongest_peer():
-    alike = copies.Alike(np.array([0, 0, 1]), np.array([1, 2, 3]), np.array([0.7, 0.9, 0.7]), np.array([30, 20, 50]))
-    assert alike.peers(5).tolist() == [2, 3, 0, 1, -1]
-    equal = copies.Alike(np.array([0, 0]), np.array([1, 2]), np.array([0.9, 0.9]), np.array([30, 20]))
-    assert equal.peers(3).tolist() == [1, 0, 0]
-    chain = copies.Alike(np.array([0, 1]), np.array([1, 2]), np.array([0.7, 0.9]), np.array([30, 30]))
-    assert chain.peers(3).tolist() == [1, 2, 1]  # the weaker pair does not take the middle worker over
+    def alike(left, right, share, n_common, same=None):
+        same = [False] * len(left) if same is None else same
+        return copies.Alike(*map(np.array, (left, right, share, n_common, same)))
+
+    assert alike([0, 0, 1], [1, 2, 3], [0.7, 0.9, 0.7], [30, 20, 50]).peers(5).tolist() == [2, 3, 0, 1, -1]
+    assert alike([0, 0], [1, 2], [0.9, 0.9], [30, 20]).peers(3).tolist() == [1, 0, 0]
+    # the weaker pair does not take the middle worker over
+    assert alike([0, 1], [1, 2], [0.7, 0.9], [30, 30]).peers(3).tolist() == [1, 2, 1]
+    twins = alike([0, 1], [1, 2], [0.1, 0.9], [30, 30], [True, False])
+    assert twins.peers(3).tolist() == [1, 0, 1]
+    assert twins.twins() == {0, 1}
 
 
 def test_pairs_are_counted_while_they_are_affordable(monkeypatch):
@@ -340,10 +369,14 @@ def test_flags_by_interval_and_chance(monkeypatch):
     data = SimpleNamespace(n_workers=7, worker_names=np.array(list("abcdefg")))
     workers._raise_flags(quality, data, None, None, None)
     assert quality.flag.tolist() == ["guessing", "", "", "adversarial", "guessing", "guessing", "few labels"]
-    alike = copies.Alike(np.array([0]), np.array([3]), np.array([0.9]), np.array([30]))
+    alike = copies.Alike(*(np.array([value]) for value in (0, 3, 0.9, 30, False)))
     monkeypatch.setattr(workers, "constant_workers", lambda judged, quality: np.arange(7) == 6)
     workers._raise_flags(quality, data, None, None, alike)
-    assert [quality.flag[m] for m in (0, 3, 6)] == ["copies d", "copies a", "constant"]
+    assert [quality.flag[m] for m in (0, 3, 6)] == [
+        "agrees with d more than the model explains",
+        "agrees with a more than the model explains",
+        "constant",
+    ]
 
 
 def test_chance_is_what_the_same_labels_blindfolded_reach():
@@ -406,15 +439,18 @@ def workers_examined(flags, n_labels, unexplained=0.0):
 
 
 def test_copied_idle_and_unexplained_labels_are_told():
-    assert not workers_examined(["copies w1", "", ""], [19, 41, 40]).found
-    found = workers_examined(["copies w1", "", "few labels"], [20, 41, 39])
+    assert not workers_examined(["says the same as w1", "", ""], [19, 41, 40]).found
+    found = workers_examined(["says the same as w1", "", "few labels"], [20, 41, 39])
     assert told(found, "1 workers with 20% of the labels say the same as another one")
+    beyond = workers_examined(["agrees with w1 more", "agrees with w0 more", ""], [10, 10, 80])
+    assert told(beyond, "2 workers with 20% of the labels agree with one another more than the model explains")
     assert found.quantities["flagged_workers"] == {
         "few": 1,
         "guessing": 0,
         "constant": 0,
         "adversarial": 0,
-        "copies": 1,
+        "says": 1,
+        "agrees": 0,
     }
     assert found.quantities["flagged_labels"]["few"] == pytest.approx(0.39)
     idle = ["guessing", "constant", "adversarial", ""]

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tacit
@@ -13,6 +14,7 @@ from tacit.data.labels import Labels
 from tacit.simulate import crowd, draw_confusions
 
 K, M, N = 3, 30, 600
+TWINS = ["says the same as 4", "says the same as 3"]
 
 
 def flags_of(labels: Labels) -> np.ndarray:
@@ -39,7 +41,7 @@ def odd_crowd() -> Labels:
 
 def test_flags(odd_crowd):
     flags = flags_of(odd_crowd)
-    assert flags[:5].tolist() == ["guessing", "constant", "adversarial", "copies 4", "copies 3"]
+    assert flags[:5].tolist() == ["guessing", "constant", "adversarial", *TWINS]
     assert (flags[5:] == "").sum() >= M - 6
 
 
@@ -70,4 +72,70 @@ def test_honest_crowds_are_hardly_flagged():
         for flag in flags_of(crowd(400, 20, 3, labels_per_task=6, skill=(0.6, 0.95), random_state=seed).coded())
     ]
     assert np.mean([flag != "" for flag in flags]) <= 0.01
-    assert not any(flag.startswith("copies") or flag == "constant" for flag in flags)
+    assert not any(flag.startswith(("says", "agrees")) or flag == "constant" for flag in flags)
+
+
+# ------------------------------------------------------------------ copies, families, colluders
+
+
+def judged(columns: list[np.ndarray]) -> tacit.DawidSkene:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tacit.DawidSkene(n_jobs=1).fit(np.stack(columns, axis=1))
+
+
+def says(truth: np.ndarray, accuracy: float, rng: np.random.Generator) -> np.ndarray:
+    wrong = rng.random(len(truth)) >= accuracy
+    return np.where(wrong, (truth + rng.integers(1, K, len(truth))) % K, truth)
+
+
+@pytest.mark.parametrize("repeats", [0.0, 0.6, 0.8, 0.95])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_family_of_judges_is_not_trusted(repeats, seed):
+    """Three judges of six repeat a base model's answer with probability `repeats`."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(K, size=1500)
+    base = says(truth, 0.68, rng)
+    own = [says(truth, accuracy, rng) for accuracy in rng.uniform(0.7, 0.8, 6)]
+    family = [np.where(rng.random(1500) < repeats, base, label) for label in own[:3]]
+    model = judged([*family, *own[3:]])
+    flags = list(model._fitted.quality.flag)
+    if repeats == 0:
+        assert model.report_.verdict == "trusted"
+        assert flags == [""] * 6
+    else:
+        assert model.report_.verdict == "caution"
+        assert any("agree with one another more than the model explains" in text for text in model.report_.reasons)
+        assert all("more than the model explains" in flag for flag in flags[3:])  # the family has become the truth
+
+
+def test_a_judge_who_repeats_another_with_slips_says_the_same():
+    """As on the page docs/gallery/llm_judges.md: the pair agrees on 98 % of the tasks, the next one on 64 %."""
+    rng = np.random.default_rng(0)
+    truth = rng.choice(K, 400, p=[0.5, 0.3, 0.2])
+    own = [says(truth, accuracy, rng) for accuracy in (0.86, 0.65, 0.6, 0.68)]
+    echo = np.where(rng.random(400) < 0.95, own[3], rng.integers(K, size=400))
+    model = judged([*own, echo])
+    flags = list(model._fitted.quality.flag)
+    assert flags[3:] == ["says the same as 4", "says the same as 3"]
+    assert model.report_.verdict == "caution"
+
+
+def test_colluders_who_copy_a_guesser_are_found_and_the_honest_are_not_called_copies():
+    honest = crowd(1500, 40, 2, labels_per_task=5, skill=(0.75, 0.95), activity=0.8, random_state=0)
+    rng = np.random.default_rng(0)
+    tasks = rng.choice(1500, 400, replace=False)
+    spam = rng.integers(2, size=400)
+    task, worker, label = (honest.labels[name].to_numpy() for name in ("task", "worker", "label"))
+    votes = {
+        "task": np.concatenate([task, *[tasks] * 6]),
+        "worker": np.concatenate([worker, np.repeat(np.arange(40, 46), 400)]),
+        "label": np.concatenate([label, *[spam] * 6]),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = tacit.DawidSkene(n_jobs=1).fit(pa.table(votes))
+    flags = np.array(model.workers_["flag"].to_pylist())
+    assert all(flag.startswith("says the same as 4") for flag in flags[40:])
+    assert not any(flag.startswith("says") for flag in flags[:40])
+    assert model.report_.verdict != "trusted"

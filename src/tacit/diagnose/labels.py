@@ -3,8 +3,8 @@
 `not identifiable` when the labels fit a whole family of answers: nobody shares a task, only two workers, no
 odd cycle of workers, or labels that are unrelated to one another. `caution` when the answer rests on
 something thin: parts that share no task, classes nobody tells apart or that hardly occur, fewer than three
-labels a task, workers with a handful of labels, copied labels, a crowd mostly of guessers, a consensus that
-often hinges on one label, EM cut short. Else `trusted`.
+labels a task, workers with a handful of labels, workers who agree more than the model explains, a crowd mostly
+of guessers, a consensus that often hinges on one label, EM cut short. Else `trusted`.
 
 What no data can show is assumed: that workers with a say are right more often than wrong. A crowd whose
 majority misleads the same way gives the same labels as an honest one with the classes renamed.
@@ -16,6 +16,7 @@ computed when it is affordable (bounds are named beside each) and is None otherw
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ LABELS_PER_TASK = 3
 LABELS_PER_WORKER = 10
 """Half of the labels should come from workers with at least so many: fewer do not show who is good."""
 COPIED_LABELS = 0.2
-"""Share of the labels that copying workers may hold: above, a vote is no longer a vote."""
+"""Share of the labels of workers who say the same or agree beyond the model: above, a vote is no longer a vote."""
 IDLE_LABELS = 0.5
 """Share of the labels that guessing, constant and adversarial workers may hold."""
 UNEXPLAINED = 0.15
@@ -136,7 +137,7 @@ def _examine_workers(
     kinds = np.array([str(flag).split(" ")[0] for flag in quality.flag], object)
     share = {
         kind: float(quality.n_labels[kinds == kind].sum()) / max(labels.n_labels, 1)
-        for kind in ("few", "guessing", "constant", "adversarial", "copies")
+        for kind in ("few", "guessing", "constant", "adversarial", "says", "agrees")
     }
     unexplained = None if pairs is None else unexplained_agreement(mixture, pairs)
     examiner.quantities |= {
@@ -144,14 +145,8 @@ def _examine_workers(
         "flagged_labels": share,
         "unexplained_agreement": unexplained,
     }
-    if share["copies"] >= COPIED_LABELS:
-        copying = [spell(labels.worker_names[m]) for m in np.flatnonzero(kinds == "copies")]
-        examiner.doubt(
-            "caution",
-            f"{len(copying)} workers with {share['copies']:.0%} of the labels say the same as another one far "
-            f"beyond what skill explains ({listed(copying)}); their agreement is no evidence: keep one of each "
-            "group, and ask others.",
-        )
+    if share["says"] + share["agrees"] >= COPIED_LABELS:
+        _doubt_alike(examiner, labels, kinds, share)
     idle = share["guessing"] + share["constant"] + share["adversarial"]
     if idle >= IDLE_LABELS:
         examiner.doubt(
@@ -164,6 +159,25 @@ def _examine_workers(
             "caution",
             f"Workers agree in {unexplained:.0%} of the cases where the model expects them to differ: they copy, "
             "or the same tasks mislead them all, and probabilities are too sure; look at the tasks most agree on.",
+        )
+
+
+def _doubt_alike(examiner: Examiner, labels: CodedLabels, kinds: NDArray[Any], share: dict[str, float]) -> None:
+    same, beyond = (
+        [spell(labels.worker_names[m]) for m in np.flatnonzero(kinds == kind)] for kind in ("says", "agrees")
+    )
+    if same:
+        examiner.doubt(
+            "caution",
+            f"{len(same)} workers with {share['says']:.0%} of the labels say the same as another one, and no other two "
+            f"come near it ({listed(same)}); their agreement is no evidence: keep one of each group, and ask others.",
+        )
+    if beyond:
+        examiner.doubt(
+            "caution",
+            f"{len(beyond)} workers with {share['agrees']:.0%} of the labels agree with one another more than the "
+            f"model explains ({listed(beyond)}): either they have a common source (a copy, a base model), or the others have "
+            "one and the consensus follows it; check some tasks by hand to see which, or ask workers from elsewhere.",
         )
 
 

@@ -40,6 +40,7 @@ FEW_LABELS = 10
 """With fewer labels an interval spans half of all accuracies."""
 CONSTANT_CHANCE = 1e-3
 """Called constant: a worker who tells classes apart like the crowd would say one label only this rarely."""
+BEYOND = "more than the model explains"
 UNSURE_WIDTH = 0.5
 """A guesser is reported when surely less than this share of the way from guessing to perfect."""
 
@@ -207,9 +208,10 @@ def _raise_flags(
     flag[quality.n_labels < FEW_LABELS] = "few labels"
     flag[constant_workers(judged, quality)] = "constant"
     if alike is not None:
-        peer = alike.peers(labels.n_workers)
-        copying = np.flatnonzero(peer >= 0)
-        flag[copying] = [f"copies {labels.worker_names[other]}" for other in peer[copying]]
+        peer, twin = alike.peers(labels.n_workers), alike.twins()
+        for worker in np.flatnonzero(peer >= 0):
+            other = labels.worker_names[peer[worker]]
+            flag[worker] = f"says the same as {other}" if worker in twin else f"agrees with {other} {BEYOND}"
 
 
 def constant_workers(judged: Judged, quality: WorkerQuality) -> NDArray[np.bool_]:
