@@ -66,7 +66,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     search : str
         ``"auto"`` finds candidates by Newton and Levenberg–Marquardt steps, ``"newton"`` as the paper does (the d best
         scores as they are), ``"power"`` takes power-stable pairs only (switches that exclude one another),
-        ``"independent"`` centred moments for switches independent of one another, whatever their number.
+        ``"independent"`` centred moments for switches independent of one another. At most 20 switches are fitted.
     refine : str or None
         ``"em"`` (default); ``"wls"`` the paper's weighted least-squares step; ``"als"`` alternating least squares;
         None keeps the spectral weights.
