@@ -64,6 +64,20 @@ def test_with_a_reference(files, capsys):
         assert table["sample"][0] == "s0"
 
 
+def test_the_sum_of_fractions_may_be_left_open(files, capsys):
+    folder, _ = files
+    arguments = ["fractions", str(folder / "values.csv"), "--constraint", "sum-at-most-one", "--quiet"]
+    told = ["--reference", str(folder / "reference.csv"), "--out", str(folder / "open")]
+    assert main([*arguments, *told]) == 0
+    _, found = shares(folder / "open" / "fractions.csv")
+    assert (found.sum(axis=1) <= 1 + 1e-12).all()
+    assert found.sum(axis=1).min() < 1
+    notes = json.loads((folder / "open" / "summary.json").read_text())["notes"]
+    assert any("sum to at most one" in note for note in notes)
+    assert main([*arguments, "--out", str(folder / "blind")]) == 2
+    assert "was asked of a blind fit" in capsys.readouterr().err
+
+
 def test_blind_and_its_profiles_as_a_reference(files, capsys):
     folder, _ = files
     out = folder / "out"

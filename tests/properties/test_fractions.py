@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
 from tacit import MixtureFractions, load
 from tacit.data.named_matrix import read_named_matrix
@@ -44,6 +45,46 @@ def test_training_data_transformed_are_the_fitted_values_alone_or_together(seed,
     np.testing.assert_allclose(model.fractions_.sum(axis=1), 1, atol=1e-12)
     assert (model.fractions_ >= 0).all()
     assert ((model.profiles_ >= 0) & (model.profiles_ <= 1)).all()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("constraint", ["sum_to_one", "sum_at_most_one", "nonnegative"])
+def test_every_constraint_gives_its_own_least_squares(constraint, missing, tmp_path):
+    X, _, H = mixed(3, missing=missing)
+    X = np.clip(X * np.linspace(0.6, 1.3, len(X))[:, None], 0, 1)
+    model = MixtureFractions(reference=H.T, constraint=constraint).fit(X)
+    for x, found in zip(X, model.fractions_, strict=True):
+        seen = ~np.isnan(x)
+        if constraint == "nonnegative":
+            expected = nnls(H[:, seen].T, x[seen])[0]
+        else:  # a heavy row holds the sum; a part of zeros takes what may be lacking
+            parts = H[:, seen].T
+            if constraint == "sum_at_most_one":
+                parts = np.column_stack([parts, np.zeros(seen.sum())])
+            heavy = np.vstack([parts, np.full(parts.shape[1], 1e4)])
+            expected = nnls(heavy, np.append(x[seen], 1e4))[0][:3]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.array_equal(model.transform(X), model.fractions_)
+    model.save(tmp_path / "model.tacit")
+    assert np.array_equal(load(tmp_path / "model.tacit").transform(X), model.fractions_)
+    assert model.report_.quantities["constraint"] == constraint
+    assert model.report_.quantities["mean_sum"] == pytest.approx(model.fractions_.sum(axis=1).mean())
+    told = any("fractions of a sample are at least zero and" in note for note in model.report_.notes)
+    assert told == (constraint != "sum_to_one")
+
+
+def test_a_reference_that_lacks_a_part_is_better_met_by_a_sum_of_at_most_one():
+    errors = {"sum_to_one": [], "sum_at_most_one": [], "nonnegative": []}
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        W, H = 0.7 * rng.dirichlet(np.ones(3), 30), rng.beta(0.5, 0.5, (4, 200))
+        X = np.clip(W @ H[:3] + 0.3 * H[3] + 0.02 * rng.normal(size=(30, 200)), 0, 1)
+        for constraint, found in errors.items():
+            fitted = MixtureFractions(reference=H[:3].T, constraint=constraint).fit(X)
+            found.append(np.abs(fitted.fractions_ - W).mean())
+    assert np.mean(errors["sum_to_one"]) == pytest.approx(0.1)  # the three share out what is not theirs
+    assert np.mean(errors["sum_at_most_one"]) < 0.095
+    assert np.mean(errors["nonnegative"]) < 0.095
 
 
 @given(st.integers(0, 100))
@@ -259,3 +300,11 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path):
         write_model(path, "MixtureFractions", file.arrays | arrays, file.metadata | metadata)
         with pytest.raises(ModelFileError, match="inconsistent MixtureFractions model"):
             load(path)
+
+
+def test_a_constraint_that_cannot_be_gets_one_sentence():
+    X, _, H = mixed()
+    with pytest.raises(DataError, match=r"constraint='free' is not there; give one of 'sum_to_one'"):
+        MixtureFractions(reference=H.T, constraint="free").fit(X)
+    with pytest.raises(DataError, match="was asked of a blind fit"):
+        MixtureFractions(3, constraint="nonnegative").fit(X)

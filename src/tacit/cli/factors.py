@@ -31,15 +31,16 @@ SHOWN = 8
 )
 @click.option("--refine", type=click.Choice(["em", "wls", "als", "none"]), default="em", show_default=True)
 @click.option("--noise", type=float, metavar="SD", help="The noise's standard deviation, when it is known.")
+@click.option("--feature-noise", type=click.Choice(["equal", "unequal"]), default="equal", show_default=True,
+              help="Has all features' noise one standard deviation, or each its own?")  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @engine_options
 @strict_option
 @output_options("tacit-factors", report=True)
 def factors(
-    files: tuple[str, ...], components: int | None, search: str, refine: str, noise: float | None, id_: str | None,
-    engine: str, memory: int | None, cache: str | None, threads: int | None, checkpoint: str | None, resume: bool,
-    strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    files: tuple[str, ...], components: int | None, search: str, refine: str, noise: float | None, feature_noise: str,
+    id_: str | None, engine: str, memory: int | None, cache: str | None, threads: int | None, checkpoint: str | None,
+    resume: bool, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden on/off switches whose weights add up to each row of numbers.
 
@@ -61,6 +62,7 @@ def factors(
         search=search,  # type: ignore[arg-type]
         refine=None if refine == "none" else refine,  # type: ignore[arg-type]
         noise=noise,
+        feature_noise=feature_noise,  # type: ignore[arg-type]
         random_state=seed,
         n_jobs=threads,
         engine=engine_of(engine, streamed),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.options import HIDDEN, THREADS, output_options, strict_option
+from tacit.cli.options import HIDDEN, THREADS, output_options, settings, strict_option
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tacit.data.named_matrix import NamedMatrix
     from tacit.models.mixture_fractions import MixtureFractions
 
+CONSTRAINTS: dict[str, Any] = {
+    "sum-to-one": "sum_to_one", "sum-at-most-one": "sum_at_most_one", "nonnegative": "nonnegative"
+}  # fmt: skip
 SHOWN = 12
 """Samples shown on the screen."""
 
@@ -24,6 +27,10 @@ SHOWN = 12
 @click.argument("values_file", metavar="VALUES")
 @click.option("--reference", metavar="FILE", help="Known profiles: one row per feature, one column per part.")
 @click.option("--components", type=HIDDEN, help="Number of parts; the reference's, or found from the data by default.")
+@click.option(
+    "--constraint", type=click.Choice(list(CONSTRAINTS)), default="sum-to-one", show_default=True,
+    help="With a reference: fractions sum to one (it has all parts), to at most one (it lacks some), or to anything.",
+)  # fmt: skip
 @click.option(
     "--samples-in", type=click.Choice(["columns", "rows"]), default="columns", show_default=True,
     help="Are samples the columns of the file (one row per feature) or its rows?",
@@ -34,8 +41,8 @@ SHOWN = 12
 @strict_option
 @output_options("tacit-fractions", report=True)
 def fractions(
-    values_file: str, reference: str | None, components: int | None, samples_in: str, id_: str | None,
-    engine: str, threads: int | None, strict: bool,
+    values_file: str, reference: str | None, components: int | None, constraint: str, samples_in: str,
+    id_: str | None, engine: str, threads: int | None, strict: bool,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Fractions of the parts in every sample, from values in [0, 1] such as methylation.
@@ -59,7 +66,12 @@ def fractions(
         if samples_in == "columns":
             values = values.transposed
         parts = None if reference is None else read_shares(read_columns(reference), called(reference))
-    model = MixtureFractions(components, reference=parts, random_state=seed, n_jobs=threads, engine=engine)
+    model = MixtureFractions(
+        components, reference=parts, constraint=CONSTRAINTS[constraint],
+        random_state=seed, n_jobs=threads, engine=engine,
+    )  # fmt: skip
+    with settings():
+        model._check_settings()
     with talk.doing("fitting"):
         model.fit(values)
         report = model.report_

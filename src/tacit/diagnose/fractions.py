@@ -1,7 +1,8 @@
 """Can the fractions of mixtures be trusted? The verdict, with the numbers behind it.
 
 Fractions are as sure as profiles differ: under known profiles H and noise σ their covariance is
-σ² (G⁻¹ − G⁻¹11ᵀG⁻¹ / 1ᵀG⁻¹1) with G = H Hᵀ, the covariance of least squares with Σ w = 1 (bounds make it smaller).
+σ² (G⁻¹ − G⁻¹11ᵀG⁻¹ / 1ᵀG⁻¹1) with G = H Hᵀ, the covariance of least squares with Σ w = 1 (bounds make it smaller), and
+σ² G⁻¹ where the sum is free.
 Blind there is a second doubt: other profiles may explain the values as well. Nothing short of pure samples and features
 that are 0 or 1 rules them out, so fits from other starts are compared: how far apart fractions of equally good fits lie
 is a lower bound of how wrong they can be.
@@ -15,7 +16,7 @@ import numpy as np
 
 from tacit.diagnose.report import Examination, Examiner
 from tacit.factor.assign import mean_distance
-from tacit.factor.fractions import Shares, random_profiles
+from tacit.factor.fractions import Constraint, Shares, random_profiles
 from tacit.kernels import Floats
 from tacit.refine.choose_parts import PartsPath
 from tacit.refine.fractions import FractionSteps, fit_parts, residual_squares
@@ -39,6 +40,7 @@ def examine_fractions(
     parts: Sequence[object],
     *,
     known: bool,
+    constraint: Constraint = "sum_to_one",
     converged: bool,
     empty: int,
     path: PartsPath | None,
@@ -48,19 +50,22 @@ def examine_fractions(
     examiner = Examiner()
     residual = residual_squares(data, fractions, profiles)
     noise = float(np.sqrt(residual / max(data.n_cells, 1)))
-    errors = standard_errors(data, profiles, noise)
+    fixed_sum = constraint == "sum_to_one"
+    errors = standard_errors(data, profiles, noise, fixed_sum=fixed_sum)
     examiner.quantities |= {
         "n_samples": len(fractions),
         "n_features": profiles.shape[1],
         "noise": noise,
         "standard_errors": errors.tolist(),
         "known_profiles": known,
+        "constraint": constraint,
+        "mean_sum": float(fractions.sum(axis=1).mean()),
     }
     if path is not None:
         examiner.quantities["left_out_errors"] = path.errors
     if not known:  # a reference serves one sample as well
         examiner.doubt_few(len(fractions), "samples")
-    _examine_profiles(examiner, profiles, parts, errors)
+    _examine_profiles(examiner, profiles, parts, errors, fixed_sum)
     if known and noise > LARGE_NOISE:
         examiner.doubt(
             "caution",
@@ -81,7 +86,7 @@ def examine_fractions(
     return examiner.conclude()
 
 
-def standard_errors(data: Shares, profiles: Floats, noise: float) -> Floats:
+def standard_errors(data: Shares, profiles: Floats, noise: float, *, fixed_sum: bool = True) -> Floats:
     """Standard error (K,) of each part's fraction in a sample with an average number of cells."""
     K = len(profiles)
     seen = data.n_cells / max(data.values.size, 1)
@@ -89,7 +94,7 @@ def standard_errors(data: Shares, profiles: Floats, noise: float) -> Floats:
     gram += 1e-12 * max(float(np.trace(gram)) / K, 1.0) * np.eye(K)
     inverse = np.linalg.inv(gram)
     ones = inverse.sum(axis=1)
-    covariance = noise**2 * (inverse - np.outer(ones, ones) / ones.sum())
+    covariance = noise**2 * (inverse - fixed_sum * np.outer(ones, ones) / ones.sum())
     return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)))
 
 
@@ -107,7 +112,9 @@ def equally_good_distance(
     return max(found) if found else None
 
 
-def _examine_profiles(examiner: Examiner, profiles: Floats, parts: Sequence[object], errors: Floats) -> None:
+def _examine_profiles(
+    examiner: Examiner, profiles: Floats, parts: Sequence[object], errors: Floats, fixed_sum: bool
+) -> None:
     K = len(profiles)
     if K < 2:
         return
@@ -116,11 +123,9 @@ def _examine_profiles(examiner: Examiner, profiles: Floats, parts: Sequence[obje
     rest[worst] = np.inf
     near = parts[int(rest.argmin())]
     examiner.quantities["nearest_profiles"] = float(rest.min())
-    if (
-        profiles.shape[1] < K - 1
-        or errors[worst] > UNKNOWN
-        or np.linalg.matrix_rank(profiles[1:] - profiles[0]) < K - 1
-    ):
+    free = K - 1 if fixed_sum else K
+    span = profiles[1:] - profiles[0] if fixed_sum else profiles
+    if profiles.shape[1] < free or errors[worst] > UNKNOWN or np.linalg.matrix_rank(span) < free:
         examiner.doubt(
             "not identifiable",
             f"The profile of part {parts[worst]!r} is nearly a mixture of others (its nearest is {near!r}), so its "

@@ -31,8 +31,9 @@ from tacit.engine.passes import RowPasses
 from tacit.factor.assign import match_classes
 from tacit.factor.n_switches import ALPHA, threshold
 from tacit.factor.switches import KS_NULL, SCORE_ROWS, sampled, score
+from tacit.factor.unequal_noise import unequal_noise
 from tacit.kernels import Floats
-from tacit.moments.whitened import Spectrum
+from tacit.moments.whitened import Spectrum, second_moments
 from tacit.refine.em import em
 from tacit.refine.switch_start import SpectralStart, spectral_start
 from tacit.refine.switch_states import pair_totals, states
@@ -59,6 +60,10 @@ HALF_PASSES = 60
 """EM passes over half of the rows at most: one fit begins at the answer, one at its own moments."""
 MOST_REJECTED = 200
 """Scores of rejected candidates that are told, the best first: a picture shows no more."""
+MOST_FEATURES = 200
+"""Features up to which unequal noise is looked for: it takes some tens of decompositions."""
+UNEQUAL = 1.5
+"""Ratio of the largest to the smallest noise of a feature that is worth a word."""
 NEAR = 1.02
 """A further eigenvalue this much above its noise threshold means one switch more."""
 
@@ -91,7 +96,8 @@ def examine_switches(
     if start is not None:
         _examine_candidates(examiner, start)
     many, hashes = X.sample(SCORE_ROWS[1])
-    _examine_bumps(examiner, many, params, on)
+    if _examine_bumps(examiner, many, params, on):
+        _examine_noise(examiner, X, params)
     some = sampled(TEST_ROWS, hashes)
     rows = many[some]
     if params.d <= EXAMINED:
@@ -176,21 +182,42 @@ def _examine_candidates(examiner: Examiner, start: SpectralStart) -> None:
     }
 
 
-def _examine_bumps(examiner: Examiner, rows: Floats, params: SwitchParams, on: Floats) -> None:
-    """Unmixed values of each fitted switch against the two Gaussians they should be (29)."""
+def _examine_bumps(examiner: Examiner, rows: Floats, params: SwitchParams, on: Floats) -> bool:
+    """Unmixed values of each fitted switch against the two Gaussians they should be (29); whether one is not."""
     unmixed = rows @ np.linalg.pinv(params.W)
     spread = params.spread
     if float(spread.max()) < 1e-4:  # without noise values are 0 and 1, and a distribution has no shape to test
-        return
+        return False
     y = np.eye(params.d) * np.sqrt(np.clip(on, 0, 1))  # `score` reads the share of rows off the length
     scaled = score(unmixed / np.sqrt(np.maximum(on, 1e-12)), y, spread, "ks")
     examiner.quantities["fitted_scores"] = scaled.tolist()
     worst = int(scaled.argmax())
-    if scaled[worst] * np.sqrt(len(rows)) > KS_LIMIT and scaled[worst] > KS_EFFECT:
+    off = bool(scaled[worst] * np.sqrt(len(rows)) > KS_LIMIT and scaled[worst] > KS_EFFECT)
+    if off:
         examiner.doubt(
             "caution",
             f"The values of switch {worst} are not two bumps (their distribution is off by {scaled[worst]:.3f}): what "
             "moves these features is not a switch, or noise is not Gaussian; look at a histogram of them.",
+        )
+    return off
+
+
+def _examine_noise(examiner: Examiner, X: RowPasses, params: SwitchParams) -> None:
+    """Where a switch is none: would fewer do, if each feature had noise of its own?"""
+    n, m = X.n_rows, X.n_features
+    if not (1 < params.d <= EXAMINED and m < n and m <= MOST_FEATURES):
+        return
+    moments = second_moments(X)
+    found = unequal_noise(moments.product / n, n, most=params.d - 1)
+    if found is None:
+        return
+    low, high = np.sqrt([found.variances.min(), found.variances.max()])
+    examiner.quantities["unequal_noise"] = {"n_switches": found.count.d, "least": float(low), "most": float(high)}
+    if high > UNEQUAL * low:
+        examiner.doubt(
+            "caution",
+            f"Noise differs between features, from {low:.3g} to {high:.3g}: if each has its own, {found.count.d} "
+            f"switches explain what {params.d} were needed for; fit again with feature_noise='unequal'.",
         )
 
 

@@ -39,7 +39,7 @@ from tacit.moments.distinct import distinct_moments
 EXHAUSTIVE = 1_500
 """Subsets of candidates that are all tried."""
 SAMPLE = 2_000
-"""SNPs that judge a subset."""
+"""SNPs that judge a subset in a fit, whose SNPs are in an order that only their calls decide."""
 SWAP_STARTS = 4
 """Sets that swaps begin from: the candidates of least residual, then drawn ones."""
 MOST_CANDIDATES = 60
@@ -49,9 +49,18 @@ FLOOR = 1e-3
 
 
 def factor_admixture_tensor(
-    calls: Calls | SnpPasses, means: Floats, space: Subspace, *, rng: np.random.Generator, search: Search = "auto"
+    calls: Calls | SnpPasses,
+    means: Floats,
+    space: Subspace,
+    *,
+    rng: np.random.Generator,
+    search: Search = "auto",
+    judges: int | None = SAMPLE,
 ) -> tuple[Floats, Floats, int]:
-    """Proportions (person, d), frequencies (SNP, d) and the number of candidates; calls in an order of no meaning."""
+    """Proportions (person, d), frequencies (SNP, d) and the number of candidates.
+
+    So many SNPs judge a subset, the first ones: they must be in an order of no meaning, unless all do (None).
+    """
     d, passes = space.basis.shape[1], over_calls(calls)
 
     def blocks() -> Iterator[Floats]:
@@ -65,7 +74,8 @@ def factor_admixture_tensor(
     y = pairs.y[:MOST_CANDIDATES]
     if len(choose_all(y, np.arange(len(y)))) < d:  # no d independent candidates: fill up with axes
         y = np.concatenate([y, np.eye(d)])
-    few, judges = np.arange(min(passes.n_snps, SAMPLE)), passes.first(SAMPLE)
+    few = np.arange(passes.n_snps if judges is None else min(passes.n_snps, judges))
+    judging = passes.first(len(few))
     sample = Subspace(space.basis, space.coords[few], space.spectrum)
 
     def shares_of(chosen: NDArray[np.intp]) -> Floats:
@@ -76,7 +86,7 @@ def factor_admixture_tensor(
     def value(chosen: NDArray[np.intp]) -> float:
         shares = shares_of(chosen)
         frequencies = np.clip(best_frequencies(sample, shares, means[few]), FLOOR, 1 - FLOOR)
-        return float(admixture_curvature(judges, shares, frequencies)[0].sum())
+        return float(admixture_curvature(judging, shares, frequencies)[0].sum())
 
     chosen = choose_subset(len(y), d, value, lambda order: choose_all(y, order), rng)
     shares = shares_of(chosen)

@@ -2,6 +2,8 @@
 
     x_s = Σ_k w_sk h_k + noise,    w_s on the simplex,    0 ≤ h_k ≤ 1
 
+With known profiles Σ_k w_sk may also be at most one (a part of the sample is in no profile), or anything (w_s ≥ 0).
+
 Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018, Appendix N: methylation x_s of a blood sample s is a mixture of
           the methylation h_k of its cell types, in fractions w_s. Known profiles make it one least-squares problem per
           sample (Houseman et al. 2012).
@@ -19,6 +21,7 @@ Symbols   paper  here                 shape   meaning
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +30,8 @@ from tacit.factor.simplex_ls import box_least_squares, gram_of, products_of, sim
 from tacit.kernels import Floats
 
 Bools = NDArray[np.bool_]
+Constraint = Literal["sum_to_one", "sum_at_most_one", "nonnegative"]
+"""What holds of a sample's fractions, beside that none is below zero."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +64,21 @@ class Shares:
         return np.where(self.shown, self.values, mean)
 
 
-def fractions_of(data: Shares, profiles: Floats) -> Floats:
+def fractions_of(data: Shares, profiles: Floats, constraint: Constraint = "sum_to_one") -> Floats:
     """Fractions (n, K) of samples under known profiles; a sample's answer does not depend on its company."""
+    K = len(profiles)
+    if constraint == "sum_at_most_one":  # what is in no profile is a part whose profile is zero
+        profiles = np.concatenate([profiles, np.zeros((1, profiles.shape[1]))])
     out = np.empty((len(data.values), len(profiles)))
     whole = np.ones(len(out), bool) if data.shown is None else data.shown.all(axis=1)
-    if whole.any():
-        out[whole] = simplex_least_squares(gram_of(profiles), products_of(data.values[whole], profiles))
-    if not whole.all():
-        assert data.shown is not None
-        shown = data.shown[~whole]
-        out[~whole] = simplex_least_squares(gram_of(profiles, shown), products_of(data.values[~whole], profiles))
-    return out
+    for rows, shown in ((whole, None), (~whole, None if data.shown is None else data.shown[~whole])):
+        if rows.any():
+            gram, product = gram_of(profiles, shown), products_of(data.values[rows], profiles)
+            if constraint == "nonnegative":
+                out[rows] = box_least_squares(gram, product, 0.0, np.inf, np.full_like(product, 1 / K))
+            else:
+                out[rows] = simplex_least_squares(gram, product)
+    return out[:, :K]
 
 
 def profiles_of(turned: Shares, fractions: Floats, start: Floats | None = None) -> Floats:

@@ -3,7 +3,8 @@
 Papers    Anandkumar, Ge, Hsu, Kakade & Telgarsky, "Tensor decompositions for learning latent variable models"
           (JMLR 2014), Algorithm 1; Section 4 of the tensor eigenpair paper names it for product distributions
 Needs     independent switches, none on in exactly half of the rows: its skew is zero, and the tensor does not see it
-Promises  polynomial time, whatever d; error O(n^-1/2) while skews are apart from zero
+Promises  polynomial time in d; error O(n^-1/2) while skews are apart from zero. A fit also holds P(h), 2^d numbers,
+          and stops at 20 switches
 Differs   the sign of each switch (h or 1 − h leave the same centred moments) is read off the mean, which is Wᵀp
 
 Symbols   T = Σ_i s_i a_i ⊗ a_i ⊗ a_i, a_i orthonormal, s_i = (1 − 2p_i)/√(p_i(1 − p_i)) the skew of switch i

@@ -22,13 +22,14 @@ from tacit.engine.passes import RowPasses, passes_for
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.n_switches import SwitchCount
+from tacit.factor.unequal_noise import unequal_noise
 from tacit.io.scan import Scan, whole
 from tacit.kernels import Floats
 from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock
 from tacit.models.switch_checkpoint import Climbed, SwitchCheckpoint, matrix_key
 from tacit.models.switch_file import restore_switches, switch_state
-from tacit.moments.whitened import Spectrum, spectrum
+from tacit.moments.whitened import Spectrum, divided, second_moments, spectrum
 from tacit.refine.switch_always_on import settle_baseline
 from tacit.refine.switch_baselines import alternating_least_squares, weighted_least_squares
 from tacit.refine.switch_race import raced_params, start_params
@@ -48,6 +49,7 @@ from tacit.refine.switches import (
 Search = Literal["auto", "newton", "power", "independent"]
 Refine = Literal["em", "wls", "als"]
 Filter = Literal["auto", "ks", "rounding", "exact"]
+FeatureNoise = Literal["equal", "unequal"]
 
 MOST_FOUND = 12
 """Switches that are looked for when no number is given."""
@@ -66,7 +68,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     search : str
         ``"auto"`` finds candidates by Newton and Levenberg–Marquardt steps, ``"newton"`` as the paper does (the d best
         scores as they are), ``"power"`` takes power-stable pairs only (switches that exclude one another),
-        ``"independent"`` centred moments for switches independent of one another, whatever their number.
+        ``"independent"`` centred moments for switches independent of one another. At most 20 switches are fitted.
     refine : str or None
         ``"em"`` (default); ``"wls"`` the paper's weighted least-squares step; ``"als"`` alternating least squares;
         None keeps the spectral weights.
@@ -75,6 +77,11 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         values 0 and 1 only; ``"auto"`` is exact without noise and KS with it.
     noise : float or None
         The noise's standard deviation when it is known; it is kept through EM. None estimates it.
+    feature_noise : {"equal", "unequal"}
+        ``"equal"`` (default): noise of one standard deviation in all features. ``"unequal"``: each feature has its own,
+        estimated by factor analysis; features are divided by it for the fit, and everything is given on their own
+        scale again. It needs more rows than features and several features per switch; a switch that moves one feature
+        alone cannot then be told from that feature's noise.
     split : bool
         Use half of the rows for moments and the others for scores, as the paper's proofs do.
     max_iter, tol : int, float
@@ -93,7 +100,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     components_ : (d, m) what each switch adds to every feature, the most frequent switch first
     switch_probabilities_ : (d,) share of rows in which each switch is on
     joint_probabilities_ : (2^d,) P(h) of every on/off vector; switch i is bit i of the position
-    noise_ : standard deviation of the noise
+    noise_ : standard deviation of the noise; the geometric mean over features where they differ
+    feature_noise_ : (m,) standard deviation of the noise of each feature; 0 for one that never changes
     report_ : `tacit.diagnose.report.FitReport`
 
     Examples
@@ -120,6 +128,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         refine: Refine | None = "em",
         filter: Filter = "auto",
         noise: float | None = None,
+        feature_noise: FeatureNoise = "equal",
         split: bool = False,
         max_iter: int = 500,
         tol: float = 1e-7,
@@ -133,6 +142,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         self.refine = refine
         self.filter = filter
         self.noise = noise
+        self.feature_noise = feature_noise
         self.split = split
         self.max_iter = max_iter
         self.tol = tol
@@ -161,13 +171,15 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 matrix = whole.take_features(self._kept) if not self._kept.all() else whole
                 rows = passes_for(matrix, self.engine, self._seed())
             with clock.stage("moments"):
+                rows, unequal = self._equalise(rows)
                 seen = spectrum(rows)
                 kept = None
                 if checkpoint is not None:
                     key = matrix_key(seen, matrix.names)
                     kept = SwitchCheckpoint(checkpoint, key, self._settings(), resume=resume)
             with clock.stage("number"):
-                d, count = self._choose(seen)
+                d, count = self._choose(seen) if unequal is None else (unequal.d, unequal)
+                count = None if self.n_components is not None else count
             with clock.stage("factor"):
                 start, params, notes = self._starts(rows, d, seen)
             with clock.stage("refine"):
@@ -182,6 +194,28 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             kept.done()
         self._warn_limit("EM" if self.refine == "em" else "alternating least squares")
         return self
+
+    def _equalise(self, rows: RowPasses) -> tuple[RowPasses, SwitchCount | None]:
+        """Rows whose features have noise of one size, and the number of switches that goes with it.
+
+        The scale has geometric mean one, so that densities are those of the rows as they came.
+        """
+        self._scale = np.ones(rows.n_features)
+        if self.feature_noise == "equal":
+            return rows, None
+        m, d = rows.n_features, self.n_components
+        found = None
+        if rows.n_rows > m:
+            moments = second_moments(rows)
+            found = unequal_noise(moments.product / moments.n, moments.n, most=min(MOST_FOUND, m - 1), d=d)
+        if found is None:
+            raise NotIdentifiableError(
+                f"the noise of each of {m} features cannot be told beside {'the' if d is None else d} switches in "
+                f"{rows.n_rows} rows; bring more rows or features, or give feature_noise='equal'"
+            )
+        logs = np.log(found.variances) / 2
+        self._scale = np.exp(logs - logs.mean())
+        return rows.mapped(divided, self._scale), found.count
 
     def _choose(self, seen: Spectrum) -> tuple[int, SwitchCount | None]:
         """d as asked for or estimated; too many raise."""
@@ -270,6 +304,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         self.selection_ = None
         if count is not None:
             by = "rank" if count.noise_free else "eigenvalues above the noise"
+            by += " of each feature" if self.feature_noise == "unequal" else ""
             self.selection_ = {"n_components": count.d, "by": by, "margins": [float(v) for v in count.margins]}
             notes = [f"{count.d} switches by {by}", *notes]
         how = way_to_sum(self._params)
@@ -281,12 +316,20 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         """Parameters under their public names; features set aside weigh nothing."""
         self._params = params
         self.components_ = np.zeros((params.d, len(self._kept)))
-        self.components_[:, self._kept] = params.W
+        self.components_[:, self._kept] = params.W * self._scale
         self.switch_probabilities_ = switch_shares(params)
         self.joint_probabilities_ = np.exp(params.log_prior)
         self.n_components_ = self._n_features_out = params.d
 
     # ------------------------------------------------------------ results
+
+    @property
+    def feature_noise_(self) -> Floats:
+        """Standard deviation (m,) of the noise of each feature."""
+        check_is_fitted(self)
+        out = np.zeros(len(self._kept))
+        out[self._kept] = self.noise_ * self._scale
+        return out
 
     def _examine(self, notes: list[str]) -> Examination:
         return examine_switches(
@@ -328,7 +371,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         rng = np.random.default_rng(seed_of(random_state))
         drawn = rng.choice(len(self.joint_probabilities_), size=n, p=self.joint_probabilities_)
         h = (drawn[:, None] >> np.arange(self.n_components_)) & 1
-        rows = self.inverse_transform(h) + self.noise_ * rng.standard_normal((n, self.n_features_in_)) * self._kept
+        noise = rng.standard_normal((n, self.n_features_in_))
+        rows = self.inverse_transform(h) + self.feature_noise_ * noise
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return build_frame({str(name): rows[:, at] for at, name in enumerate(names)}, self._backend)
 
@@ -339,7 +383,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     def _rows(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._kept])
+        rows = np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._kept])
+        return rows if self.feature_noise == "equal" else divided(rows, self._scale)
 
     # -------------------------------------------------------------- input
 
@@ -384,6 +429,12 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             raise DataError(f"refine={self.refine!r} is not there; give one of {', '.join(get_args(Refine))}, or None")
         if self.noise is not None and not is_amount(self.noise):
             raise DataError(f"noise={self.noise!r} is no standard deviation; give 0 or a positive number, or None")
+        if self.feature_noise not in get_args(FeatureNoise):
+            raise DataError(f"feature_noise={self.feature_noise!r} is not there; give 'equal' or 'unequal'")
+        if self.noise is not None and self.feature_noise == "unequal":
+            raise DataError(
+                f"noise={self.noise!r} is one for all features; leave it out, or give feature_noise='equal'"
+            )
         if self.n_components is not None and not 1 <= self.n_components <= MOST_SWITCHES:
             raise DataError(
                 f"n_components={self.n_components} switches were asked for; give a number from 1 to {MOST_SWITCHES}"
@@ -396,4 +447,5 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     _names: tuple[str | int, ...]  # of the features that vary
     _kept: NDArray[np.bool_]  # which those are
+    _scale: Floats  # what they were divided by, so that noise is equal
     _constant: Floats  # what features that were set aside always are

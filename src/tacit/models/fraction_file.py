@@ -36,8 +36,10 @@ def restore_fractions(model: MixtureFractions, arrays: Arrays, metadata: dict[st
     """Make `model` what `fraction_state` described; what does not fit together raises ValueError."""
     parts, features = read_names(metadata, "parts"), read_names(metadata, "features")
     check_numbers(arrays, {"profiles": (len(parts), len(features)), "weights": (len(parts),)})
-    if (arrays["profiles"] > 1).any() or abs(float(arrays["weights"].sum()) - 1) > ROUNDING:
-        raise ValueError("a profile is above one, or the weights do not sum to one")
+    total, constraint = float(arrays["weights"].sum()), model.constraint
+    off = {"sum_to_one": abs(total - 1), "sum_at_most_one": total - 1, "nonnegative": 0.0}[constraint]
+    if (arrays["profiles"] > 1).any() or off > ROUNDING:
+        raise ValueError("a profile is above one, or the weights have another sum than they may have")
     restore_story(model, arrays, metadata, features)
     if any(type(name) is int and not 0 <= name < model.n_features_in_ for name in features):
         raise ValueError("features names a column that is not there")

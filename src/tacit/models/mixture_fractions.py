@@ -18,7 +18,7 @@ from tacit.diagnose.fractions import examine_fractions
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.errors import DataError, DataWarning, NotIdentifiableError
-from tacit.factor.fractions import Shares, fractions_of
+from tacit.factor.fractions import Constraint, Shares, fractions_of
 from tacit.kernels import Floats
 from tacit.models.base import LatentModel
 from tacit.models.clock import StageClock
@@ -44,6 +44,8 @@ class MixtureFractions(TransformerMixin, LatentModel):
     least zero and sum to one, and the profiles :math:`h_k` lie in [0, 1]: DNA methylation of blood and its cell types,
     reflectances and materials. With a `reference` the profiles are known and every sample is one constrained
     least-squares problem; without one (blind) both are found by alternating least squares from several starts.
+    Houseman et al. (2012) ask of fractions that they sum to at most one, and common programs that they are at least
+    zero: `constraint` chooses.
 
     Parameters
     ----------
@@ -52,6 +54,10 @@ class MixtureFractions(TransformerMixin, LatentModel):
     reference : frame or array (features, parts), optional
         Known profiles, one column per part. A frame may name its features in a column of words (pandas: its index);
         they are then matched by name with the columns of X, and features in one of them only are not used.
+    constraint : {"sum_to_one", "sum_at_most_one", "nonnegative"}
+        What holds of a sample's fractions under a reference, beside that none is below zero. ``"sum_to_one"`` (default)
+        supposes that the reference has all parts; ``"sum_at_most_one"`` leaves room for parts that it lacks, whose
+        values are then taken as zero; ``"nonnegative"`` asks nothing of the sum. Blind fractions sum to one.
     init : {"auto", "random", "tensor"}
         The first blind start: ``"auto"`` takes the most extreme samples as profiles, ``"tensor"`` the paper's tensor
         eigenpairs; ``"random"`` draws it at random like all others.
@@ -66,7 +72,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
     Attributes
     ----------
-    fractions_ : (samples, parts) fractions, rows sum to one
+    fractions_ : (samples, parts) fractions; rows sum to one unless `constraint` says otherwise
     profiles_ : (parts, features) values of the pure parts, for the features that were used (`features_`)
     weights_ : (parts,) mean fractions; blind parts come heaviest first
     parts_ : (parts,) names: those of the reference, or 0, 1, …
@@ -99,6 +105,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         n_components: int | None = None,
         *,
         reference: Any = None,
+        constraint: Constraint = "sum_to_one",
         init: Init = "auto",
         n_init: int = 8,
         max_iter: int = 500,
@@ -110,6 +117,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
     ) -> None:
         self.n_components = n_components
         self.reference = reference
+        self.constraint = constraint
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -186,7 +194,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
     def _take_reference(self, data: Shares, reference: NamedMatrix) -> None:
         """Hold parts that are known: no climb."""
         self._publish(reference.values, objects(reference.row_names or ()))
-        residual = residual_squares(data, fractions_of(data, self.profiles_), self.profiles_)
+        residual = residual_squares(data, fractions_of(data, self.profiles_, self.constraint), self.profiles_)
         self.log_likelihood_ = self.objective_ = gaussian_log_likelihood(residual, data.n_cells)
         self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
         self._known = True
@@ -195,7 +203,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         """Fractions under the parts that are held, and what they leave unexplained."""
         self._forget()
         self._data, self.features_ = data, matrix.column_names
-        fractions, empty = fractions_of(data, self.profiles_), np.isnan(matrix.values).all(axis=1)
+        fractions, empty = fractions_of(data, self.profiles_, self.constraint), np.isnan(matrix.values).all(axis=1)
         self.weights_ = fractions[~empty].mean(axis=0)
         fractions[empty], self._empty = self.weights_, int(empty.sum())
         self.fractions_ = fractions
@@ -228,7 +236,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
     def _examine(self, notes: list[str]) -> Examination:
         return examine_fractions(
             self._data, self.fractions_, self.profiles_, self.parts_.tolist(), known=self._known,
-            converged=self.converged_, empty=self._empty, path=self._path,
+            constraint=self.constraint, converged=self.converged_, empty=self._empty, path=self._path,
             rng=np.random.default_rng([self._seed(), 3]),
         )  # fmt: skip
 
@@ -244,7 +252,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         if ours and not theirs:
             given = NamedMatrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
         matrix = match_columns(given, self.features_, "X")
-        fractions = fractions_of(Shares.of(matrix.values), self.profiles_)
+        fractions = fractions_of(Shares.of(matrix.values), self.profiles_, self.constraint)
         fractions[np.isnan(matrix.values).all(axis=1)] = self.weights_
         return fractions
 
@@ -285,6 +293,9 @@ class MixtureFractions(TransformerMixin, LatentModel):
         holes = np.isnan(parts.values).any(axis=0)
         kept = np.flatnonzero(seen & (place >= 0) & ~np.asarray(holes)[place])
         self._notes = [f"{len(kept)} of {given.shape[1]} features are in the reference and were used"]
+        if self.constraint != "sum_to_one":
+            told = {"sum_at_most_one": "sum to at most one", "nonnegative": "may have any sum"}[self.constraint]
+            self._notes.append(f"fractions of a sample are at least zero and {told}")
         if not len(kept):
             raise DataError(
                 f"no feature of X is in the reference; X has {list(given.column_names[:3])}, the reference "
@@ -306,6 +317,14 @@ class MixtureFractions(TransformerMixin, LatentModel):
         return np.arange(given.shape[1])
 
     def _check_options(self) -> None:
+        if self.constraint not in get_args(Constraint):
+            known = ", ".join(repr(name) for name in get_args(Constraint))
+            raise DataError(f"constraint={self.constraint!r} is not there; give one of {known}")
+        if self.constraint != "sum_to_one" and self.reference is None:
+            raise DataError(
+                f"constraint={self.constraint!r} was asked of a blind fit, where it would leave profiles without a "
+                "scale; give a reference, or constraint='sum_to_one'"
+            )
         if self.init not in get_args(Init) or not self.n_init or self.n_init < 1:
             raise DataError(
                 f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"

@@ -19,6 +19,7 @@ def switch_state(model: BinaryFactors) -> tuple[Arrays, dict[str, Any]]:
         "weights": np.ascontiguousarray(model._params.W),
         "log_prior": model._params.log_prior,
         "constant": model._constant,
+        "scale": model._scale,
     }
     metadata = {
         "names": plain_names(model._names),
@@ -52,5 +53,8 @@ def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, A
     model._constant = arrays.get("constant", np.zeros(model.n_features_in_))  # files of 0.1.0 did not say
     if model._constant.shape != (model.n_features_in_,) or not np.isfinite(model._constant).all():
         raise ValueError(f"constant has shape {model._constant.shape} for {model.n_features_in_} features")
+    model._scale = arrays.get("scale", np.ones(len(names)))  # files of 0.1.0 had none
+    if model._scale.shape != (len(names),) or not (np.isfinite(model._scale) & (model._scale > 0)).all():
+        raise ValueError(f"scale has shape {model._scale.shape} for {len(names)} features, or is not positive")
     model._names, model.noise_ = tuple(names), noise
     model._publish(SwitchParams(W, log_prior, sigma2))

@@ -116,6 +116,11 @@ def _signed(vectors: Floats, mean: Floats) -> Floats:
     return np.asarray(vectors * np.where(sign < 0, -1.0, 1.0))
 
 
+def divided(X: Floats, scale: Floats) -> Floats:
+    """Each feature of rows (n, m) by its scale (m,)."""
+    return X / scale
+
+
 @dataclass(frozen=True)
 class Whitening:
     """K (m, d), the orthonormal basis of its span (m, d), the noise variance taken out, and Kᵀμ (d,)."""

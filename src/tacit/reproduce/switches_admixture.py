@@ -51,13 +51,13 @@ def _tacit(**options: object) -> Fit:
 
 
 def _tensor(genotypes: NDArray[np.int8], seed: int) -> tuple[Floats, float]:
-    """The paper's estimator: Newton's pairs, the likeliest subset, Ŵ its pseudo-inverse; nothing is fitted after."""
+    """The paper's estimator: Newton's pairs, the subset likeliest on all SNPs, Ŵ its pseudo-inverse, unrefined."""
     begin = time.process_time()
     with one_blas_thread():
         snps = snp_passes_for(read_genotypes(genotypes), "memory", 1)
         means, rng = snps.genotypes.means, np.random.default_rng(seed)
         space = leading_subspace(snps, means, POPULATIONS)
-        shares = factor_admixture_tensor(snps, means, space, rng=rng, search="newton")[0]
+        shares = factor_admixture_tensor(snps, means, space, rng=rng, search="newton", judges=None)[0]
     return shares, time.process_time() - begin
 
 

@@ -1,0 +1,88 @@
+"""Features whose noise differs: the number of switches, weights and noise come back, on the features' own scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit import BinaryFactors, load
+from tacit.errors import DataError, NotIdentifiableError
+from tacit.factor.assign import match_classes
+from tacit.factor.unequal_noise import determined, feature_variances, unequal_noise
+from tacit.simulate import binary_factors
+
+
+def noisy(seed=0, n=3000):
+    """Four switches behind twenty features, three of them ten times as noisy as the others."""
+    data = binary_factors(n, m=20, d=4, sigma=0.1, random_state=seed)
+    return data, data.X + np.where(np.arange(20) < 3, 1.0, 0.0) * np.random.default_rng(seed).standard_normal((n, 20))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noisy_features_are_no_switches(seed):
+    data, X = noisy(seed)
+    model = BinaryFactors(feature_noise="unequal").fit(X)
+    assert model.n_components_ == 4
+    assert model.report_.verdict == "trusted"
+    order = match_classes(-((data.W[:, None] - model.components_[None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(model.components_[order], data.W, atol=0.15)
+    np.testing.assert_allclose(model.feature_noise_, np.where(np.arange(20) < 3, np.sqrt(1.01), 0.1), rtol=0.08)
+    assert model.noise_ == pytest.approx(np.exp(np.log(model.feature_noise_).mean()))
+    assert model.score(X) == pytest.approx(model.log_likelihood_ / len(X))
+    assert (model.predict(X)[:, order] == data.h).mean() > 0.99
+
+
+def test_the_default_says_what_would_serve():
+    _, X = noisy()
+    report = BinaryFactors().fit(X).report_
+    assert report.verdict != "trusted"
+    assert any("4 switches explain what 7 were needed for; fit again with feature_noise='unequal'" in reason
+               for reason in report.reasons)  # fmt: skip
+    equal = binary_factors(3000, m=20, d=4, sigma=0.1, random_state=0).X
+    assert "unequal_noise" not in BinaryFactors().fit(equal).report_.quantities
+
+
+def test_scales_of_features_do_not_matter():
+    _, X = noisy()
+    scale = np.geomspace(0.1, 30, 20)
+    one, other = (BinaryFactors(4, feature_noise="unequal").fit(rows) for rows in (X, X * scale))
+    np.testing.assert_allclose(other.components_, one.components_ * scale, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(other.feature_noise_, one.feature_noise_ * scale, rtol=1e-4)
+
+
+def test_files_engines_and_samples_know_the_scale(tmp_path):
+    _, X = noisy()
+    model = BinaryFactors(4, feature_noise="unequal", max_iter=10).fit(X)
+    streamed = BinaryFactors(4, feature_noise="unequal", max_iter=10, engine="stream").fit(X)
+    assert np.array_equal(streamed.components_, model.components_)
+    model.save(tmp_path / "model.tacit")
+    again = load(tmp_path / "model.tacit")
+    assert np.array_equal(again.transform(X), model.transform(X))
+    assert np.array_equal(again.feature_noise_, model.feature_noise_)
+    drawn = np.asarray(model.sample(4000, random_state=0))
+    np.testing.assert_allclose(drawn.std(axis=0), X.std(axis=0), rtol=0.1)
+
+
+def test_variances_are_a_fixed_point_of_the_likelihood():
+    """At the maximum the diagonal of L Lᵀ + Ψ is that of M."""
+    rng = np.random.default_rng(0)
+    L, noise = rng.standard_normal((12, 2)), rng.uniform(0.2, 3.0, 12)
+    M = L @ L.T + np.diag(noise)
+    np.testing.assert_allclose(feature_variances(M, 2), noise, rtol=1e-2)
+    found = unequal_noise(M, 5_000, most=5)
+    assert found.count.d == 2
+    assert unequal_noise(M, 5_000, most=1) is None
+    assert determined(12, 7)
+    assert not determined(12, 8)
+
+
+def test_what_cannot_be_told_gets_one_sentence():
+    _, X = noisy()
+    with pytest.raises(NotIdentifiableError, match="noise of each of 20 features cannot be told beside 15 switches"):
+        BinaryFactors(15, feature_noise="unequal").fit(X)
+    with pytest.raises(NotIdentifiableError, match="in 15 rows; bring more rows or features"):
+        BinaryFactors(feature_noise="unequal").fit(X[:15])
+    with pytest.raises(DataError, match="feature_noise='free' is not there; give 'equal' or 'unequal'"):
+        BinaryFactors(feature_noise="free").fit(X)
+    with pytest.raises(DataError, match=r"noise=0.1 is one for all features"):
+        BinaryFactors(feature_noise="unequal", noise=0.1).fit(X)
