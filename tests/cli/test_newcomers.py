@@ -100,7 +100,7 @@ NOTED = {
         "labels",
         "ann,bob,cy\n" + "yes,yes,no\nno,no,no\nyes,yes,yes\n" * 5,
     ),
-    "column 'time' of": ("hmm", "sequence,time,symbol\n" + "1,3,a\n1,1,b\n1,2,b\n" * 5, "--states", "1"),
+    "sorted by the column 'time'": ("hmm", "sequence,time,symbol\n" + "1,3,a\n1,1,b\n1,2,b\n" * 5, "--states", "1"),
     "1 rows show too little for any answer; bring 10 at the least": ("table", "a,b\nyes,no\n"),
     "3 rows show too little for any answer": ("cluster", "a\nyes\nno\nyes\n"),
     "1 documents show too little": ("topics", "document,word\na,b\na,c\n"),
@@ -132,9 +132,9 @@ NOTED = {
         "task,worker,label\n"
         + "".join(f"{n},{who},{'NA' if n + who == 3 else n % 2}\n" for n in range(9) for who in (1, 2, 3)),
     ),
-    "was read as one sequence, since no column is called sequence; if 'user' says": (
+    "was read as one sequence, since no column is called sequence; if 'player' says": (
         "hmm",
-        "user,event\n" + "ann,a\nann,b\nbob,a\n" * 5,
+        "player,event\n" + "ann,a\nann,b\nbob,a\n" * 5,
         "--states",
         "1",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -10,18 +11,20 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 
 import tacit
 from tacit import CategoricalHMM
 from tacit.data.sequences import lines_to_sequences, read_sequences
 from tacit.diagnose.hmm import neighbour_test
+from tacit.engine.chain import Chain
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning, NotIdentifiableError
 from tacit.factor.assign import match_classes
 from tacit.refine import chain_fit
 from tacit.refine.chain_fit import cut, fit_chain, pieces_of, spectral_starts, thinned
 from tacit.refine.chains import ChainSteps, chain_prior
 from tacit.refine.em import em
-from tacit.simulate import hidden_markov
+from tacit.simulate import draw_sequences, hidden_markov
 
 WORDS = np.array([f"w{n:02}" for n in range(12)], object)
 
@@ -305,7 +308,7 @@ def test_states_of_one_symbol_are_fitted_and_doubted(init):
 def test_a_sequence_too_short_to_be_parted_is_not_compared_with_itself(steps):
     model = CategoricalHMM().fit([steps])
     assert model.n_states_ == 1
-    assert model.selection_ == {"chosen": 1, "held_out": []}
+    assert model.selection_ == {"chosen": 1, "held_out": [], "errors": [], "limit": 20}
     assert model.report_.verdict == "caution"
     assert any("too few neighbouring symbols" in reason for reason in model.report_.reasons)
     assert any("too few steps to leave any out" in note for note in model.report_.notes)
@@ -331,3 +334,168 @@ def test_the_order_of_many_sequences_decides_nothing(monkeypatch):
     np.testing.assert_allclose(starts[0].emissions, starts[1].emissions, atol=1e-8)
     tests = [neighbour_test(data, 2).z for data in (made, turned)]
     assert tests[0] == pytest.approx(tests[1], rel=1e-9)
+
+
+# ------------------------------------------------------ what users ran into
+
+
+def planted(n=300):
+    """Sequences of ten steps that all begin in state 0; the long array and the lengths."""
+    chain = Chain(np.array([1.0, 0.0]), np.array([[0.8, 0.2], [0.0, 1.0]]), np.array([[0.9, 0.1], [0.1, 0.9]]))
+    made = draw_sequences(chain, 10 * n, n, np.random.default_rng(0)).sequences
+    return made.codes.reshape(-1, 1), np.diff(made.offsets)
+
+
+def test_lengths_stand_where_hmmlearn_has_them():
+    X, lengths = planted()
+    model = CategoricalHMM(2, random_state=0).fit(X, lengths)
+    want = CategoricalHMM(2, random_state=0).fit(X, lengths=lengths)
+    np.testing.assert_array_equal(model.transitions_, want.transitions_)
+    first = int(model.start_.argmax())
+    assert model.transitions_[1 - first, first] < 0.05, "nothing comes back where every sequence begins anew"
+    assert model.score(X, lengths) == model.score(X, lengths=lengths) == pytest.approx(model.log_likelihood_)
+    assert model.score(X, lengths) > model.score(X)
+    np.testing.assert_array_equal(model.predict(X, lengths), model.predict(X, lengths=lengths))
+    np.testing.assert_array_equal(model.predict_proba(X, lengths), model.predict_proba(X, lengths=lengths))
+    np.testing.assert_array_equal(model.score_sequences(X, lengths), model.score_sequences(X, lengths=lengths))
+
+
+def test_pipelines_and_searches_pass_no_target():
+    X, _ = planted(60)
+    piped = Pipeline([("hmm", CategoricalHMM(2, n_init=1))]).fit(X, None)
+    assert piped.named_steps["hmm"].n_states_ == 2
+    assert CategoricalHMM(2, n_init=1).fit(X, y=np.zeros(len(X))).n_states_ == 2
+
+
+def log_of_events(n_users=40):
+    made = hidden_markov(n_users * 20, n_states=2, n_symbols=6, n_sequences=n_users, random_state=3).sequences
+    frame = pd.DataFrame({
+        "user": [f"u{n:02}" for n in made.sequence_of()],
+        "timestamp": pd.Timestamp("2024-01-31") + pd.to_timedelta(made.positions() * 7, unit="min"),
+        "event": [f"e{code}" for code in made.codes],
+    })  # fmt: skip
+    return made, frame
+
+
+@pytest.mark.parametrize("kind", ["dates", "text", "numbers"])
+def test_an_event_log_is_read_user_by_user_in_the_order_of_time(kind):
+    made, frame = log_of_events()
+    if kind != "dates":
+        frame["timestamp"] = frame["timestamp"].astype("int64" if kind == "numbers" else str)
+    mixed = frame.sample(frac=1.0, random_state=0)
+    found = read_sequences(mixed)
+    assert found.n_sequences == made.n_sequences
+    want = {tuple(made.codes[a:b]) for a, b in itertools.pairwise(made.offsets)}
+    assert {tuple(found.codes[a:b]) for a, b in itertools.pairwise(found.offsets)} == want
+    assert found.notes == ("the steps of a sequence were sorted by the column 'timestamp'",)
+    np.testing.assert_array_equal(found.in_input_order(found.codes), [int(event[1]) for event in mixed["event"]])
+    model = CategoricalHMM(2, n_init=1).fit(mixed)
+    assert found.notes[0] in model.report_.notes
+    assert read_sequences(frame).notes == (), "rows that stand in order need no word"
+
+
+def test_an_event_log_in_a_file_is_read_like_the_frame(tmp_path):
+    _, frame = log_of_events(10)
+    mixed = frame.sample(frac=1.0, random_state=0)
+    mixed.to_csv(tmp_path / "log.csv", index=False)
+    found, want = read_sequences(tacit.scan(tmp_path / "log.csv")), read_sequences(mixed)
+    np.testing.assert_array_equal(found.codes, want.codes)
+    assert found.names.tolist() == want.names.tolist()
+    assert found.notes == want.notes
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (["2024-01-01", None, "2024-01-03"], "row 2"),
+        (["3/14/24", "4/14/24", "1/1/24"], "neither a number nor a date"),
+        (["2024-01-01", "2024-01-02", "soon"], "'soon' in row 3"),
+    ],
+)
+def test_times_that_cannot_be_sorted_get_a_sentence(times, words):
+    frame = pd.DataFrame({"user": ["a"] * 3, "time": times, "event": list("xyx")})
+    with pytest.raises(DataError, match=words):
+        read_sequences(frame)
+
+
+def test_measurements_are_not_symbols():
+    with pytest.raises(DataError, match="look like measurements, not symbols"):
+        CategoricalHMM(2).fit(np.random.default_rng(0).normal(size=500))
+    with pytest.raises(DataError, match="look like measurements, not symbols"):
+        CategoricalHMM(2).fit([f"{value:.3f}" for value in np.random.default_rng(0).normal(size=500)])
+    prices = np.random.default_rng(0).choice([0.99, 1.49, 1.99], 200)
+    assert CategoricalHMM(1).fit(prices).symbols_.tolist() == [0.99, 1.49, 1.99]
+
+
+def test_a_fold_without_any_pair_is_no_crash():
+    model = CategoricalHMM(2).fit([["a", "b", "c"]] + [["d"]] * 9)
+    assert model.report_.verdict == "not identifiable"
+
+
+def test_a_generator_of_sequences_is_read(lists, fitted):
+    again = CategoricalHMM(3).fit(one for one in lists)
+    np.testing.assert_array_equal(again.emissions_, fitted.emissions_)
+
+
+def test_spectral_starts_at_the_moments_model_itself(made, monkeypatch):
+    begun = []
+
+    def climb(steps, start, **how):
+        begun.append((steps.data.n_steps, start))
+        return em(steps, start, **how)
+
+    monkeypatch.setattr(chain_fit, "em", climb)
+    CategoricalHMM(3, init="spectral").fit(made.sequences)
+    alone = CategoricalHMM(3, init="spectral", max_iter=0).fit(made.sequences)
+    steps, start = begun[-2]  # the last but the one without iterations
+    assert steps == made.sequences.n_steps
+    order = np.argsort(-alone.weights_, kind="stable")
+    np.testing.assert_allclose(np.sort(start.emissions, axis=0), np.sort(alone.emissions_[order], axis=0))
+
+
+def test_dependence_is_seen_at_ten_observations_per_symbol():
+    """Where the paper's own structure test sees it; and independent draws are not called dependent."""
+    seen = [
+        neighbour_test(hidden_markov(5000, n_states=2, n_symbols=500, random_state=seed).sequences).p_value < 1e-3
+        for seed in range(6)
+    ]
+    assert sum(seen) >= 5
+
+
+def test_nothing_found_is_said(lists):
+    rng = np.random.default_rng(0)
+    model = CategoricalHMM().fit([rng.choice(list("abcdef"), 50).tolist() for _ in range(40)])
+    assert model.n_states_ == 1
+    assert model.report_.verdict == "caution"
+    assert any("No structure found" in reason for reason in model.report_.reasons)
+
+
+def test_copies_of_a_sequence_are_no_evidence():
+    sentence = list("the cat sat on the mat")
+    model = CategoricalHMM().fit([sentence] * 300)
+    assert model.report_.verdict != "trusted"
+    assert model.n_states_ == 1
+    assert any("299 of 300 sequences are exact copies" in reason for reason in model.report_.reasons)
+    assert model.report_.quantities["n_observed"] == len(sentence)
+    short = CategoricalHMM(1).fit([list("ab"), list("ba")] * 50)
+    assert short.report_.quantities["copied_share"] == 0.0
+
+
+def test_the_limit_of_states_is_said_and_the_advice_can_be_followed():
+    made = hidden_markov(8000, n_states=5, n_symbols=20, overlap=0.05, random_state=0).sequences
+    model = CategoricalHMM(max_states=3).fit(made)
+    assert model.n_states_ == 3
+    assert any("the limit max_states=3" in reason for reason in model.report_.reasons)
+    assert not any("leave n_states=None" in reason for reason in model.report_.reasons)
+    with pytest.raises(DataError, match="max_states=0"):
+        CategoricalHMM(max_states=0).fit(made)
+
+
+def test_the_number_of_states_does_not_hang_on_the_seed():
+    made = hidden_markov(3000, n_states=4, n_symbols=60, n_sequences=30, overlap=0.4, random_state=2).sequences
+    assert len({CategoricalHMM(random_state=seed).fit(made).n_states_ for seed in range(5)}) == 1
+
+
+def test_initialisations_that_reached_the_best_are_counted(lists):
+    notes = CategoricalHMM(3).fit(lists).report_.notes
+    assert any("the best log-likelihood was reached by" in note for note in notes)

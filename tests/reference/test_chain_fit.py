@@ -38,9 +38,10 @@ from tacit.refine.chains import (
     maximise_chain,
     permuted,
 )
-from tacit.refine.choose_states import split_state, without_state
+from tacit.refine.choose_states import without_state
 from tacit.refine.em import Refined, em
 from tacit.refine.starts import Raced
+from tacit.refine.state_splits import splits
 
 CHAIN = Chain(np.array([0.7, 0.3]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]))
 
@@ -247,12 +248,12 @@ def test_which_starts_there_are(monkeypatch):
     assert names(1) == ["one state"]
     assert names(2, "spectral") == ["slices"]
     assert names(2) == [*two, "random 1", "random 2"]
-    assert names(9) == [*two, *(f"random {n}" for n in (1, 2, 3, 4))]
+    assert names(9) == [*two, "grown", *(f"random {n}" for n in (1, 2, 3, 4))]
     assert names(9, "random", 2) == ["random 1", "random 2"]
-    assert names(9, n_init=0) == two
+    assert names(9, n_init=0) == [*two, "grown"]
     many = drawn(3000)
     assert len(names(2, some=many)) == 2 + 4
-    assert len(names(9, some=many)) == 2 + 10
+    assert len(names(9, some=many)) == 2 + 1 + 5
     spectral.clear()
     assert names(2, "spectral") == ["random 1", "random 2"]
 
@@ -409,7 +410,7 @@ def raced(monkeypatch, winners, n_states, data, **options):
 def test_more_random_starts_are_drawn_when_one_of_the_first_wins(monkeypatch):
     data = drawn(300)
     heard, found = raced(monkeypatch, ["random 2", "random 7"], 3, data)
-    assert heard[0] == (["slices", "random 1", "random 2", "random 3"], chain_fit.ROUNDS)
+    assert heard[0] == (["slices", "grown", "random 1", "random 2", "random 3"], chain_fit.ROUNDS)
     assert heard[1] == (["first random 2", *(f"random {n}" for n in range(1, 11))], chain_fit.MORE_ROUNDS)
     assert found.start_name == "random 7"
     assert set(found.scores) == {"slices", "first random 2"}
@@ -525,7 +526,7 @@ def test_few_observations_choose_between_both_kinds_of_pseudo_counts(monkeypatch
 # ----------------------------------------------------------------- states
 
 
-def chosen_states(monkeypatch, told, data=None):
+def chosen_states(monkeypatch, told, data=None, superfluous=lambda chain, shown: None, **options):
     """The number chosen when models of 1, 2, … states give the pieces left out `told` nats."""
     asked = []
 
@@ -534,10 +535,11 @@ def chosen_states(monkeypatch, told, data=None):
         return Chain(np.full(K, 1 / K), np.full((K, K), 1 / K), np.full((K, 3), 1 / 3)), 8.0
 
     monkeypatch.setattr(choose_states, "_fit", fit)
+    monkeypatch.setattr(choose_states, "superfluous", superfluous)
     monkeypatch.setattr(choose_states, "_by_piece", lambda chain, held: np.array(told[chain.n_states - 1], float))
     data = drawn(400) if data is None else data
     held = cut(data, 0, share=0.25).held
-    found = choose_states.choose_states(data)
+    found = choose_states.choose_states(data, **options)
     assert found.held_out == pytest.approx([sum(told[n]) / held.n_observed for n in range(len(found.held_out))])
     return found, asked, held.n_observed
 
@@ -550,21 +552,52 @@ def test_states_are_counted_on_four_times_as_much_as_a_race_sees(monkeypatch):
     assert asked == [200, 200]
 
 
-def test_a_state_must_gain_one_and_a_half_standard_errors(monkeypatch):
+def test_the_smallest_number_within_a_standard_error_of_the_best_is_taken(monkeypatch):
     flat = [-10.0, -10.0, -10.0, -10.0]
     two = [-8.0, -8.0, -8.0, -8.0]
     # gains of three over two: 2, −1, 2, −1, so 2 in all, with an error of √(4 · 1.5²) = 3
     unsure = [-6.0, -9.0, -6.0, -9.0]
-    found, asked, cells = chosen_states(monkeypatch, [flat, two, unsure, unsure])
-    assert (found.chosen, [K for K, _ in asked]) == (2, [2, 3, 4])
-    assert found.errors == pytest.approx([0.0, 0.0, 3.0 / cells, 3.0 / cells])
+    found, asked, cells = chosen_states(monkeypatch, [flat, two, unsure, unsure, unsure])
+    assert (found.chosen, found.best, [K for K, _ in asked]) == (2, 3, [2, 3, 4, 5])
+    assert found.errors == pytest.approx([3.0 / cells, 3.0 / cells, 0.0, 0.0, 0.0])
+    assert "2 states, the smallest number within a standard error of the best, 3" in found.told()
     assert asked[0][1] == choose_states.FIRST_STRENGTHS
     assert asked[1][1] == (2.0, 8.0, 32.0)
     sure = [-5.0, -8.0, -5.0, -8.0]  # six nats of error three
     found, asked, _ = chosen_states(monkeypatch, [flat, two, unsure, sure, sure, sure])
     assert (found.chosen, [K for K, _ in asked]) == (4, [2, 3, 4, 5, 6])
-    edge = [-5.9, -7.9, -5.9, -7.9]  # 4.4 of error 2
-    assert chosen_states(monkeypatch, [flat, two, edge, edge, edge])[0].chosen == 3
+
+
+def test_the_limit_of_the_number_is_kept_and_known(monkeypatch):
+    rising = [[-10.0 + n, -10.0 + n] for n in range(9)]
+    found, asked, _ = chosen_states(monkeypatch, rising, most=4)
+    assert (found.chosen, found.at_limit, [K for K, _ in asked]) == (4, True, [2, 3, 4])
+    found, _, _ = chosen_states(monkeypatch, [rising[0], rising[1], rising[1], rising[1], rising[1]], most=4)
+    assert (found.chosen, found.at_limit) == (2, False)
+
+
+def test_a_number_with_an_empty_or_a_doubled_state_is_not_taken(monkeypatch):
+    rising = [[-10.0, -10.0], [-8.0, -8.0], [-7.9, -8.1], [-8.1, -7.9], [-8.1, -7.9]]
+    found, _, _ = chosen_states(
+        monkeypatch, rising, superfluous=lambda chain, shown: 1 if chain.n_states == 2 else None
+    )
+    assert found.chosen == 2, "the best of all stays where no smaller one will do"
+    rising[2] = [-7.8, -7.9]
+    found, _, _ = chosen_states(
+        monkeypatch, rising, superfluous=lambda chain, shown: 1 if chain.n_states == 2 else None
+    )
+    assert found.chosen == 3
+
+
+def test_superfluous_states_are_empty_ones_and_doubles():
+    emissions = np.array([[0.5, 0.5], [0.2, 0.8], [0.21, 0.79]])
+    moves = np.array([[0.6, 0.2, 0.2], [0.3, 0.4, 0.3], [0.3, 0.39, 0.31]])
+    chain = Chain(np.full(3, 1 / 3), moves, emissions)
+    assert choose_states.superfluous(chain, np.array([100.0, 60.0, 50.0])) == 2
+    assert choose_states.superfluous(chain, np.array([3.0, 60.0, 50.0])) == 0
+    moves[2] = [0.9, 0.05, 0.05]  # the same symbols and another future: no double
+    assert choose_states.superfluous(Chain(chain.start, moves, emissions), np.array([100.0, 60.0, 50.0])) is None
+    assert choose_states.superfluous(one_state(drawn(30)), np.array([30.0])) is None
 
 
 def test_any_states_must_gain_a_thousandth_of_a_nat_over_none(monkeypatch):
@@ -573,15 +606,16 @@ def test_any_states_must_gain_a_thousandth_of_a_nat_over_none(monkeypatch):
     for gain, chosen in ((0.9e-3, 1), (1.1e-3, 2)):
         more = [-10.0 + gain * cells]
         assert chosen_states(monkeypatch, [[-10.0], more, more, more], data)[0].chosen == chosen
-    small = [-9.0 + 1e-5]  # beyond the first any sure gain counts
-    assert chosen_states(monkeypatch, [[-10.0], [-9.0], small, small, small], data)[0].chosen == 3
+    for gain, chosen in ((0.4e-3, 2), (0.6e-3, 3)):  # beyond the first half of that
+        small = [-9.0 + gain * cells]
+        assert chosen_states(monkeypatch, [[-10.0], [-9.0], small, small, small], data)[0].chosen == chosen
 
 
 def test_without_neighbours_or_a_second_symbol_there_is_one_state():
     found = choose_states.choose_states(drawn(50, length=1))
     assert (found.chosen, len(found.held_out), found.errors) == (1, 1, [0.0])
     assert choose_states.choose_states(drawn(50, M=1)).chosen == 1
-    assert found.as_dict() == {"chosen": 1, "held_out": found.held_out}
+    assert found.as_dict() == {"chosen": 1, "held_out": found.held_out, "errors": [0.0], "limit": 20}
 
 
 def test_what_the_last_state_gains_is_summed_over_both_halves(monkeypatch):
@@ -593,25 +627,6 @@ def test_what_the_last_state_gains_is_summed_over_both_halves(monkeypatch):
     gain, error = choose_states.last_state_gain(data, 2)
     assert gain == pytest.approx(6.0 / 100)
     assert error == pytest.approx(np.sqrt(2.0) / 100)
-
-
-def test_a_split_state_is_two_that_share_what_came_to_it():
-    chain = Chain(
-        np.array([0.5, 0.3, 0.2]),
-        np.array([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4]]),
-        np.array([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]),
-    )
-    found = split_state(chain, 1, np.random.default_rng(1))
-    assert found.start.tolist() == pytest.approx([0.5, 0.15, 0.2, 0.15])
-    rng = np.random.default_rng(1)
-    noise = rng.exponential(size=(2, 2))
-    for row, draws in zip((1, 3), noise, strict=True):
-        want = chain.emissions[1] * draws
-        np.testing.assert_allclose(found.emissions[row], want / want.sum())
-    np.testing.assert_allclose(found.emissions[[0, 2]], chain.emissions[[0, 2]])
-    even = chain.transitions[[0, 1, 2, 1]][:, [0, 1, 2, 1]] * [1, 0.5, 1, 0.5]
-    even = even * rng.uniform(0.7, 1.3, (4, 4))
-    np.testing.assert_allclose(found.transitions, even / even.sum(axis=1)[:, None])
 
 
 def test_a_state_left_out_leaves_its_moves_to_the_others():
@@ -630,6 +645,18 @@ def test_a_state_left_out_leaves_its_moves_to_the_others():
     assert without_state(alone, 0).transitions.tolist() == [[1.0]]
 
 
-def test_the_two_heaviest_states_are_split():
-    chain = Chain(np.full(3, 1 / 3), np.tile([0.2, 0.5, 0.3], (3, 1)), np.full((3, 2), 0.5))
-    assert choose_states._heaviest(chain) == [1, 2]
+def test_a_split_parts_what_a_state_mixes():
+    """Sequences of a and b, and of c and d, in one state: the first split parts them, in any order."""
+    rng = np.random.default_rng(0)
+    lists = ["".join(rng.choice(list(pair), 20)) for pair in ("ab", "cd", "ab", "cd", "ab")]
+    data, turned = (sequences(*one, symbols="abcd") for one in (lists, lists[::-1]))
+    (name, wide), *more = splits(one_state(data), data, 2)
+    assert (name, more) == ("split 0", [])
+    halves = wide.emissions.argmax(axis=0)
+    assert halves[0] == halves[1] != halves[2] == halves[3]
+    assert (np.diag(wide.transitions) > 0.5).all()
+    for part in (wide.start, wide.transitions, wide.emissions):
+        np.testing.assert_allclose(part.sum(axis=-1), 1.0)
+    again = splits(one_state(turned), turned, 1)[0][1]
+    np.testing.assert_allclose(again.emissions, wide.emissions, atol=1e-12)
+    assert [chain.n_states for _, chain in splits(wide, data, 1, 2)] == [4]

@@ -47,11 +47,12 @@ def letters(seed, n_sequences=30, length=8, size=5, sticky=0.0):
     return out
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize(("size", "asked", "used"), [(7, 1, 1), (7, 2, 2), (7, 4, 4), (7, 5, 4), (3, 4, 2)])
-def test_dependence_is_measured_along_directions_of_the_other_half(size, asked, used):
+def test_dependence_is_measured_along_directions_of_the_other_half(size, asked, used, symmetric):
     data = read_sequences(letters(0, size=size, sticky=0.4))
     learn, test = (data.slices(data.offsets[part:-1:2], data.offsets[part + 1 :: 2]).pairs() for part in (0, 1))
-    found = scaled_svd(learn, used, centred=True, symmetric=False, tol=1e-4)
+    found = scaled_svd(learn, used, centred=True, symmetric=symmetric, tol=1e-4)
     C = test.toarray()
     n = C.sum()
     score = weight = 0.0
@@ -65,7 +66,7 @@ def test_dependence_is_measured_along_directions_of_the_other_half(size, asked, 
         z = sum(C[i, j] * f[i] * g[j] for i in range(size) for j in range(size)) / sqrt(n * var_f * var_g)
         score += found.values[k] * z
         weight += found.values[k] ** 2
-    assert hmm._test_along(learn, test, asked) == pytest.approx(score / sqrt(weight), rel=1e-9)
+    assert hmm._test_along(learn, test, asked, symmetric) == pytest.approx(score / sqrt(weight), rel=1e-9)
 
 
 def test_both_halves_take_their_turn():
@@ -73,9 +74,14 @@ def test_both_halves_take_their_turn():
     split = cut(data, 0, share=0.5)
     one, other = split.learn.pairs(), split.held.pairs()
     found = hmm.neighbour_test(data, 2)
-    z = (hmm._test_along(one, other, 2) + hmm._test_along(other, one, 2)) / 2
-    assert found.z == pytest.approx(z)
-    assert found.p_value == pytest.approx(norm.sf(z))
+    scores = []
+    for symmetric, factor in ((True, 6), (False, 4)):
+        both = hmm._test_along(one, other, 2, symmetric) + hmm._test_along(other, one, 2, symmetric)
+        counts = data.counts() / data.counts().sum()
+        alike = min(1.0, factor * 2 / sum(4 * (p / (p + 1 / 5)) ** 2 for p in counts))
+        scores.append(both / sqrt(2 * (1 + alike)))
+    assert found.z == pytest.approx(max(scores))
+    assert found.p_value == pytest.approx(2 * norm.sf(max(scores)))
     assert hmm.neighbour_test(data) == hmm.neighbour_test(data, 1)
     assert hmm.neighbour_test(read_sequences([["a", "b", "a"]])) == (0, 1, False)  # nothing in the second half
     assert hmm.neighbour_test(read_sequences([["a", "a", "a"]] * 9)) == (0, 1, True)  # one symbol
@@ -125,10 +131,10 @@ def test_states_left_twenty_times_and_a_tenth_apart_are_known():
 
 @pytest.mark.parametrize(("gain", "doubted"), [(0.3, True), (0.31, False)])
 def test_the_last_state_gains_more_than_three_standard_errors(gain, doubted, monkeypatch):
-    monkeypatch.setattr(hmm, "last_state_gain", lambda data, K, seed, threads: (gain, 0.1))
+    monkeypatch.setattr(hmm, "last_state_gain", lambda data, K, threads: (gain, 0.1))
     examiner = Examiner()
-    hmm._examine_last_state(examiner, None, 3, 0, 1)
-    assert told(examiner, "3 states gain") == doubted
+    hmm._examine_last_state(examiner, None, 3, False, 1)
+    assert told(examiner, "3 states gain") == told(examiner, "leave n_states=None") == doubted
     assert examiner.quantities == {"last_state_gain": gain, "last_state_error": 0.1}
 
 
@@ -147,8 +153,10 @@ def test_one_state_is_asked_about_dependence_alone(monkeypatch):
             "entropy_rate_known": doubted,
         }  # fmt: skip
         assert {name: found.quantities[name] for name in expected} == expected
-    found = hmm.examine_chain(data, one, prior, np.ones(1), converged=False, path=SimpleNamespace(held_out=[1.0]))
+    path = SimpleNamespace(held_out=[1.0], at_limit=False)
+    found = hmm.examine_chain(data, one, prior, np.ones(1), converged=False, path=path)
     assert told(found, "Baum–Welch stopped")
+    assert told(found, "No structure found")
     assert found.quantities["held_out"] == [1.0]
 
 

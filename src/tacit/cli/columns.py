@@ -19,13 +19,15 @@ ROLES = {
     "count": "Column that holds the count.",
     "sequence": "Column that says which sequence a row belongs to.",
     "symbol": "Column that holds the symbols.",
+    "time": "Column with the time of every row, by which the steps of a sequence are sorted.",
     "source": "Column with one end of every edge.",
     "target": "Column with the other end.",
     "weight": "Column with weights; only their ratios matter.",
 }
 """What a column can be to some command, as its help says it."""
 VOTES, WORDS, STEPS, EDGES = (
-    ("task", "worker", "label"), ("document", "word", "count"), ("sequence", "symbol"), ("source", "target", "weight")
+    ("task", "worker", "label"), ("document", "word", "count"), ("sequence", "symbol", "time"),
+    ("source", "target", "weight"),
 )  # fmt: skip
 READ_BY = {"DawidSkene": VOTES, "TopicModel": WORDS, "CategoricalHMM": STEPS, "BlockModel": EDGES, "PairMatrix": ()}
 """Estimator → the roles in its data; all others read tables, whose rows may have names."""

@@ -26,6 +26,7 @@ SHOWN = 8
 @click.command()
 @click.argument("files", metavar="SEQUENCES…", nargs=-1, required=True)
 @click.option("--states", type=int, help="Number of states; found from the data by default.")
+@click.option("--max-states", type=int, help="The largest number tried where --states is not given; 20 by default.")
 @click.option("--init", type=click.Choice(["auto", "spectral", "random"]), default="auto", show_default=True)
 @click.option("--smoothing", type=float, help="Pseudo-observations a state; chosen on sequences left out by default.")
 @click.option("--letters", is_flag=True, help="In a text file every character is a symbol, not every word.")
@@ -35,16 +36,17 @@ SHOWN = 8
 @strict_option
 @output_options("tacit-hmm", report=True)
 def hmm(
-    files: tuple[str, ...], states: int | None, init: str, smoothing: float | None, letters: bool,
-    gaps: tuple[str, ...], sequence: str | None, symbol: str | None, engine: str, memory: int | None,
-    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    files: tuple[str, ...], states: int | None, max_states: int | None, init: str, smoothing: float | None,
+    letters: bool, gaps: tuple[str, ...], sequence: str | None, symbol: str | None, time: str | None, engine: str,
+    memory: int | None, threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool,
+    no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden states behind sequences of symbols: words, letters, bases, events.
 
-    SEQUENCES is a table with the columns sequence and symbol, rows in order of time (an empty symbol is a gap), or a
-    text file (.txt, .txt.gz) with one sequence a line, words between blanks. Writes states.csv (sequence, position,
-    symbol, state, probability) and parameters.csv (kind, from, to, probability). Several files, globs, folders and
-    addresses (s3://…) of one kind are read one after the other.
+    SEQUENCES is a table with the columns sequence and symbol, rows in order of time unless a column tells the time (an
+    empty symbol is a missing value), or a text file (.txt, .txt.gz) with one sequence per line, words between blanks.
+    Writes states.csv (sequence, position, symbol, state, probability) and parameters.csv (kind, from, to, probability).
+    Several files, globs, folders and addresses (s3://…) of one kind are read one after the other.
 
     \b
     tacit hmm visits.csv --out states
@@ -56,13 +58,14 @@ def hmm(
 
     talk = Talk(quiet)
     model = CategoricalHMM(
-        states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
+        states, max_states=max_states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads,
     )  # fmt: skip
     with settings():
         model._check_settings()
     with counted_files(files, engine, memory, talk) as found:
-        data = _read(found, called(files[0]), letters, gaps, chosen_columns(sequence=sequence, symbol=symbol))
+        columns = chosen_columns(sequence=sequence, symbol=symbol, time=time)
+        data = _read(found, called(files[0]), letters, gaps, columns)
     with talk.doing("fitting"):
         model.fit(data)
         model._letters = letters if _is_text(found) else None

@@ -2,8 +2,10 @@
 
 Accepted: one sequence of symbols (an array, a list of words, a text, whose characters are its symbols); a list of
 sequences; one long array with ``lengths=`` or with ``groups=``, an id for every observation; a frame with a column of
-symbols and, unless it is one sequence, a column that says which sequence a row belongs to; a `tacit.scan` of such
-files, or of texts with a sequence a line, of which only codes are held. Rows are in order of time.
+symbols and, unless it is one sequence, a column that says which sequence a row belongs to (sequence, user, session, a
+name that ends in "id" …); a `tacit.scan` of such files, or of texts with one sequence per line, of which only codes are
+held. Rows are in order of time, unless a column tells the time: then the steps of a sequence are sorted by it, and
+those of the same time keep the order of their rows.
 
 Rules: symbols are any words or numbers and keep their type; a missing symbol (null, NaN) is a gap, an observation that
 was not made: time passes and nothing is seen. Rows of one sequence need not stand together. Symbols are ordered by
@@ -14,29 +16,45 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.data.frames import Columns, Roles, as_frame, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
-from tacit.data.names import Names, encode, match, to_arrow
+from tacit.data.names import Names, are_words, decoded, encode, gaps_of, match, to_arrow
+from tacit.data.numbers import worth_of
 from tacit.errors import DataError, DataWarning
 from tacit.io.scan import Scan
 from tacit.kernels.hmm import GAP, Chains
 
 ALIASES = {
-    "sequence": ("sequence", "sequence_id", "seq", "series", "sentence", "group", "session", "id"),
-    "symbol": ("symbol", "observation", "token", "word", "letter", "event", "value"),
-}
-CLOCKS = ("time", "timestamp", "date", "datetime")
-"""Columns by which rows may have to be sorted."""
+    "sequence": (
+        "sequence", "sequence_id", "seq", "series", "sentence", "session", "session_id", "user", "user_id", "userid",
+        "customer", "customer_id", "client", "client_id", "visitor", "visitor_id", "patient", "patient_id", "subject",
+        "subject_id", "student", "student_id", "device", "device_id", "case", "case_id", "group", "id",
+    ),
+    "symbol": (
+        "symbol", "observation", "token", "word", "letter", "event", "event_type", "event_name", "action", "activity",
+        "value",
+    ),
+    "time": ("timestamp", "datetime", "date_time", "time", "date", "ts", "event_time", "created_at", "position"),
+}  # fmt: skip
+DECIMALS, MANY_DECIMALS = 10, 5.0
+"""So many different decimal numbers, each met fewer times than this on average, are measurements and no symbols."""
+
+COPY_STEPS, COPIED = 10, 0.2
+"""Steps that a sequence must have for its equal to be a copy, and the share of steps in copies that matters."""
+
+Clock = tuple[str, NDArray[Any]]
+"""The name of a column of times, and numbers that sort like them, one a row."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +66,7 @@ class Sequences:
     symbols: Names  # (M,)
     names: Names  # (S,)
     rows: NDArray[np.int64] | None = None  # (N,) the input's row of every observation, None where they are in order
+    notes: tuple[str, ...] = ()  # what was understood of the input, for the report
 
     @property
     def n_sequences(self) -> int:
@@ -134,25 +153,34 @@ def read_sequences(
             raise DataError(f"{what} are files, which say where sequences begin; leave lengths= and groups= out")
         found = _from_lines(data) if data.text else _from_scan(data, columns, what)
     else:
-        values, ids, of_lists = _take_apart(data, columns, what)
+        data = list(data) if isinstance(data, Iterator) else data
+        values, ids, of_lists, clock = _take_apart(data, columns, what)
         if sum(given is not None for given in (lengths, groups, ids if ids is not None else of_lists)) > 1:
             raise DataError(
                 f"{what} says in two ways where sequences begin; give lengths=, groups=, a list of sequences or a "
                 "column of sequences, one of them"
             )
         found = _assemble(values, lengths if lengths is not None else of_lists, groups if ids is None else ids, what)
+        if clock is not None:
+            if lengths is not None:
+                raise DataError(
+                    f"{what} has the column {clock[0]!r}, by which steps are sorted, and lengths= counts rows; give "
+                    "the sequence of every row in a column, or leave the time out"
+                )
+            found = _in_time(found, clock[1], clock[0])
     return found if symbols is None else _under(found, symbols, what)
 
 
-def _take_apart(data: Any, columns: Columns, what: str) -> tuple[Any, Any, list[int] | None]:
-    """Symbols of all steps, ids of their sequences or None, lengths of a list's sequences or None."""
+def _take_apart(data: Any, columns: Columns, what: str) -> tuple[Any, Any, list[int] | None, Clock | None]:
+    """Symbols of all steps; ids of their sequences, lengths of a list's sequences, the time of every step, or None."""
     if isinstance(data, str):
-        return list(data), None, None
+        return list(data), None, None, None
     frame = as_frame(data)
     if frame is not None:
-        return (*_from_frame(frame, columns, what), None)
+        values, ids, clock = _from_frame(frame, columns, what)
+        return values, ids, None, clock
     if isinstance(data, pa.Array | pa.ChunkedArray):
-        return data, None, None
+        return data, None, None, None
     if isinstance(data, list | tuple) and any(_is_sequence(one) for one in data):
         stray = next((place for place, one in enumerate(data) if not _is_sequence(one)), None)
         if stray is not None:
@@ -163,17 +191,17 @@ def _take_apart(data: Any, columns: Columns, what: str) -> tuple[Any, Any, list[
         parts = [_flat(one, what) for one in data]
         sizes = [len(part) for part in parts]
         if all(isinstance(part, np.ndarray) and part.dtype.kind in "iufb" for part in parts):
-            return np.concatenate(parts), None, sizes
-        return list(itertools.chain.from_iterable(_listed(part) for part in parts)), None, sizes
+            return np.concatenate(parts), None, sizes, None
+        return list(itertools.chain.from_iterable(_listed(part) for part in parts)), None, sizes, None
     if isinstance(data, list | tuple):
-        return list(data), None, None
+        return list(data), None, None, None
     if sp.issparse(data):
         raise DataError(f"{what} is a sparse matrix, and sequences have one symbol a step; give their symbols")
     try:
         array = np.asarray(data)
     except ValueError as error:
         raise DataError(f"{what} holds no sequence of symbols ({error}); give a list of symbols") from error
-    return _flat(array, what), None, None
+    return _flat(array, what), None, None, None
 
 
 def _is_sequence(one: Any) -> bool:
@@ -198,17 +226,23 @@ def _flat(one: Any, what: str) -> Any:
 
 
 def _roles(names: list[str], columns: Columns, what: str) -> Roles:
-    """Which column holds the symbols, and which the sequences, if any does."""
+    """Which column holds the symbols, and which the sequences and the time, if any does."""
     roles = find_roles(names, ALIASES, columns)
+    if roles["sequence"] is None:
+        free = [name for name in names if name not in roles.values()]
+        ids = [name for name in free if name.strip().lower().endswith(("_id", " id"))]
+        roles["sequence"] = ids[0] if len(ids) == 1 else None
     if roles["symbol"] is None:
-        left = [name for name in names if name != roles["sequence"]]
+        left = [name for name in names if name not in roles.values()]
+        if len(left) != 1 and len(names) == 1:  # one column, whatever it is called
+            return roles | {"symbol": names[0], "sequence": None, "time": None}
         if len(left) != 1:
             raise DataError(
                 f"no column for the symbol among {names[:12]} of {what}; call it symbol, or name it with "
                 "columns={'symbol': '…'} (--symbol on the command line)"
             )
         roles["symbol"] = left[0]
-    others = [name for name in names if name not in roles.values() and name.lower() not in CLOCKS]
+    others = [name for name in names if name not in roles.values()]
     if roles["sequence"] is None and others:
         warnings.warn(
             f"{what} was read as one sequence, since no column is called sequence; if {others[0]!r} says which one a "
@@ -216,19 +250,75 @@ def _roles(names: list[str], columns: Columns, what: str) -> Roles:
             DataWarning,
             stacklevel=5,
         )
-    clock = next((name for name in names if name.lower() in CLOCKS and name not in roles.values()), None)
-    if clock is not None:
-        warnings.warn(
-            f"column {clock!r} of {what} is not used: steps are taken in the order of the rows; sort them by it first",
-            DataWarning,
-            stacklevel=5,
-        )
     return roles
 
 
-def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any]:
-    parts = columns_by_role(frame, _roles([str(name) for name in frame.columns], columns, what))
-    return parts["symbol"], parts.get("sequence")
+def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any, Clock | None]:
+    roles = _roles([str(name) for name in frame.columns], columns, what)
+    parts = columns_by_role(frame, roles)
+    clock = None
+    if (name := roles["time"]) is not None:
+        clock = name, _times(parts["time"], _kind_of_time(parts["time"], name, what), name, what)
+    return parts["symbol"], parts.get("sequence"), clock
+
+
+def _kind_of_time(array: Any, name: str, what: str) -> pa.DataType:
+    """What a column of times is read as: numbers as they are, text as numbers or as dates of ISO 8601."""
+    kind = decoded(array).type
+    if not are_words(kind):
+        return pa.float64() if pa.types.is_integer(kind) or pa.types.is_floating(kind) else kind
+    words = pc.drop_null(decoded(array))[:1]
+    if not len(words):
+        raise _no_time(name, what, "", 1)
+    for kind in (pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("us")):
+        try:
+            words.cast(kind)
+            return kind
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            continue
+    raise _no_time(name, what, str(words[0]), 0)
+
+
+def _no_time(name: str, what: str, word: str, row: int) -> DataError:
+    where = f" in row {row}" if row else ""
+    return DataError(
+        f"column {name!r} of {what} holds {word!r}{where}, which is neither a number nor a date that can be sorted; "
+        "write dates like 2024-03-31 17:05, or sort the rows and leave the column out"
+    )
+
+
+def _times(array: Any, kind: pa.DataType, name: str, what: str, before: int = 0) -> NDArray[Any]:
+    """Numbers that sort like the times (N,); every row must have one."""
+    plain = decoded(array)
+    missing = gaps_of(plain)
+    if missing.any():
+        raise _no_time(name, what, "", before + int(missing.argmax()) + 1)
+    try:
+        times = plain.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        wrong = next(at for at, word in enumerate(plain) if not _reads_as(word, kind))
+        raise _no_time(name, what, str(plain[wrong]), before + wrong + 1) from None
+    if not pa.types.is_floating(times.type):
+        times = times.cast(pa.int32() if times.type.bit_width == 32 else pa.int64())
+    return np.asarray(times.to_numpy(zero_copy_only=False))
+
+
+def _reads_as(word: pa.Scalar, kind: pa.DataType) -> bool:
+    try:
+        word.cast(kind)
+        return True
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+
+
+def _in_time(found: Sequences, times: NDArray[Any], name: str) -> Sequences:
+    """The steps of every sequence by the time of their rows; those of one time keep their order."""
+    rows = np.arange(found.n_steps) if found.rows is None else found.rows
+    order = np.lexsort((times[rows], found.sequence_of()))  # stable
+    if (order == np.arange(len(order))).all():
+        return found
+    note = f"the steps of a sequence were sorted by the column {name!r}"
+    return replace(found, codes=np.ascontiguousarray(found.codes[order]), rows=rows[order], notes=(*found.notes, note))
 
 
 def _from_scan(scan: Scan, columns: Columns, what: str) -> Sequences:
@@ -237,15 +327,57 @@ def _from_scan(scan: Scan, columns: Columns, what: str) -> Sequences:
     symbols, ids = GrowingNames("symbol", scan.untyped), GrowingNames("sequence", scan.untyped)
     codes: list[NDArray[np.int32]] = []
     owners: list[NDArray[np.int32]] = []
+    times: list[NDArray[Any]] = []
+    kind, behind, clock = None, 0, roles["time"] or ""
     for part in scan.columns_by_role(roles):
         codes.append(symbols.code(part["symbol"]))
         if "sequence" in part:
             owners.append(ids.code(part["sequence"]))
+        if "time" in part:
+            kind = _kind_of_time(part["time"], clock, what) if kind is None else kind
+            times.append(_times(part["time"], kind, clock, what, behind))
+        behind += len(codes[-1])
     recode, names = symbols.settled()
     flat = recode[np.concatenate(codes)]
-    if not owners:
-        return Sequences(flat, np.array([0, len(flat)], np.int64), names, np.array([1]))
-    return _by_group(flat, names, np.concatenate(owners), ids.settled(sort=False), what)
+    if owners:
+        found = _by_group(flat, names, np.concatenate(owners), ids.settled(sort=False), what)
+    else:
+        found = Sequences(flat, np.array([0, len(flat)], np.int64), names, np.array([1]))
+    return _in_time(found, np.concatenate(times), clock) if times else found
+
+
+def copied_share(data: Sequences) -> float:
+    """Share of the steps in exact copies of an earlier sequence; short ones, which recur by chance, are none."""
+    copies = _copies(data)
+    return float(np.diff(data.offsets)[copies].sum()) / max(data.n_steps, 1)
+
+
+def without_copies(data: Sequences) -> Sequences:
+    """One of each sequence where copies are more than a few: they say nothing new about what others look like."""
+    if copied_share(data) < COPIED:
+        return data
+    kept = ~_copies(data)
+    return data.slices(data.offsets[:-1][kept], data.offsets[1:][kept])
+
+
+def _copies(data: Sequences) -> NDArray[np.bool_]:
+    """Which sequences (S,) of `COPY_STEPS` or more are the same as one before them, step by step."""
+    lengths = np.diff(data.offsets)
+    seen: set[bytes] = set()
+    copies = np.zeros(len(lengths), bool)
+    for at in np.flatnonzero(lengths >= COPY_STEPS).tolist():
+        content = data.codes[data.offsets[at] : data.offsets[at + 1]].tobytes()
+        copies[at] = content in seen
+        seen.add(content)
+    return copies
+
+
+def looks_measured(data: Sequences) -> bool:
+    """Whether the symbols are decimal numbers, so many and each so seldom that they must be measurements."""
+    if data.n_symbols < DECIMALS or data.n_observed >= MANY_DECIMALS * data.n_symbols:
+        return False
+    values = worth_of(data.symbols.tolist())
+    return bool(np.isfinite(values).all() and (values != np.round(values)).mean() > 0.5)
 
 
 def _from_lines(scan: Scan) -> Sequences:

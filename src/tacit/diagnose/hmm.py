@@ -25,12 +25,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtr
 
-from tacit.data.sequences import Sequences
+from tacit.data.sequences import COPIED, Sequences, copied_share, without_copies
+from tacit.diagnose.pair_structure import effective_items
 from tacit.diagnose.report import Examination, Examiner
 from tacit.engine.chain import Chain
 from tacit.factor.scaled_svd import scaled_svd
 from tacit.kernels import Floats
-from tacit.refine.chain_fit import cut
+from tacit.refine.chain_fit import FOLDS, cut
 from tacit.refine.chains import ChainPrior
 from tacit.refine.choose_states import StatesPath, last_state_gain
 
@@ -46,6 +47,8 @@ ALIKE = 0.1
 """ℓ₁ distance below which two states show the same symbols."""
 SELDOM = 20.0
 """Times a state must have been left for its transitions to be known."""
+UNEVEN = 0.1
+"""The least correlation of two halves' scores that is reckoned with; so the level holds with 60 to 300 symbols too."""
 DIRECTIONS = 4
 """Leading directions that the test of neighbours looks along."""
 
@@ -62,23 +65,42 @@ def neighbour_test(data: Sequences, n_directions: int = 1) -> NeighbourTest:
     """Do neighbouring symbols depend on one another? Directions from one half of the pieces, tested on the other.
 
     Along fixed features f and g of a symbol and the next, Σ f(x_t) g(x_t+1) of independent draws has mean zero and
-    variance n var(f) var(g); both halves take their turn. With small alphabets the two scores tell nearly the same, so
-    their mean is read as one score: the level is at most the stated one.
+    variance n var(f) var(g), so each half gives a standard normal score. The two are not independent where directions
+    are few: with independent draws of M symbols and d directions their correlation is about 4 d/M (`_correlation`),
+    which decides what their sum is divided by. Counts of pairs of a chain that looks the same backwards are symmetric
+    but for noise, and halving the noise sees structure at half as many observations: both the symmetric and the general
+    directions are tried, at half the level each.
     """
     if data.n_symbols < 2:
         return NeighbourTest(0.0, 1.0)
-    split = cut(data, 0, share=0.5)
+    split = cut(data, FOLDS, share=0.5)
     halves = [split.learn.pairs(), split.held.pairs()]
     if split.held is split.learn or min(float(half.sum()) for half in halves) < 1:
         return NeighbourTest(0.0, 1.0, possible=False)
-    found = [_test_along(one, other, n_directions) for one, other in (halves, halves[::-1])]
-    z = float(sum(found) / 2)
-    return NeighbourTest(z, float(ndtr(-z)))
+    scores = []
+    for symmetric in (True, False):
+        found = [_test_along(one, other, n_directions, symmetric) for one, other in (halves, halves[::-1])]
+        together = _correlation(data, n_directions, symmetric)
+        scores.append(float(sum(found) / np.sqrt(2 * (1 + together))))
+    z = max(scores)
+    return NeighbourTest(z, min(2 * float(ndtr(-z)), 1.0))
 
 
-def _test_along(learn: sp.csr_array, test: sp.csr_array, n_directions: int) -> float:
+def _correlation(data: Sequences, n_directions: int, symmetric: bool) -> float:
+    """An upper bound of how alike the scores of two halves of independent draws are, one at the most.
+
+    The products of the leading vectors of two independent matrices of noise (M, M), edge 2√M, have mean square 1/M²:
+    d directions of each give 4 d/M; of symmetric ones, edge √(2M) and mean square 3/M², 6 d/M. Counts of rare symbols
+    are no normal noise, which `UNEVEN` makes up for.
+    """
+    counts = data.counts().astype(np.float64)
+    items = effective_items(counts[counts > 0] / max(float(counts.sum()), 1.0))
+    return float(np.clip((6 if symmetric else 4) * min(n_directions, DIRECTIONS) / max(items, 1.0), UNEVEN, 1.0))
+
+
+def _test_along(learn: sp.csr_array, test: sp.csr_array, n_directions: int, symmetric: bool) -> float:
     number = min(n_directions, DIRECTIONS, learn.shape[0] - 1)
-    found = scaled_svd(learn, number, centred=True, symmetric=False, tol=1e-4)
+    found = scaled_svd(learn, number, centred=True, symmetric=symmetric, tol=1e-4)
     total = float(test.sum())
     rows, columns = (np.asarray(test.sum(axis=axis), np.float64).reshape(-1) / total for axis in (1, 0))
     score, weight = 0.0, 0.0
@@ -100,11 +122,12 @@ def examine_chain(
     *,
     converged: bool,
     path: StatesPath | None,
-    seed: int = 0,
     threads: int = 1,
 ) -> Examination:
-    """Diagnose a fitted model."""
+    """Diagnose a fitted model; `path` says how the number of states was chosen, None that it was given."""
     examiner = Examiner()
+    copied = _examine_copies(examiner, data)
+    data = without_copies(data)  # what copies repeat is no further evidence
     K, M, N = chain.n_states, data.n_symbols, data.n_observed
     examiner.doubt_few(N, "observed steps")
     test = neighbour_test(data, max(K - 1, 1))
@@ -118,10 +141,12 @@ def examine_chain(
         "spectral_gap": chain.spectral_gap(),
         "smallest_singular_value": float(singular[-1]),
         "smoothing": prior.emissions,
+        "copied_share": copied,
         "entropy_rate_known": bool(N >= M and test.p_value < NO_STRUCTURE),
     }
     if path is not None:
         examiner.quantities["held_out"] = path.held_out
+        _examine_limit(examiner, path)
     _examine_size(examiner, N, M, K)
     if K == 1:
         if not test.possible:
@@ -130,18 +155,47 @@ def examine_chain(
                 "There are too few neighbouring symbols to test whether they depend on one another, so one state is "
                 "what is left, not what was found; give more sequences, or longer ones.",
             )
-        if test.p_value < NO_STRUCTURE:
+        elif test.p_value < NO_STRUCTURE:
             examiner.doubt(
                 "caution",
                 f"Neighbouring symbols depend on one another (p = {test.p_value:.1e}), and one state says they do not; "
-                "ask for two or more, or leave n_states=None.",
+                + ("set n_states to two or more." if path else "ask for two or more, or leave n_states=None."),
+            )
+        elif path is not None:
+            examiner.doubt(
+                "caution",
+                f"No structure found: neighbouring symbols look independent (p = {test.p_value:.2g}), and one state is "
+                "all that sequences left out ask for.",
             )
     else:
         _examine_structure(examiner, data, float(singular[-1]), test)
         _examine_states(examiner, chain, weights, N)
-        _examine_last_state(examiner, data, K, seed, threads)
+        _examine_last_state(examiner, data, K, path is not None, threads)
     examiner.doubt_stopped(converged, "Baum–Welch", "states")
     return examiner.conclude()
+
+
+def _examine_copies(examiner: Examiner, data: Sequences) -> float:
+    """The share of steps in copies of other sequences."""
+    copied = copied_share(data)
+    if copied >= COPIED:
+        kept = without_copies(data)
+        examiner.doubt(
+            "caution",
+            f"{data.n_sequences - kept.n_sequences} of {data.n_sequences} sequences are exact copies of others, with "
+            f"{copied:.0%} of the steps: copies are no further evidence, so all checks count the {kept.n_sequences} "
+            "different ones; leave the copies out, unless each was truly observed.",
+        )
+    return copied
+
+
+def _examine_limit(examiner: Examiner, path: StatesPath) -> None:
+    if path.at_limit:
+        examiner.doubt(
+            "caution",
+            f"The number of states ended at the limit max_states={path.limit} while more states still made sequences "
+            "left out more probable: more states may be needed; raise max_states (--max-states).",
+        )
 
 
 def _examine_size(examiner: Examiner, N: int, M: int, K: int) -> None:
@@ -211,8 +265,8 @@ def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -
         )
 
 
-def _examine_last_state(examiner: Examiner, data: Sequences, K: int, seed: int, threads: int) -> None:
-    found = last_state_gain(data, K, seed=seed, threads=threads)
+def _examine_last_state(examiner: Examiner, data: Sequences, K: int, chosen: bool, threads: int) -> None:
+    found = last_state_gain(data, K, threads=threads)
     if found is None:
         examiner.doubt(
             "caution",
@@ -225,6 +279,7 @@ def _examine_last_state(examiner: Examiner, data: Sequences, K: int, seed: int, 
     if gain <= SURE * error:
         examiner.doubt(
             "caution",
-            f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats an observation over {K - 1}: the "
-            "last one may be chance; ask for fewer, or leave n_states=None.",
+            f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats per observation over {K - 1}: the "
+            "last one may be chance; "
+            + (f"n_states={K - 1} may do as well." if chosen else "ask for fewer, or leave n_states=None."),
         )

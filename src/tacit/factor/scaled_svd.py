@@ -85,6 +85,8 @@ def scaled_svd(
     if symmetric is None:
         symmetric = matrix.shape[0] == matrix.shape[1] and _equals_transpose(matrix)
     total = float(matrix.data.sum())
+    if not total > 0:
+        raise NotIdentifiableError("there is no pair at all to count; give at least one")
     rows = np.asarray(matrix.sum(axis=1), np.float64).reshape(-1) / total  # (6)
     cols = np.asarray(matrix.sum(axis=0), np.float64).reshape(-1) / total
     if symmetric:

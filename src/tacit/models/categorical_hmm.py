@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.frames import Columns, backend_of, build_frame
 from tacit.data.names import Names
 from tacit.data.numbers import is_amount
-from tacit.data.sequences import Sequences, read_sequences
+from tacit.data.sequences import Sequences, looks_measured, read_sequences, without_copies
 from tacit.diagnose.hmm import examine_chain
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
@@ -28,8 +28,9 @@ from tacit.models.base import LatentModel, seed_of
 from tacit.models.clock import StageClock
 from tacit.models.hmm_file import hmm_state, restore_hmm
 from tacit.refine.chain_fit import NO_STATES, FittedChain, Init, fit_chain
-from tacit.refine.chains import ChainPrior, permuted
-from tacit.refine.choose_states import StatesPath, choose_states
+from tacit.refine.chains import ChainPrior, ChainSteps, chain_prior, permuted, without_row
+from tacit.refine.choose_states import MOST_TRIED, StatesPath, choose_states, superfluous, without_state
+from tacit.refine.em import em
 
 
 class CategoricalHMM(LatentModel):
@@ -37,22 +38,28 @@ class CategoricalHMM(LatentModel):
 
     A hidden chain :math:`s_1, s_2, \ldots` moves by `transitions_`, and at every step shows a symbol drawn from the
     state's row of `emissions_`. Bigram and trigram counts give the first model (Corollary 1.5 of Huang, Kakade, Kong &
-    Valiant 2018, for any number of states), random ones race against it, Baum–Welch climbs from the best.
+    Valiant 2018, for any number of states); a model grown state by state and random ones compete with it, and EM
+    (Baum–Welch) runs from the best.
 
     Parameters
     ----------
     n_states : int or None
-        Number of states; None takes the smallest number that no larger one beats on sequences left out.
+        Number of states; None takes the smallest number within one standard error of the best on sequences left out.
+        The seed does not decide it.
+    max_states : int or None
+        The largest number that is tried when `n_states` is None; None is 20. The verdict says when it binds.
     init : {"auto", "spectral", "random"}
-        Where Baum–Welch starts: ``"auto"`` lets the spectral starts race `n_init` random ones, ``"spectral"`` takes the
-        moments' model alone (with two states it is the paper's method), ``"random"`` random ones alone.
+        Where EM starts: ``"auto"`` at the best of the moments' models, a grown one and `n_init` random ones,
+        ``"spectral"`` at the moments' model alone (with two states it is the paper's method; random ones only where the
+        data give no such model, with a note), ``"random"`` at the best of the random ones.
     n_init : int or None
-        Number of random starts; None takes a few, and ten more when one of them wins against the moments' models.
+        Number of random initialisations; None takes a few, and ten more when one of them wins.
     smoothing : float or "auto"
         Pseudo-observations a state, spread over the symbols like the root of their frequencies; ``"auto"`` takes the
         number under which sequences left out are most probable, 0 is plain maximum likelihood.
     columns : dict, optional
-        Which columns of a frame hold the ``sequence`` and the ``symbol``, where their names do not say.
+        Which columns of a frame hold the ``sequence``, the ``symbol`` and the ``time`` that steps are sorted by, where
+        their names do not say.
     max_iter, tol : int, float
         The climb stops when a pass gains less than `tol` nats an observation, or after `max_iter` passes.
     random_state : int or None
@@ -96,6 +103,7 @@ class CategoricalHMM(LatentModel):
         self,
         n_states: int | None = None,
         *,
+        max_states: int | None = None,
         init: Init = "auto",
         n_init: int | None = None,
         smoothing: float | Literal["auto"] = "auto",
@@ -108,6 +116,7 @@ class CategoricalHMM(LatentModel):
         engine: str = "auto",
     ) -> None:
         self.n_states = n_states
+        self.max_states = max_states
         self.init = init
         self.n_init = n_init
         self.smoothing = smoothing
@@ -121,8 +130,11 @@ class CategoricalHMM(LatentModel):
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, X: Any, y: Any = None, *, lengths: Any = None, groups: Any = None) -> Self:
-        """Learn from sequences of symbols: one, a list, or one array with `lengths` or `groups`; `y` is not used."""
+    def fit(self, X: Any, lengths: Any = None, *, groups: Any = None, y: Any = None) -> Self:
+        """Learn from sequences of symbols: one, a list, or one array with `lengths` or `groups`; `y` is not used.
+
+        `lengths` stands where hmmlearn has it.
+        """
         self._check_settings()
         clock = StageClock(self.verbose)
         with one_blas_thread():
@@ -134,27 +146,54 @@ class CategoricalHMM(LatentModel):
                 number = self._choose(data)
             with clock.stage("refine"):
                 found = self._refine(data, number)
+                if self.n_states is None:
+                    found = self._without_superfluous(data, found)
         self._keep(data, found)
         self._clock = clock
         self._warn_limit()
         return self
 
     def _choose(self, data: Sequences) -> int:
-        """The number of states: as given, or the smallest that no larger one beats on sequences left out."""
-        self._notes, self._path = [], None
+        """The number of states: as given, or by sequences left out."""
+        self._notes, self._path = list(data.notes), None
         if self.n_states is not None:
             return self.n_states
-        self._path = choose_states(data, seed=self._seed(), threads=resolve_jobs(self.n_jobs))
+        most = MOST_TRIED if self.max_states is None else self.max_states
+        self._path = choose_states(without_copies(data), most=most, threads=resolve_jobs(self.n_jobs))
         self._notes.append(self._path.told())
         return self._path.chosen
 
     def _refine(self, data: Sequences, number: int) -> FittedChain:
-        """The best of the starts with so many states, and its smoothing."""
+        """The best of the initialisations with so many states, and its smoothing."""
         return fit_chain(
             data, number, init=self.init, n_init=self.n_init, smoothing=self.smoothing,
             max_iter=self.max_iter, tol=self.tol, seed=self._seed(), threads=resolve_jobs(self.n_jobs),
-            callback=self._progress("Baum–Welch"),
+            callback=self._progress("Baum–Welch"), grown=None if self._path is None else self._path.chain,
         )  # fmt: skip
+
+    def _without_superfluous(self, data: Sequences, found: FittedChain) -> FittedChain:
+        """The same without states that nothing is in, and without the same state twice: nobody asked for them.
+
+        The model that made the number the best had none, so EM runs from there first; what is empty then is left out.
+        """
+        assert self._path is not None
+        before = found.refined.params.n_states
+        shown = found.refined.sums.emissions.sum(axis=1)
+        if self._path.chain is not None and superfluous(found.refined.params, shown) is not None:
+            prior = (
+                replace(found.prior, shape=chain_prior(data, 1.0).shape) if found.prior.shape.ndim > 1 else found.prior
+            )
+            steps = ChainSteps(data, prior, resolve_jobs(self.n_jobs))
+            refined = em(steps, self._path.chain, max_iter=self.max_iter, tol=self.tol, accelerate=True)
+            found = replace(found, refined=refined, prior=prior, start_name="grown")
+        while (state := superfluous(found.refined.params, found.refined.sums.emissions.sum(axis=1))) is not None:
+            steps = ChainSteps(data, without_row(found.prior, state), resolve_jobs(self.n_jobs))
+            smaller = without_state(found.refined.params, state)
+            refined = em(steps, smaller, max_iter=self.max_iter, tol=self.tol, accelerate=True)
+            found = replace(found, refined=refined, prior=steps.prior)
+        if (left := before - found.refined.params.n_states) > 0:
+            self._notes.append(f"{left} of {before} states were empty or doubled after the last fit and were left out")
+        return found
 
     def _keep(self, data: Sequences, found: FittedChain) -> None:
         """Hold the states, heaviest first."""
@@ -170,7 +209,12 @@ class CategoricalHMM(LatentModel):
         self.n_observed_ = data.n_observed
         self.selection_ = None if self._path is None else self._path.as_dict()
         if len(found.scores) > 1:
-            self._notes.append(f"the best of {len(found.scores)} starts was {found.start_name}")
+            self._notes.append(
+                f"the best log-likelihood was reached by {found.n_reached} of {len(found.scores)} initialisations "
+                f"(the best was {found.start_name}; the others were dropped before, or ended lower)"
+            )
+        elif self.init == "spectral" and "random" in found.start_name:
+            self._notes.append("the moments give no model of so many states, so EM started at a random one")
         if self.smoothing_ >= NO_STATES:
             self._notes.append("sequences left out are as probable without states, so all states show the same symbols")
         elif self.smoothing == "auto" and found.held_out is not None:
@@ -198,7 +242,7 @@ class CategoricalHMM(LatentModel):
         check_is_fitted(self)
         return build_frame(parameter_columns(self.chain_, self.symbols_), self._backend)
 
-    def state_table(self, X: Any, *, lengths: Any = None, groups: Any = None) -> Any:
+    def state_table(self, X: Any, lengths: Any = None, *, groups: Any = None) -> Any:
         """One row per step: sequence, position (from 1), symbol, state, probability of that state."""
         data = self._read(X, lengths, groups)
         return build_frame(state_columns(self, data), backend_of(X))
@@ -218,27 +262,27 @@ class CategoricalHMM(LatentModel):
     def _examine(self, notes: list[str]) -> Examination:
         return examine_chain(
             self._data, self.chain_, self._prior, self.weights_, converged=self.converged_, path=self._path,
-            seed=self._seed(), threads=resolve_jobs(self.n_jobs),
+            threads=resolve_jobs(self.n_jobs),
         )  # fmt: skip
 
     # ---------------------------------------------------------------- use
 
-    def predict(self, X: Any, *, lengths: Any = None, groups: Any = None) -> NDArray[np.int64]:
+    def predict(self, X: Any, lengths: Any = None, *, groups: Any = None) -> NDArray[np.int64]:
         """The state of every step on the most probable path of its sequence (Viterbi), in the order of X."""
         data = self._read(X, lengths, groups)
         path, _ = best_paths(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
         return data.in_input_order(path.astype(np.int64))
 
-    def predict_proba(self, X: Any, *, lengths: Any = None, groups: Any = None) -> Floats:
+    def predict_proba(self, X: Any, lengths: Any = None, *, groups: Any = None) -> Floats:
         """Probability (step, state) of every state given the whole sequence, in the order of X."""
         data = self._read(X, lengths, groups)
         return data.in_input_order(self._posteriors(data))
 
-    def score(self, X: Any, y: Any = None, *, lengths: Any = None, groups: Any = None) -> float:
+    def score(self, X: Any, lengths: Any = None, *, groups: Any = None, y: Any = None) -> float:
         """Log-likelihood of all sequences together, in nats; gaps and symbols the fit has not seen are left out."""
         return float(self.score_sequences(X, lengths=lengths, groups=groups).sum())
 
-    def score_sequences(self, X: Any, *, lengths: Any = None, groups: Any = None) -> Floats:
+    def score_sequences(self, X: Any, lengths: Any = None, *, groups: Any = None) -> Floats:
         """Log-likelihood (sequences,) of each, in nats."""
         data = self._read(X, lengths, groups)
         return chain_log_likelihood(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
@@ -268,6 +312,12 @@ class CategoricalHMM(LatentModel):
     def _check_data(self, data: Sequences) -> None:
         if not data.n_observed:
             raise DataError("every observation of X is missing; give at least one symbol")
+        if looks_measured(data):
+            raise DataError(
+                f"X holds {data.n_symbols} different decimal numbers in {data.n_observed} observations: these look "
+                "like measurements, not symbols; cut them into a few ranges first (numpy.digitize, pandas.qcut), or "
+                "use a Gaussian HMM"
+            )
         if (self.n_states or 1) > 1 and not len(data.within(1)):
             raise NotIdentifiableError(
                 f"all {data.n_sequences} sequences of X have one observation, and states show in how symbols follow "
@@ -283,6 +333,8 @@ class CategoricalHMM(LatentModel):
             raise DataError(f"smoothing={self.smoothing!r}; give 'auto' or a number from 0")
         if self.n_states is not None and not 1 <= self.n_states <= MOST_STATES:
             raise DataError(f"n_states={self.n_states}; give 1 to {MOST_STATES}, or None to have it found")
+        if self.max_states is not None and not 1 <= self.max_states <= MOST_STATES:
+            raise DataError(f"max_states={self.max_states}; give 1 to {MOST_STATES}, or None for {MOST_TRIED}")
 
     # --------------------------------------------------------- model file
 

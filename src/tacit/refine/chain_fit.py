@@ -1,9 +1,9 @@
 """From sequences to the best hidden Markov model found: starts, race, smoothing, climb.
 
-Starts come from the moments (`factor/chain_slices.py`) and from a few random models; on real letters the first alone
-end in a worse optimum, on large alphabets the others do. They race on a part of the data by successive halving. The
-race leaves some sequences out, and what those look like under more or less smoothing chooses it; the winner then
-climbs on all of the data.
+Initial models come from the moments (`factor/chain_slices.py`), from a model grown state by state
+(`refine/state_splits.py`) and from a few random ones; no kind is the best on all data. They compete on a part of the
+data by successive halving. Some sequences are left out, which ones their content decides and not the seed, and what
+those look like under more or less smoothing chooses it; EM then runs from the best on all of the data.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tacit.kernels.hmm import ChainSums, chain_log_likelihood
 from tacit.refine.chains import MOVES, TINY, ChainPrior, ChainSteps, chain_prior
 from tacit.refine.em import Refined, Step, em
 from tacit.refine.starts import Entrant, halve
+from tacit.refine.state_splits import splits
 
 Init = Literal["auto", "spectral", "random"]
 
@@ -45,10 +46,21 @@ WORTH = 0.005
 """Nats an observation that states must gain over none where observations are few, and sequences left out too."""
 FAR = 0.01
 """Nats an observation by which a choice is so much worse than the best that those beyond it need no look."""
-FEW_RANDOM, MORE_RANDOM = 4, 10
-"""Random starts when no number is given: a few at first; if one of them wins, moments are no guide and more are drawn.
-Likewise from the beginning where symbols were seen `WELL_KNOWN` times each: there only luck is wanting, not data. Below
-`KNOWN` times each, a random start that climbs higher fits chance, and the moments' models are alone."""
+FOLDS = 0
+"""The hash that decides what is left out: the same for every seed, so that seeds change initialisations alone."""
+FEW_RANDOM, SOME_RANDOM, MORE_RANDOM = 4, 5, 10
+"""Random initialisations when no number is given: a few at first; if one of them wins, moments are no guide and more
+are drawn. Some from the beginning where symbols were seen `WELL_KNOWN` times each: only luck is wanting there, no data.
+Below `KNOWN` times each, a random model with a higher likelihood fits chance, and none is drawn."""
+GROWTH, GROWTH_PASSES, GROWTH_TRIED = 1 / 3, 12, 2
+"""Share of the states that are split at a time where a model is grown, iterations of EM after each time, and choices of
+the states to split: the most promising ones and the next, of which the better stays."""
+GROWTH_SMOOTHING = 512.0
+"""Pseudo-observations per state under which a model is grown where observations are few."""
+MOMENT_DRAWS = 3
+"""Models by slices that are tried where observations are few: their random mixtures of slices decide much there."""
+SAME_END = 1e-3
+"""Nats per observation within which two initialisations are taken to have reached the same likelihood."""
 MORE_ROUNDS = (12, 12, 24)
 SCARCE, KNOWN, WELL_KNOWN = 5, 25, 1000
 SHORT, LONG = 8, 60
@@ -77,6 +89,12 @@ class FittedChain:
     start_name: str
     scores: dict[str, float]  # log-likelihood per observation after each start's last round
     held_out: float | None  # log-likelihood per observation of what was left out
+
+    @property
+    def n_reached(self) -> int:
+        """Initialisations that were as good as the best when they were stopped."""
+        best = max(self.scores.values(), default=0.0)
+        return sum(score >= best - SAME_END for score in self.scores.values())
 
 
 def cut(data: Sequences, seed: int, share: float = LEFT_OUT) -> Split:
@@ -168,18 +186,40 @@ def _sound(chain: Chain) -> bool:
 
 
 def starts_of(
-    data: Sequences, n_states: int, init: Init, n_init: int | None, rng: np.random.Generator
+    data: Sequences,
+    n_states: int,
+    init: Init,
+    n_init: int | None,
+    rng: np.random.Generator,
+    some: Sequences | None = None,
+    grown: Chain | None = None,
 ) -> list[tuple[str, Chain]]:
-    """Named starts, the spectral ones first."""
+    """Named initial models, the spectral ones first; a model is grown on `some` of the data unless it is given."""
     if n_states == 1:
         return [("one state", one_state(data))]
     found = [] if init == "random" else spectral_starts(data, n_states, rng)
     if found and init == "spectral":
         return found[:1]
+    if init == "auto" and n_states > 2 and data.n_symbols > 1:
+        if grown is None:
+            steps = ChainSteps(data if some is None else some, chain_prior(data, FIRST_SMOOTHING))
+            grown = grown_chain(steps, n_states)
+        found.append(("grown", grown))
     frequencies = chain_prior(data, 0.0).frequencies
-    many = min(2 * n_states, MORE_RANDOM) if well_known(data) else min(n_states, FEW_RANDOM)
+    many = min(2 * n_states, SOME_RANDOM) if well_known(data) else min(n_states, FEW_RANDOM)
     number = many if n_init is None else n_init
     return found + random_starts(n_states, frequencies, number, rng)
+
+
+def grown_chain(steps: ChainSteps, n_states: int) -> Chain:
+    """A model grown out of one state: a third of the states is split at a time, a few iterations of EM in between."""
+    chain = one_state(steps.data)
+    while (size := chain.n_states) < n_states:
+        more = min(n_states - size, max(1, int(GROWTH * size)))
+        tried = splits(chain, steps.data, GROWTH_TRIED, more, threads=steps.threads)
+        ends = [em(steps, wider, max_iter=GROWTH_PASSES, tol=RACE_TOL, accelerate=True) for _, wider in tried]
+        chain = max(ends, key=lambda end: end.objective).params
+    return chain
 
 
 def scarce(data: Sequences) -> bool:
@@ -269,20 +309,22 @@ def fit_chain(
     seed: int = 0,
     threads: int = 1,
     callback: Callable[[Step], None] | None = None,
+    grown: Chain | None = None,
 ) -> FittedChain:
-    """The best model of `n_states` states that was found."""
+    """The best model of `n_states` states that was found; `grown` is one to begin from, where there is one."""
     auto = smoothing == "auto"
     if auto and n_init is None and init != "random" and n_states > 1 and max_iter > 0 and few(data):
-        by_moments = _near_moments(data, n_states, init, max_iter, tol, seed, threads, callback)
+        by_moments = _near_moments(data, n_states, init, max_iter, tol, seed, threads, callback, grown)
         if by_moments is not None:
             return by_moments
     prior = chain_prior(data, FIRST_SMOOTHING if auto else float(smoothing))
-    starts = starts_of(data, n_states, init, n_init, np.random.default_rng([seed, n_states]))
+    split = cut(data, FOLDS)
+    learn, held = (thinned(part, most_raced(data), FOLDS) for part in (split.learn, split.held))
+    some = learn if max_iter > 0 else data
+    starts = starts_of(data, n_states, init, n_init, np.random.default_rng([seed, n_states]), some, grown)
     (name, chain), held_out = starts[0], None
     scores: dict[str, float] = {}
     if max_iter > 0 and n_states > 1:
-        split = cut(data, seed)
-        learn, held = (thinned(part, most_raced(data), seed) for part in (split.learn, split.held))
         steps = ChainSteps(learn, prior, threads)
         if auto:  # a first choice from the first start, so that the race is run under it
             prior = choose_smoothing(steps, chain, held, STRENGTHS)[0]
@@ -301,7 +343,7 @@ def fit_chain(
             prior, tried, total = choose_smoothing(steps, chain, held, near)
             flat = unigram(learn, held, prior)[1]
             prior = no_states(prior) if flat > total else prior
-            chain = tried.params
+            chain = chain if init == "spectral" else tried.params  # the moments' own model is what was asked for
             held_out = max(total, flat) / max(held.n_observed, 1) if split.held is not split.learn else None
     steps = ChainSteps(data, prior, threads)
     refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
@@ -310,7 +352,7 @@ def fit_chain(
 
 def _near_moments(
     data: Sequences, n_states: int, init: Init, max_iter: int, tol: float, seed: int, threads: int,
-    callback: Callable[[Step], None] | None,
+    callback: Callable[[Step], None] | None, grown: Chain | None,
 ) -> FittedChain | None:  # fmt: skip
     """The fit where observations are few: pseudo-counts like the moments' emissions may keep it near them.
 
@@ -318,19 +360,17 @@ def _near_moments(
     more so the longer the climb. Sequences left out choose between both kinds of pseudo-counts, their strength, and
     the same symbols in every state, which wins when states gain less than `WORTH`.
     """
-    split = cut(data, seed)
-    learn, held = (thinned(part, most_raced(data), seed) for part in (split.learn, split.held))
+    split = cut(data, FOLDS)
+    learn, held = (thinned(part, most_raced(data), FOLDS) for part in (split.learn, split.held))
     prior = chain_prior(data, FIRST_SMOOTHING)
     tried: dict[str, tuple[float, ChainPrior, Chain, bool]] = {}
-    for name, chain in spectral_starts(learn, n_states, np.random.default_rng([seed, n_states])):
+    for name, chain in _few_starts(learn, n_states, init, prior, seed, threads, grown):
         kinds = [(True, near_chain(prior, chain)), (False, prior)]
-        for near, shaped in kinds[:1] if scarce(data) else kinds:
+        for near, shaped in kinds[1:] if name == "grown" else kinds[:1] if scarce(data) else kinds:
             strengths = STRENGTHS[: 3 if scarce(data) else 2 : -1]
             found = choose_smoothing(ChainSteps(learn, shaped, threads), chain, held, strengths)
             if name not in tried or found[2] > tried[name][0]:
                 tried[name] = (found[2], found[0], found[1].params, near)
-        if init == "spectral":
-            break
     if not tried:
         return None
     name = max(tried, key=lambda one: tried[one][0])
@@ -343,8 +383,8 @@ def _near_moments(
     if total < flat + WORTH * (4 if scarce(data) else 1) * held.n_observed:
         chosen = no_states(prior)
     else:
-        whole = dict(spectral_starts(data, n_states, np.random.default_rng([seed, n_states])))
-        chain = whole.get(name, chain)
+        if init == "spectral" or near:  # the moments of all of the data; else from where the best one stood
+            chain = dict(spectral_starts(data, n_states, _draw(seed, n_states, name))).get(name.split(",")[0], chain)
         chosen = replace(near_chain(prior, chain) if near else prior, emissions=best.emissions)
     steps = ChainSteps(data, chosen, threads)
     refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
@@ -352,6 +392,29 @@ def _near_moments(
     scores = {one: found[0] / cells for one, found in tried.items()}
     held_out = max(total, flat) / cells if split.held is not split.learn else None
     return FittedChain(refined, chosen, name, scores, held_out)
+
+
+def _few_starts(
+    learn: Sequences, n_states: int, init: Init, prior: ChainPrior, seed: int, threads: int, grown: Chain | None
+) -> list[tuple[str, Chain]]:
+    """Initial models where observations are few: from the moments, several draws of them, and a grown one."""
+    found = spectral_starts(learn, n_states, _draw(seed, n_states, ""))
+    if init == "spectral" or scarce(learn):
+        return found[:1]
+    if n_states > 2:
+        for draw in range(2, MOMENT_DRAWS + 1):
+            name = f"slices, draw {draw}"
+            more = dict(spectral_starts(learn, n_states, _draw(seed, n_states, name)))
+            found += [(name, chain) for kind, chain in more.items() if kind == "slices"]
+        steps = ChainSteps(learn, replace(prior, emissions=GROWTH_SMOOTHING, moves=MOVES), threads)
+        found.append(("grown", grown_chain(steps, n_states) if grown is None else grown))
+    return found
+
+
+def _draw(seed: int, n_states: int, name: str) -> np.random.Generator:
+    """The generator of a draw of the moments' model, which its name ends with."""
+    draw = name.rpartition("draw ")[2] if "draw" in name else "1"
+    return np.random.default_rng([seed, n_states] if draw == "1" else [seed, n_states, int(draw)])
 
 
 def near_chain(prior: ChainPrior, chain: Chain) -> ChainPrior:

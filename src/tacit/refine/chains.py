@@ -57,6 +57,11 @@ def chain_prior(data: Sequences, smoothing: float) -> ChainPrior:
     return ChainPrior(frequencies, shape, smoothing, MOVES if smoothing > 0 else 0.0)
 
 
+def without_row(prior: ChainPrior, state: int) -> ChainPrior:
+    """The pseudo-counts of the other states."""
+    return prior if prior.shape.ndim == 1 else replace(prior, shape=np.delete(prior.shape, state, axis=0))
+
+
 @dataclass(frozen=True)
 class ChainSteps:
     """Baum–Welch over sequences."""

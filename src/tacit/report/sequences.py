@@ -258,5 +258,8 @@ def _number(fitted: CategoricalHMM) -> Section:
         return Section("How many states", [Note(told)])
     rows = [{"x": number, "y": float(value)} for number, value in enumerate(held, start=1)]
     chart = lines(rows, x="states", y="nats an observation", whole_x=True, marked=float(fitted.n_states_))
-    caption = "How probable sequences left out are: the smallest number that no larger one beats was taken."
+    caption = (
+        "How probable sequences left out are: the smallest number within one standard error of the best was taken, "
+        "unless a state of it was empty or doubled."
+    )
     return Section("How many states", [Chart(chart, caption)])
