@@ -9,6 +9,7 @@ import pytest
 import tacit
 import tacit.data.table as table_module
 from tacit import BernoulliMixture, LatentClass, LatentClassClassifier
+from tacit.data.copies import self_weighting
 from tacit.data.table_input import read_table
 from tacit.data.weights import scale_of
 from tacit.errors import DataError
@@ -121,6 +122,21 @@ def test_equal_weights_are_no_weights(tmp_path):
         assert other.log_likelihood_ == plain.log_likelihood_
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_engines_choose_the_same_number_of_weighted_rows_to_the_bit(tmp_path):
+    frame, weight = answers(300, n_columns=8), np.round(uneven(300), 3)
+    frame.assign(w=weight).to_csv(tmp_path / "a.csv", index=False)
+    for make in (LatentClass, BernoulliMixture):
+        first = make().fit(frame, sample_weight=weight)
+        for other in (
+            make(engine="stream").fit(frame, sample_weight=weight),
+            make().fit(tacit.scan(tmp_path / "a.csv"), sample_weight="w"),
+        ):
+            assert other._mixture.table.tobytes() == first._mixture.table.tobytes()
+            assert other.report_.verdict == first.report_.verdict
+            assert other.report_.notes == first.report_.notes
+
+
 # --------------------------------------------------------------- sample size
 
 
@@ -148,6 +164,28 @@ def test_one_class_stays_one_class_whatever_its_rows_weigh():
     rows = (np.random.default_rng(3).random((400, 15)) < 0.3).astype(int)
     assert BernoulliMixture().fit(rows, sample_weight=np.full(400, 20.1)).n_components_ == 1
     assert LatentClass(select="bic").fit(rows, sample_weight=7000 * uneven()).n_components_ == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_heavy_rows_of_noise_are_no_cluster(seed):
+    rng = np.random.default_rng(seed)
+    rows = (rng.random((400, 15)) < rng.uniform(0.1, 0.6, 15)).astype(int)
+    assert BernoulliMixture().fit(rows, sample_weight=7000 * rng.lognormal(0, 1, 400)).n_components_ == 1
+
+
+def test_a_self_weighting_sample_has_kishs_number_of_rows_and_none_twice():
+    frame, weight = answers(2000, n_columns=12), uneven(2000)
+    table = read_table(frame, sample_weight=weight)
+    drawn = self_weighting(table)
+    assert drawn.total_weight == pytest.approx(kish(weight), rel=0.1)
+    assert (drawn.row_weight <= np.bincount(read_table(frame).pattern_of).max()).all()
+    assert not drawn.sampling
+    order = np.random.default_rng(1).permutation(2000)
+    mixed = self_weighting(read_table(frame.iloc[order], sample_weight=3 * weight[order]))
+    assert np.array_equal(mixed.codes, drawn.codes)
+    assert np.array_equal(mixed.row_weight, drawn.row_weight)
+    plain = read_table(frame)
+    assert self_weighting(plain) is plain
 
 
 def test_criteria_and_scores_take_weights():

@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 
 from tacit.data.sampling import Words, numbered_apart, row_contents, row_hashes, scramble, uniform
 from tacit.data.stored_table import AnyTable, StoredTable
-from tacit.data.table import Table
+from tacit.data.table import ALWAYS_GROUP, Table
 from tacit.kernels import Floats
 
+SELF_WEIGHTING = 23
+"""Sets this draw apart from others for the same rows."""
 EXPANDED = 5_000_000
 """Single rows held at once: three numbers each."""
 
@@ -109,6 +111,21 @@ def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64],
 def is_whole(weight: Floats) -> bool:
     """Whether all weights are whole numbers."""
     return bool(np.array_equal(weight, np.round(weight)))
+
+
+def self_weighting(table: Table) -> Table:
+    """Rows drawn by their sampling weights, no row twice: about Kish's number of them, each counted once.
+
+    Which number of classes data ask for, and what chance gives, is known for rows that count alike; a row of weight
+    eight would look like eight equal ones, which are a class of their own. The rows' contents decide who is drawn. In a
+    long table no single row is that heavy, and all of them stay.
+    """
+    if not table.sampling or table.single or table.n_observations > ALWAYS_GROUP:
+        return table
+    rows = single_rows(table, table.n_observations, 0)
+    drawn = np.bincount(rows.pattern[thinned(rows, SELF_WEIGHTING)], minlength=table.n_rows)
+    keep = np.flatnonzero(drawn)
+    return replace(table.take(keep), row_weight=drawn[keep].astype(np.float64), equal=None, scale=None)
 
 
 def thinned(copies: Copies, salt: int) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.binary_input import LearnYesNo, dense_rows, read_binary
-from tacit.data.copies import sample_rows
+from tacit.data.copies import sample_rows, self_weighting
 from tacit.data.frames import backend_of, build_frame, long_columns
 from tacit.data.stored_table import AnyTable, batches_with_weights
 from tacit.data.table import Table, packed_alike
@@ -211,6 +211,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _choose(self, table: Table) -> Decided:
         """Which columns are kept, how many clusters there are, and where the last climb starts."""
+        if self.n_components is None:
+            table = self_weighting(table)
         found = self._walk(table)
         number = self._number(table, found)
         path = found.path

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tacit.data.copies import sample_rows
+from tacit.data.copies import sample_rows, self_weighting
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table, group_rows, joined_rows
@@ -219,7 +219,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         number = self._number_of(self.init) if isinstance(self.init, LatentClass) else self.n_components
         if number is not None:
             return {"number": int(number), "selection": None, "notes": []}
-        chosen = choose_classes(table, self._fit_at, self.select, self._seed())
+        rows = self_weighting(table) if isinstance(table, Table) else table
+        chosen = choose_classes(rows, self._fit_at, self.select, self._seed())
         return {"number": int(chosen.n_components), "selection": chosen.curve, "notes": [chosen.note]}
 
     def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
