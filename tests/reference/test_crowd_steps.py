@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
+from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import stack_confusions, unstack_confusions
 from tacit.errors import DataError
 from tacit.factor import cnmf, designated, eigenratio, ghosh, multispa, robust, spectral, symnmf, task_sums, tensor
@@ -19,6 +20,9 @@ from tacit.factor.minimax_entropy import factor_minimax_entropy, sides
 from tacit.factor.votes import overall_shares, sums_of, vote_shares, vote_sums
 from tacit.moments.graph import CoLabelGraph, co_label_graph
 from tacit.moments.pairs import BYTES_PER_PAIR_CELL, count_label_pairs, pair_memory
+from tacit.refine.crowd import crowd_steps
+from tacit.refine.em import em
+from tacit.simulate import crowd
 from tests.reference.label_matrices import coded, ratings
 
 GAP = np.nan
@@ -389,3 +393,22 @@ def test_random_columns_are_largest_on_the_diagonal():
 def test_answers_cannot_be_changed(kind):
     with pytest.raises(FrozenInstanceError):
         setattr(object.__new__(kind), fields(kind)[0].name, 0)
+
+
+def test_the_one_coin_model_is_the_best_of_its_kind_and_em_never_lowers_its_objective():
+    made = crowd(300, 15, 3, labels_per_task=4, kind="one-coin", random_state=0)
+    labels = made.coded()
+    engine = MemoryEngine(labels, 1)
+    sums = vote_sums(labels)
+    steps = crowd_steps(labels, sums, 1.0, engine, one_coin=True)
+    found = em(steps, steps.maximise(sums), max_iter=30, tol=1e-9, accelerate=True)
+    assert (np.diff(found.path) > -1e-9).all()
+    tables = unstack_confusions(found.params)
+    right = np.einsum("mkk->mk", tables)
+    np.testing.assert_allclose(right, right[:, :1] * np.ones(3), atol=1e-12)
+    np.testing.assert_allclose(tables[:, 0, 1], (1 - right[:, 0]) / 2, atol=1e-12)
+    # by hand: all right labels of a worker, pseudo-labels included, over all of them
+    counts = (sums.table + steps.prior.table).reshape(15, 3, 3)
+    hand = [sum(counts[m, k, k] for k in range(3)) / counts[m].sum() for m in range(15)]
+    np.testing.assert_allclose(unstack_confusions(steps.maximise(sums))[:, 1, 1], hand)
+    assert np.abs(right[:, 0] - made.accuracy).mean() < 0.06

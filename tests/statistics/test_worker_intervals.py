@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.diagnose.workers import worker_quality
 from tacit.errors import TacitError
 from tacit.simulate import Crowd, crowd
 
@@ -81,6 +82,22 @@ def test_intervals_cover_in_every_stratum():
     for name, coverage, size in strata(found):
         assert size > 1_000
         assert 0.92 <= coverage <= 0.98, name
+
+
+def test_intervals_reach_lower_where_the_consensus_admits_that_it_is_too_sure():
+    """A quarter of the tasks mislead everybody: workers err together, and look better than they are."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=400)
+    right = np.where(rng.random(400) < 0.25, 0.35, 0.9)  # hard tasks and easy ones, the same for all
+    labels = np.where(rng.random((12, 400)) < right, truth, 1 - truth).T
+    fitted = tacit.DawidSkene(n_jobs=1).fit(labels)._fitted
+    plain = worker_quality(fitted.evidence.data, fitted.mixture)
+    assert fitted.beta < 0.9
+    assert (fitted.quality.low < plain.low).all()
+    assert (fitted.quality.high == plain.high).all()
+    accuracy = (labels == truth[:, None]).mean(axis=0)
+    inside = [((q.low <= accuracy) & (accuracy <= q.high)).mean() for q in (plain, fitted.quality)]
+    assert inside[1] > inside[0]
 
 
 def test_too_few_workers_is_an_error_not_an_interval():

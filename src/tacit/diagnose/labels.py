@@ -176,8 +176,9 @@ def _doubt_alike(examiner: Examiner, labels: CodedLabels, kinds: NDArray[Any], s
         examiner.doubt(
             "caution",
             f"{len(beyond)} workers with {share['agrees']:.0%} of the labels agree with one another more than the "
-            f"model explains ({listed(beyond)}): either they have a common source (a copy, a base model), or the others have "
-            "one and the consensus follows it; check some tasks by hand to see which, or ask workers from elsewhere.",
+            f"model explains ({listed(beyond)}): either they have a common source (a copy, a base model), or the "
+            "others have one and the consensus follows it; check some tasks by hand to see which, or ask workers "
+            "from elsewhere.",
         )
 
 

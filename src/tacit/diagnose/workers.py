@@ -9,6 +9,11 @@ w_n the chance of this label from a worker who is wrong,
 
 is concave; its top is the accuracy (the last term is Jeffreys' prior). The information about a in uncertain
 truths is that of n_eff = I(a) a (1 − a) certain ones, and the interval is Jeffreys' for n_eff trials.
+
+All this takes the model at its word: workers err independently. Where they err together the consensus is too sure of
+itself, the exponent β of its probabilities is below one, and a worker who errs with the others looks better than it
+is. So the interval is drawn out downwards by the error that the tempered posterior of the worker's tasks admits beyond
+the untempered one: little on simulated crowds, on real ones a part of what is missing (docs/models/labels.md).
 """
 
 from __future__ import annotations
@@ -138,6 +143,7 @@ def worker_quality(
     judged: Judged | None = None,
     pairs: PairCounts | None = None,
     memory: int | None = None,
+    beta: float = 1.0,
 ) -> WorkerQuality:
     """Accuracy, interval and flag of every worker.
 
@@ -148,16 +154,33 @@ def worker_quality(
     judged, pairs :
         What `Judged` and `count_label_pairs` gave, when already at hand. Without `pairs` the list is built
         if it is affordable and fits `memory` bytes, else nobody is flagged as copying.
+    beta :
+        The exponent of the consensus's probabilities: the further below one, the lower the intervals reach.
     """
     judged = Judged(labels, mixture) if judged is None else judged
     n_labels = labels.per_worker
     accuracy, trials = _climb(judged, n_labels)
     low, high = jeffreys(accuracy, trials, COVERAGE)
+    if beta < 1:
+        more = admitted_error(labels, mixture, beta)
+        low = np.maximum(low - more, 0.0)
     pairs = pairs_within_reach(labels, memory) if pairs is None else pairs
     alike = None if pairs is None else find_copies(pairs, mixture)
     quality = WorkerQuality(n_labels, accuracy, low, high, np.full(labels.n_workers, "", object))
     _raise_flags(quality, labels, mixture, judged, alike)
     return quality
+
+
+def admitted_error(labels: CodedLabels, mixture: Mixture, beta: float) -> Floats:
+    """By worker, the expected error of the tempered consensus of its tasks beyond that of the untempered one (M,)."""
+    total = np.zeros(labels.n_workers)
+    for block in labels.blocks():
+        posterior = own_posterior(block, mixture)
+        tempered = posterior**beta
+        tempered /= tempered.sum(axis=1, keepdims=True)
+        more = posterior.max(axis=1) - tempered.max(axis=1)
+        total += np.bincount(block.workers, more[block.task_of()], labels.n_workers)
+    return np.asarray(total / np.maximum(labels.per_worker, 1))
 
 
 def _climb(judged: Judged, n_labels: NDArray[np.int64]) -> tuple[Floats, Floats]:

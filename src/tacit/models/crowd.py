@@ -83,7 +83,7 @@ class CrowdSettings:
     @property
     def polished(self) -> bool:
         """Whether EM follows the method: never after the plain vote, always in what is EM by name."""
-        return self.method in ("auto", "majority-em") or (self.em and self.method != "majority")
+        return self.method in ("auto", "majority-em", "one-coin") or (self.em and self.method != "majority")
 
 
 def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
@@ -203,7 +203,7 @@ def _refine(
     entrants: list[Entrant[Mixture, Sums]] = []
     for name, start in starts.items():
         sums = start.sums(free, engine)
-        steps = crowd_steps(free, sums, smoothing, engine)
+        steps = crowd_steps(free, sums, smoothing, engine, one_coin=settings.method == "one-coin")
         entrants.append(Entrant(name, steps, steps.maximise(sums)))
     limits = Limits(settings.max_iter, settings.tol, settings.seed, settings.callback)
     return fit_em(data, engine, final, entrants, graph, limits, smoothing=smoothing, kept=kept)
@@ -287,7 +287,7 @@ class FittedCrowd:
     def quality(self) -> WorkerQuality:
         seen = self.evidence
         with one_blas_thread(), seen.clock.stage("workers"):
-            return worker_quality(seen.data, self.mixture, memory=seen.settings.memory)
+            return worker_quality(seen.data, self.mixture, memory=seen.settings.memory, beta=self.beta)
 
     @cached_property
     def report(self) -> FitReport:

@@ -28,7 +28,7 @@ from tacit.factor.assign import part_orders, reorder_workers
 from tacit.factor.votes import vote_sums
 from tacit.kernels import Floats
 from tacit.moments.graph import CoLabelGraph
-from tacit.refine.crowd import crowd_steps, left_out_score
+from tacit.refine.crowd import OneCoinSteps, crowd_steps, left_out_score
 from tacit.refine.em import Refined, Step, em
 from tacit.refine.starts import Entrant, race
 from tacit.refine.tables import Prior, TableSteps, permuted
@@ -78,7 +78,10 @@ def fit_em(
     """
     free = data.without_gold()
     steps, found, notes = _best(free, entrants, limits, kept)
-    orders = class_orders(data, graph, found.params, engine.threads)
+    if isinstance(steps, OneCoinSteps):  # its classes are the labels
+        orders = np.tile(np.arange(data.n_classes), (graph.n_components, 1))
+    else:
+        orders = class_orders(data, graph, found.params, engine.threads)
     if (orders == orders[0]).all() and not data.has_gold:
         return permuted(found, orders[0]), notes
     start = reordered(free, graph, found.params, orders, engine.threads)
@@ -88,7 +91,7 @@ def fit_em(
     ]
     if data.has_gold:
         sums = vote_sums(data)
-        from_votes = crowd_steps(data, sums, smoothing, final)
+        from_votes = crowd_steps(data, sums, smoothing, final, one_coin=isinstance(steps, OneCoinSteps))
         again.append(Entrant("votes that they outvote", from_votes, from_votes.maximise(sums)))
     _, found, more = _best(data, again, limits, None)
     return found, notes + ([f"known answers: {note}" for note in more] if data.has_gold else more)

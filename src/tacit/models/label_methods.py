@@ -191,6 +191,7 @@ def _imported(module: str) -> Callable[..., Any]:
 METHODS: dict[str, Method] = {
     "majority": start_votes,
     "majority-em": start_votes,
+    "one-coin": start_votes,
     "robust": start_robust,
     "robust-uniform": partial(start_robust, pair_weight="uniform"),
     "robust-paper": partial(start_robust, pair_weight="robust", start="random"),
@@ -205,5 +206,5 @@ METHODS: dict[str, Method] = {
     "ghosh": _soft_labels("ghosh"),
     "minimax-entropy": _soft_labels("minimax_entropy"),
 }
-STREAMED = ("auto", "majority", "majority-em")
+STREAMED = ("auto", "majority", "majority-em", "one-coin")
 """Methods that need no more than passes over the tasks; the others want all labels in memory."""

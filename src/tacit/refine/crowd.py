@@ -50,10 +50,33 @@ def crowd_prior(labels: CodedLabels, pooled: Floats, smoothing: float) -> Prior:
     return Prior(np.tile(smoothing * pooled, (labels.n_workers, 1)), weights)
 
 
-def crowd_steps(labels: CodedLabels, sums: Sums, smoothing: float, engine: MemoryEngine) -> TableSteps:
+def crowd_steps(
+    labels: CodedLabels, sums: Sums, smoothing: float, engine: MemoryEngine, *, one_coin: bool = False
+) -> TableSteps:
     """EM steps whose prior is shaped by the statistics of a start."""
     prior = crowd_prior(labels, pooled_confusion(sums, labels.n_classes), smoothing)
-    return TableSteps(engine, prior, labels.first, labels.n_labels)
+    kind = OneCoinSteps if one_coin else TableSteps
+    return kind(engine, prior, labels.first, labels.n_labels)
+
+
+class OneCoinSteps(TableSteps):
+    """EM steps of the one-coin model: a worker is right with one probability whatever the class, and errs evenly.
+
+    The M-step maximises the same objective over such tables: all right labels of a worker against all labels, the
+    pseudo-labels included. Extrapolation keeps the form, because it works on log-probabilities. Class k is label k by
+    construction, so there is no order of classes to choose.
+    """
+
+    def maximise(self, sums: Sums) -> Mixture:
+        full = super().maximise(sums)
+        size = len(full.weights)
+        counts = (sums.table + self.prior.table).reshape(-1, size, size)  # (worker, given, true)
+        total = counts.sum(axis=(1, 2))
+        right = np.einsum("mkk->m", counts)
+        accuracy = np.where(total > 0, right / np.where(total > 0, total, 1.0), 1 / size)[:, None, None]
+        same = np.eye(size)
+        tables = accuracy * same + (1 - accuracy) / max(size - 1, 1) * (1 - same)
+        return Mixture(full.weights, tables.reshape(-1, size), self.first)
 
 
 def cooled(mixture: Mixture, beta: float) -> Mixture:
