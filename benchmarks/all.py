@@ -35,6 +35,7 @@ COMMANDS = {
     "cluster-stability": "cluster_stability.py",
     "cluster-theory": "cluster_theory.py --repeats 200",
     "switches-recovery": "switches.py recovery --repeats 100 --noise 0.1,0.2,0.4,0.6,0.8",
+    "switches-candidates": "switches.py candidates --repeats 24 --rows 100000",
     "switches-number": "switches.py number --repeats 100",
     "switches-time": "switches.py time --switches 4,6,8,10,12 --rows 100000",
     "ancestry": "ancestry.py --panels hapmap-3 hapmap-4 500x20000",
