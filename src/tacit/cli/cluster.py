@@ -17,6 +17,7 @@ from tacit.cli.options import (
     settings,
     strict_option,
 )
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -35,13 +36,16 @@ SHOWN = 8
 @click.option("--binarize", type=float, metavar="T", help="Cut numbers: above T is yes.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
+@table_options
+@max_iter_option
 @engine_options
 @strict_option
 @output_options("tacit-cluster", report=True)
 def cluster(
     files: tuple[str, ...], components: int | None, select: str, binarize: float | None, id_: str | None,
     weights: str | None, engine: str, memory: int | None, cache: str | None, checkpoint: str | None, resume: bool,
-    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    threads: int | None, strict: bool, reading: Reading, max_iter: int | None,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Clusters of rows of 0/1, true/false or yes/no, gaps allowed; how many there are is found.
 
@@ -63,12 +67,14 @@ def cluster(
         select=select,  # type: ignore[arg-type]
         binarize=binarize,
         random_state=seed,
+        **at_most(max_iter),
         n_jobs=threads,
         engine=engine_of(engine, streamed),
     )
     with settings():
         model._check_settings()
-    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, streamed)
+    results = Results(out, format_, talk, no_report=no_report)
+    source = RowFiles(files, id_, weights, cache, streamed, reading)
     rows = fit_rows(model, source, "clusters", partial(_found, model), results, kept)
     with talk.doing("examining"):
         frequencies, purity, _ = model.intervals(), model.purity_, model.report_

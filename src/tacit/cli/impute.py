@@ -7,6 +7,7 @@ import time
 import click
 
 from tacit.cli.options import output_options, strict_option
+from tacit.cli.reading import Reading, table_options
 from tacit.cli.results import Results, conclude, of_model
 from tacit.cli.talk import Talk, number_of
 
@@ -14,10 +15,12 @@ from tacit.cli.talk import Talk, number_of
 @click.command()
 @click.argument("table_file", metavar="TABLE")
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file of tacit table.")
+@table_options
 @strict_option
 @output_options("tacit-impute", draws=False)
 def impute(
-    table_file: str, model_file: str, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool
+    table_file: str, model_file: str, reading: Reading, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Fill the gaps of a table: imputed.csv has the same rows, columns and order; values are never changed.
 
@@ -34,7 +37,7 @@ def impute(
     talk, begin = Talk(quiet), time.perf_counter()
     with talk.doing("reading"):
         model = load_table_model(model_file)
-        whole = read_columns(table_file)
+        whole = read_columns(table_file, **reading.rules())
     with talk.doing("filling"):
         known = under_table(model, whole)
         filled, cells = model.impute(known), model.imputed_cells(known)
