@@ -29,7 +29,7 @@ yes        0.5000
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -115,6 +115,7 @@ class Answer:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     values: Floats
+    notes: tuple[str, ...] = ()  # what a person should know of how the question was read
 
     @property
     def is_number(self) -> bool:
@@ -130,11 +131,12 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """The answer as JSON holds it."""
+        notes = {"notes": list(self.notes)} if self.notes else {}
         if self.is_number:
-            return {"question": self.question, UNITS[self.kind]: float(self.values[0])}
+            return {"question": self.question, UNITS[self.kind]: float(self.values[0]), **notes}
         columns = self.as_columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return {"question": self.question, "rows": rows}
+        return {"question": self.question, "rows": rows, **notes}
 
     def __str__(self) -> str:
         if self.is_number:
@@ -163,11 +165,22 @@ def ask(joint: JointPMF, question: str) -> Answer:
     """
     parsed = parse(joint, question)
     try:
-        return _answer(joint, parsed, question)
+        return replace(_answer(joint, parsed, question), notes=_interval_notes(joint, parsed))
     except QueryError:
         raise
     except DataError as error:
         raise QueryError(str(error), question, 0) from None
+
+
+def _interval_notes(joint: JointPMF, asked: Question) -> tuple[str, ...]:
+    """A number stands for the interval that it falls into, which the answer must say."""
+    notes = []
+    for name, value in {**asked.event, **asked.given}.items():
+        column = joint.columns[joint.index(name)]
+        if column.edges is not None and not isinstance(value, str):
+            interval = column.categories[column.code_of(value)]
+            notes.append(f"{name}={value:g} is answered for the whole interval it falls into: {name} {interval}")
+    return tuple(notes)
 
 
 def _answer(joint: JointPMF, asked: Question, question: str) -> Answer:

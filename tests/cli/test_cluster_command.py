@@ -109,7 +109,7 @@ def test_numbers_are_cut(tmp_path, capsys):
     path = tmp_path / "counts.csv"
     write_columns(pa.table(counts), path, format="csv")
     assert main(["cluster", str(path), "--out", str(tmp_path / "no"), "--quiet"]) == 3
-    assert "give binarize= (--binarize) to cut numbers at a threshold" in capsys.readouterr().err
+    assert "binarize= (--binarize) to cut numbers at a threshold" in capsys.readouterr().err
     assert not (tmp_path / "no").exists()
     assert main(["cluster", str(path), "--binarize", "0", "--out", str(tmp_path / "cut"), "--quiet"]) == 0
     clusters = pc.read_csv(tmp_path / "cut" / "clusters.csv")

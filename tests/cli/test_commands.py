@@ -128,7 +128,7 @@ BAD_FILES = {
     "line 3": (b"task,worker,label\na,x,1\nb,y\n", 3),
     "UTF-8": (b"task,worker,label\na,x,\xff\xfe\nb,y,c\n", 3),
     "characters": (b"task,worker,label\na,x," + b"l" * 1_000_000 + b"\nb,y,c\n", 3),
-    "separated by semicolons": (b"task;worker;label\na;x;1\n", 3),
+    "separated by semicolons": (b"task;worker;label\na;x;1\nb;y\n", 3),
 }
 
 

@@ -440,7 +440,7 @@ SENSELESS = {
     "did you mean 'majority'?": ["labels", "--method", "majorty"],
     "smoothing=-1.0 is no count of pseudo-labels; give 'auto' or a number >= 0": ["labels", "--smoothing", "-1"],
     "'--components': 0 is not in the range x>=1": ["table", "--components", "0"],
-    "'--bins': 1 is not in the range x>=2": ["table", "--bins", "1"],
+    "'--bins': '1' says no intervals; give a number from 2 on": ["table", "--bins", "1"],
     "smoothing=nan is no number of pseudo-rows; give 'auto', or 0 or more": ["table", "--smoothing", "nan"],
     "'--components': -2 is not in the range": ["cluster", "--components", "-2"],
     "binarize=nan is no threshold; give a number": ["cluster", "--binarize", "nan"],

@@ -63,11 +63,10 @@ def test_ids_with_blanks_and_emoji_come_back(tmp_path):
 
 
 TOLD = {
-    "separated by bars (|), not commas; save it with commas": ("table", text(sep="|")),
     "is a spreadsheet; save it as CSV": ("table", b"PK\x03\x04", "x.xlsx"),
     "give --id id if it names the rows": ("cluster", text(ids=IDS)),
     "leave the cell empty if nothing is known": ("cluster", text(("no", "NA"))),
-    "(with --id, if it names the rows)": ("table", text(ids=[str(1000 + n) for n in range(60)])),
+    "names the rows leave it out (--id id, or --drop id)": ("table", text(ids=[str(1000 + n) for n in range(60)])),
     "where nothing is known leave the cell empty": ("factors", "a,b\n1.5,2\nNA,3\n2.5,4\n"),
     "write decimals with a point": ("factors", 'a,b\n"1,5",2\n"2,5",3\n'),
     "give --id name_ if it names the people": ("admixture", "name_,rs1\nanna,1\nbert,2\n"),
@@ -75,8 +74,6 @@ TOLD = {
     "one document a line": ("topics", "id,text\n1,the cat sat\n2,the dog\n"),
     "the columns task hold no labels; give task, worker and label": ("labels", "task\na\nb\n"),
     "give --id 'my id' if it names the rows": ("cluster", text(ids=IDS).replace("id", "my id", 1)),
-    "give --id '' if it names the rows": ("cluster", pd.DataFrame(YES).to_csv()),
-    "give --id '' if it names the people": ("admixture", pd.DataFrame(YES).to_csv()),
     "thousands without a comma": ("factors", 'a,b\n"1,234.5",2\n"2,000",3\n'),
     "too few to find the number of populations": ("admixture", "rs1,rs2\n0,1\n"),
     "the weights column 'w' has a gap in row 2": ("table", "a,w\nx,1\ny,\n", "x.csv", "--weights", "w"),
@@ -112,15 +109,21 @@ NOTED = {
         "--components",
         "1",
     ),
-    "column '' counts the rows, so it names rows": (
+    "column 'n' holds every number from 1 to 80 once, so it names rows": (
         "table",
-        pd.DataFrame({"a": ["x", "y"] * 40}).to_csv(),
+        "n,a\n" + "".join(f"{1 + n * 7 % 80},{'xy'[n % 2]}\n" for n in range(80)),
         "--components",
         "1",
         "--bins",
         "4",
     ),
-    "give --id '' on the command line": ("factors", pd.DataFrame(RNG.normal(size=(40, 3))).to_csv()),
+    "give --id n on the command line": ("factors", pd.DataFrame(RNG.normal(size=(40, 3))).to_csv(index_label="n")),
+    "the first column has no name and is taken for the names of the rows": ("cluster", pd.DataFrame(YES).to_csv()),
+    "is called 'rownames' and is taken for the names": ("table", pd.DataFrame(YES).to_csv(index_label="rownames")),
+    "first column has no name and is taken for the names": ("admixture", pd.DataFrame(YES).to_csv()),
+    "x.csv is read as separated by bars (|)": ("table", text(sep="|"), "--components", "2"),
+    "x.csv is not UTF-8 and is read as Windows-1252": ("table", text(("non", "été"), sep=";").encode("cp1252")),
+    "and the later one in order counts as yes ('q0': 2, 'q1': 2": ("cluster", text(("1", "2")), "--components", "2"),
     "column 'b' holds 'No' and 'no ', which count as two": ("table", "a,b\nx,No\ny,no \n"),
     "among the labels are 'Yes' and 'yes', which count as two": (
         "labels",

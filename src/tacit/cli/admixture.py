@@ -20,6 +20,7 @@ from tacit.cli.options import (
     strict_option,
     tell_no_cache,
 )
+from tacit.cli.reading import AS_IT_IS, Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -52,13 +53,16 @@ SHOWN = 8
 @click.option("--all-chromosomes", is_flag=True,
               help="Keep a PLINK set's SNPs of sex chromosomes and mitochondria, left out by default.")  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the people (CSV); 'sample' or 'iid' by default.")
+@table_options
+@max_iter_option
 @engine_options
 @strict_option
 @output_options("tacit-admixture", report=True)
 def admixture(
     files: tuple[str, ...], populations: int | None, init: str, refine: str, min_maf: float, all_chromosomes: bool,
     id_: str | None, engine: str, memory: int | None, cache: str | None, threads: int | None, checkpoint: str | None,
-    resume: bool, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    resume: bool, strict: bool, reading: Reading, max_iter: int | None,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Ancestry proportions from genotypes: a PLINK .bed (its .bim and .fam beside it), or a table of 0/1/2 with one row
     a person and one column a SNP, gaps allowed.
@@ -79,18 +83,18 @@ def admixture(
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads,
-        engine=engine_of(engine, streamed),
+        engine=engine_of(engine, streamed), **at_most(max_iter),
     )  # fmt: skip
     with settings():
         model._check_settings()
     genotypes: AnyGenotypes
     if streamed:
         with talk.counting("coding", "people") as told:
-            genotypes = _store(files, id_, cache, threads, told, autosomes=not all_chromosomes)
+            genotypes = _store(files, id_, cache, threads, told, reading, talk, autosomes=not all_chromosomes)
     else:
         tell_no_cache(cache, talk)
         with talk.doing("reading"):
-            genotypes = read_genotype_file(files[0], id_, threads, autosomes=not all_chromosomes)
+            genotypes = read_genotype_file(files[0], id_, threads, reading, talk, autosomes=not all_chromosomes)
     with talk.doing("fitting"):
         model.fit(genotypes, **kept)
         report = model.report_
@@ -122,7 +126,8 @@ def admixture(
 def predict_ancestry(model: Admixture, asked: Asked) -> int:
     """Proportions of new people under the populations of a model."""
     with asked.talk.doing("reading"):
-        genotypes = read_genotype_file(asked.data_file, asked.columns.get("id"), autosomes=False)  # the model knows
+        # which SNPs count the model knows
+        genotypes = read_genotype_file(asked.data_file, asked.columns.get("id"), reading=asked.reading, autosomes=False)
     with asked.talk.doing("projecting"):
         found, errors = model._project(genotypes)
     asked.results.table("ancestry", _long(genotypes.samples, found, errors), main=True)
@@ -150,8 +155,9 @@ def _frequencies(model: Admixture) -> Iterator[Any]:
 
 
 def _store(
-    files: tuple[str, ...], id_: str | None, cache: str | None, threads: int | None, told: Any, *, autosomes: bool
-) -> StoredGenotypes:
+    files: tuple[str, ...], id_: str | None, cache: str | None, threads: int | None, told: Any, reading: Reading,
+    talk: Talk, *, autosomes: bool,
+) -> StoredGenotypes:  # fmt: skip
     """Genotypes in a flat file: a PLINK set, or tables of people."""
     from tacit.data.frames import find_column
     from tacit.data.stored_genotypes import store_bed, store_scan
@@ -164,8 +170,9 @@ def _store(
         _no_id(id_, files[0])
         return store_bed(Path(files[0]).with_suffix(".bed"), cache, threads or 1, autosomes=autosomes)
     _no_variant_calls(files)
-    people = scan(files, cache=cache, told=told)
-    return store_scan(people, find_column(people.first_names(), "people", ID_NAMES, id_))
+    people = scan(files, cache=cache, told=told, **reading.rules(id_))
+    names = people.first_names()
+    return store_scan(people, find_column(names, "people", ID_NAMES, id_) or reading.row_names(names, None, talk))
 
 
 def _no_id(id_: str | None, path: str) -> None:
@@ -186,7 +193,8 @@ def _no_variant_calls(files: tuple[str, ...]) -> None:
 
 
 def read_genotype_file(
-    path: str, id_: str | None, threads: int | None = None, *, autosomes: bool = True
+    path: str, id_: str | None, threads: int | None = None, reading: Reading = AS_IT_IS, talk: Talk | None = None,
+    *, autosomes: bool = True,
 ) -> Genotypes:
     """Genotypes of a PLINK set or of a table of people."""
     from tacit.data.frames import find_column
@@ -197,8 +205,9 @@ def read_genotype_file(
         _no_id(id_, path)
         return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1, autosomes=autosomes)
     _no_variant_calls((path,))
-    whole = read_columns(path)
+    whole = read_columns(path, **reading.rules(id_))
     name = find_column(whole.column_names, "people", ID_NAMES, id_)
+    name = reading.row_names(whole.column_names, None, talk) if name is None else name
     if name is None:
         return read_genotypes(whole)
     return read_genotypes(whole.drop_columns([name]), samples=whole[name])

@@ -18,6 +18,7 @@ from tacit.cli.options import (
     strict_option,
     weight_options,
 )
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -39,6 +40,8 @@ SHOWN = 8
 @click.option("--binarize", type=float, metavar="T", help="Cut numbers: above T is yes.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @weight_options
+@table_options
+@max_iter_option
 @engine_options
 @strict_option
 @output_options("tacit-cluster", report=True)
@@ -46,6 +49,7 @@ def cluster(
     files: tuple[str, ...], components: int | None, select: str, max_components: int | None, no_screen: bool,
     truncated: bool, binarize: float | None, id_: str | None, weights: str | None, weight_type: str, engine: str,
     memory: int | None, cache: str | None, checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
+    reading: Reading, max_iter: int | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Clusters of rows of 0/1, true/false or yes/no, gaps allowed; how many there are is found.
@@ -72,12 +76,14 @@ def cluster(
         binarize=binarize,
         weight_type=weight_type,  # type: ignore[arg-type]
         random_state=seed,
+        **at_most(max_iter),
         n_jobs=threads,
         engine=engine_of(engine, streamed),
     )
     with settings():
         model._check_settings()
-    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, streamed)
+    results = Results(out, format_, talk, no_report=no_report)
+    source = RowFiles(files, id_, weights, cache, streamed, reading)
     rows = fit_rows(model, source, "clusters", partial(_found, model), results, kept)
     with talk.doing("examining"):
         frequencies, purity, _ = model.intervals(), model.purity_, model.report_

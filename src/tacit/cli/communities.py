@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.cli.columns import EDGES, chosen_columns, column_options
 from tacit.cli.options import HIDDEN, output_options, reading_options, strict_option
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -31,12 +32,15 @@ SHOWN = 12
     help="Take degrees as given (yes), or let them tell communities apart (no)?",
 )  # fmt: skip
 @column_options(*EDGES)
+@table_options
+@max_iter_option
 @reading_options
 @strict_option
 @output_options("tacit-communities", report=True)
 def communities(
     files: tuple[str, ...], blocks: int | None, degree_corrected: str, source: str | None, target: str | None,
     weight: str | None, engine: str, memory: int | None, threads: int | None, strict: bool,
+    reading: Reading, max_iter: int | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Communities of a graph, their number found.
@@ -50,16 +54,18 @@ def communities(
     tacit communities web.txt.gz --blocks 5
     """
     from tacit.cli.counted import counted_files
-    from tacit.data.graph_input import read_graph
+    from tacit.data.graph_input import ALIASES, read_graph
     from tacit.models.base import model_state
     from tacit.models.block_model import BlockModel, community_columns
 
     talk = Talk(quiet)
     columns = chosen_columns(source=source, target=target, weight=weight)
-    with counted_files(files, engine, memory, talk, _are_lines(files[0])) as found:
+    with counted_files(files, engine, memory, talk, reading, ALIASES, _are_lines(files[0]), columns.values()) as found:
         graph = read_graph(found, columns=columns, what=called(files[0]))
     corrected: Any = {"auto": "auto", "yes": True, "no": False}[degree_corrected]
-    model = BlockModel(blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads)
+    model = BlockModel(
+        blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads, **at_most(max_iter)
+    )
     with talk.doing("fitting"):
         model.fit(graph)
         report = model.report_
@@ -92,12 +98,12 @@ def _are_lines(name: str) -> bool | None:
     return None if several or name == STDIN or plain.endswith(READABLE) else True
 
 
-def read_known(path: str, columns: dict[str, str], talk: Talk) -> Graph:
+def read_known(path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Graph:
     """The graph of a table or of an edge list."""
     from tacit.cli.counted import counted_files
-    from tacit.data.graph_input import read_graph
+    from tacit.data.graph_input import ALIASES, read_graph
 
-    with counted_files((path,), "memory", None, talk, _are_lines(path)) as found:
+    with counted_files((path,), "memory", None, talk, reading, ALIASES, _are_lines(path), columns.values()) as found:
         return read_graph(found, columns=columns, what=called(path))
 
 
@@ -118,7 +124,7 @@ def predict_communities(model: BlockModel, asked: Asked) -> int:
     """Blocks of the nodes of a file of edges: known nodes keep theirs, new ones get them from their links."""
     from tacit.models.block_model import community_columns
 
-    graph = read_known(asked.data_file, asked.columns, asked.talk)
+    graph = read_known(asked.data_file, asked.columns, asked.talk, asked.reading)
     beliefs = model.beliefs_in(graph)
     asked.results.table("communities", community_columns(graph.names, beliefs), main=True)
     return asked.conclude(graph.n_nodes, number_of(graph.n_nodes, "nodes"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tacit.cli.options import are_streamed
+from tacit.cli.reading import Reading
 from tacit.cli.talk import Talk
 from tacit.io.read import read_columns
 from tacit.io.scan import scan
@@ -19,17 +20,19 @@ if TYPE_CHECKING:
 
 @contextmanager
 def counted_files(
-    files: tuple[str, ...], engine: str, memory: int | None, talk: Talk, lines: bool | None = None
-) -> Iterator[Scan | Any]:
+    files: tuple[str, ...], engine: str, memory: int | None, talk: Talk, reading: Reading,
+    aliases: Mapping[str, Sequence[str]], lines: bool | None = None, also: Iterable[str] = (),
+) -> Iterator[Scan | Any]:  # fmt: skip
     """What the files hold: the columns of a table that fits memory, else a scan with a bar; text is always scanned.
 
-    `lines` says that they are text whatever they are called, as in `tacit.scan`.
+    `aliases` are the names of columns by their roles, `also` columns that were named. `lines` says that they are text
+    whatever they are called, as in `tacit.scan`.
     """
     text = lines or (lines is None and is_text(files[0]))
     if not text and not are_streamed(files, engine, memory):
         with talk.doing("reading"):
-            yield read_columns(files[0])
+            yield read_columns(files[0], **reading.rules(*also, aliases=aliases))
         return
-    found = scan(files, lines=lines)
+    found = scan(files, lines=lines, **reading.rules(*also))
     with talk.counting("counting", "rows", found.rows_about()) as told, talk.heeding_warnings():
         yield replace(found, told=told)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.options import are_streamed, engine_of, engine_options, keeping, output_options, settings, strict_option
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -34,13 +35,16 @@ SHOWN = 8
 @click.option("--feature-noise", type=click.Choice(["equal", "unequal"]), default="equal", show_default=True,
               help="Has all features' noise one standard deviation, or each its own?")  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
+@table_options
+@max_iter_option
 @engine_options
 @strict_option
 @output_options("tacit-factors", report=True)
 def factors(
     files: tuple[str, ...], components: int | None, search: str, refine: str, noise: float | None, feature_noise: str,
     id_: str | None, engine: str, memory: int | None, cache: str | None, threads: int | None, checkpoint: str | None,
-    resume: bool, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    resume: bool, strict: bool, reading: Reading, max_iter: int | None,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden on/off switches whose weights add up to each row of numbers.
 
@@ -64,12 +68,14 @@ def factors(
         noise=noise,
         feature_noise=feature_noise,  # type: ignore[arg-type]
         random_state=seed,
+        **at_most(max_iter),
         n_jobs=threads,
         engine=engine_of(engine, streamed),
     )
     with settings():
         model._check_settings()
-    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, None, cache, streamed)
+    results = Results(out, format_, talk, no_report=no_report)
+    source = RowFiles(files, id_, None, cache, streamed, reading)
     rows = fit_rows(model, source, "switches", partial(switch_values, model), results, kept, in_blocks=True)
     n_rows = model._passes.n_rows if rows is None else rows.data.num_rows
     with talk.doing("examining"):
@@ -124,7 +130,7 @@ def predict_switches(model: BinaryFactors, asked: Asked) -> int:
     from tacit.cli.fit_rows import named_answers
     from tacit.cli.rows import read_rows, under
 
-    rows = read_rows(asked.data_file, asked.columns.get("id"))
+    rows = read_rows(asked.data_file, asked.columns.get("id"), reading=asked.reading, talk=asked.talk)
     data = under(model, rows.all)
     asked.results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
     return asked.conclude(data.num_rows, f"{number_of(data.num_rows, 'rows')}: their switches predicted", target=None)

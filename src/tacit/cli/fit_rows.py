@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tacit.cli.options import tell_no_cache
+from tacit.cli.reading import AS_IT_IS, Reading
 from tacit.cli.results import Results
 from tacit.cli.rows import Rows, data_columns, named_rows, read_rows
 from tacit.data.frames import build_frame
@@ -39,6 +40,7 @@ class RowFiles:
     weights: str | None
     cache: str | None
     streamed: bool
+    reading: Reading = AS_IT_IS
 
 
 def fit_rows(
@@ -51,16 +53,19 @@ def fit_rows(
     """
     talk = results.talk
     if files.streamed:
-        whole = scan(files.paths)
-        columns = data_columns(whole.first_names(), files.id_, files.weights)
+        with talk.heeding_warnings():
+            whole = scan(files.paths, **files.reading.rules(files.id_, files.weights))
+            names = whole.first_names()
+        files = replace(files, id_=files.reading.row_names(names, files.id_, talk))
+        columns = data_columns(names, files.id_, files.weights)
         weight: dict[str, Any] = {} if files.weights is None else {"sample_weight": files.weights}
         with talk.counting("coding", "rows", whole.rows_about()) as told, talk.heeding_warnings():
-            model.fit(scan(files.paths, columns=columns, cache=files.cache, told=told), **weight, **keeping)
+            model.fit(replace(whole, columns=tuple(columns), cache=files.cache, told=told), **weight, **keeping)
         results.batches(stem, _answers(whole, files, answer, results, f"writing {stem}", in_blocks), main=True)
         return None
     tell_no_cache(files.cache, talk)
     with talk.doing("reading"):
-        rows = read_rows(files.paths[0], files.id_, files.weights)
+        rows = read_rows(files.paths[0], files.id_, files.weights, files.reading, talk)
     with talk.doing("fitting"):
         weight = {} if rows.weight is None else {"sample_weight": rows.weight}
         model.fit(rows.data, **weight, **keeping)

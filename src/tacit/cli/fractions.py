@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.options import HIDDEN, THREADS, output_options, settings, strict_option
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -36,13 +37,15 @@ SHOWN = 12
     help="Are samples the columns of the file (one row per feature) or its rows?",
 )  # fmt: skip
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; found by its words by default.")
+@table_options
+@max_iter_option
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
 @click.option("--threads", type=THREADS, help="Accepted as everywhere; the result does not depend on it.")
 @strict_option
 @output_options("tacit-fractions", report=True)
 def fractions(
     values_file: str, reference: str | None, components: int | None, constraint: str, samples_in: str,
-    id_: str | None, engine: str, threads: int | None, strict: bool,
+    id_: str | None, engine: str, threads: int | None, strict: bool, reading: Reading, max_iter: int | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Fractions of the parts in every sample, from values in [0, 1] such as methylation.
@@ -62,13 +65,14 @@ def fractions(
 
     talk = Talk(quiet)
     with talk.doing("reading"):
-        values = read_shares(read_columns(values_file), called(values_file), id_)
+        values = read_shares(read_columns(values_file, **reading.rules(id_)), called(values_file), id_)
         if samples_in == "columns":
             values = values.transposed
-        parts = None if reference is None else read_shares(read_columns(reference), called(reference))
+        known = None if reference is None else read_columns(reference, **reading.beside.rules())
+        parts = None if reference is None else read_shares(known, called(reference))
     model = MixtureFractions(
         components, reference=parts, constraint=CONSTRAINTS[constraint],
-        random_state=seed, n_jobs=threads, engine=engine,
+        random_state=seed, n_jobs=threads, engine=engine, **at_most(max_iter),
     )  # fmt: skip
     with settings():
         model._check_settings()
@@ -103,12 +107,12 @@ def show(model: MixtureFractions, talk: Talk) -> None:
     talk.table(title, ["sample", *(str(part) for part in model.parts_.tolist())], rows)
 
 
-def read_known(model: MixtureFractions, path: str, id_: str | None) -> NamedMatrix:
+def read_known(model: MixtureFractions, path: str, id_: str | None, reading: Reading) -> NamedMatrix:
     """Samples of a file, which are its columns or its rows: the model knows its features' names."""
     from tacit.data.named_matrix import read_shares
     from tacit.io.read import read_columns
 
-    values = read_shares(read_columns(path), called(path), id_)
+    values = read_shares(read_columns(path, **reading.rules(id_)), called(path), id_)
     known = set(model.features_)
     by_column, by_row = len(known & set(values.column_names)), len(known & set(values.row_names or ()))
     unnamed = not by_column and values.row_names is None and len(values.values) == len(known)
@@ -121,7 +125,7 @@ def predict_fractions(model: MixtureFractions, asked: Asked) -> int:
     from tacit.data.names import objects
     from tacit.models.mixture_fractions import fraction_columns
 
-    values = read_known(model, asked.data_file, asked.columns.get("id"))
+    values = read_known(model, asked.data_file, asked.columns.get("id"), asked.reading)
     found = model.transform(values)
     samples = values.row_names or tuple(str(number) for number in range(1, len(found) + 1))
     asked.results.table("fractions", fraction_columns(objects(samples), model.parts_, found), main=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit.cli.columns import STEPS, chosen_columns, column_options
 from tacit.cli.options import output_options, reading_options, settings, strict_option
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -32,14 +33,16 @@ SHOWN = 8
 @click.option("--letters", is_flag=True, help="In a text file every character is a symbol, not every word.")
 @click.option("--gap", "gaps", multiple=True, metavar="SYMBOL", help="A symbol that means: not observed. Repeatable.")
 @column_options(*STEPS)
+@table_options
+@max_iter_option
 @reading_options
 @strict_option
 @output_options("tacit-hmm", report=True)
 def hmm(
     files: tuple[str, ...], states: int | None, max_states: int | None, init: str, smoothing: float | None,
     letters: bool, gaps: tuple[str, ...], sequence: str | None, symbol: str | None, time: str | None, engine: str,
-    memory: int | None, threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool,
-    no_report: bool,
+    memory: int | None, threads: int | None, strict: bool, reading: Reading, max_iter: int | None,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden states behind sequences of symbols: words, letters, bases, events.
 
@@ -53,19 +56,20 @@ def hmm(
     tacit hmm genome.txt --letters --gap N --states 2
     """
     from tacit.cli.counted import counted_files
+    from tacit.data.sequences import ALIASES
     from tacit.models.base import model_state
     from tacit.models.categorical_hmm import CategoricalHMM, parameter_columns, state_tables
 
     talk = Talk(quiet)
     model = CategoricalHMM(
         states, max_states=max_states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
-        random_state=seed, n_jobs=threads,
+        random_state=seed, n_jobs=threads, **at_most(max_iter),
     )  # fmt: skip
     with settings():
         model._check_settings()
-    with counted_files(files, engine, memory, talk) as found:
-        columns = chosen_columns(sequence=sequence, symbol=symbol, time=time)
-        data = _read(found, called(files[0]), letters, gaps, columns)
+    chosen = chosen_columns(sequence=sequence, symbol=symbol, time=time)
+    with counted_files(files, engine, memory, talk, reading, ALIASES, also=chosen.values()) as found:
+        data = _read(found, called(files[0]), letters, gaps, chosen)
     with talk.doing("fitting"):
         model.fit(data)
         model._letters = letters if _is_text(found) else None
@@ -135,12 +139,14 @@ def show(model: CategoricalHMM, talk: Talk) -> None:
     talk.table("states", ["state", "share", "stays", "shows most"], rows)
 
 
-def read_known(model: CategoricalHMM, path: str, columns: dict[str, str], talk: Talk) -> Sequences:
+def read_known(
+    model: CategoricalHMM, path: str, columns: dict[str, str], talk: Talk, reading: Reading
+) -> Sequences:
     """Sequences of a file under the symbols of a model; lines are split as those of its fit were."""
     from tacit.cli.counted import counted_files
-    from tacit.data.sequences import read_sequences
+    from tacit.data.sequences import ALIASES, read_sequences
 
-    with counted_files((path,), "memory", None, talk) as found:
+    with counted_files((path,), "memory", None, talk, reading, ALIASES, also=columns.values()) as found:
         letters = _is_text(found) and (_are_letters(model, found) if model._letters is None else model._letters)
         data = _read(found, called(path), letters, columns=columns)
         return read_sequences(data, symbols=model.symbols_, what=called(path))
@@ -158,7 +164,7 @@ def predict_states(model: CategoricalHMM, asked: Asked) -> int:
     """States of new sequences: states.csv, as `tacit hmm` writes it."""
     from tacit.models.categorical_hmm import state_tables
 
-    data = read_known(model, asked.data_file, asked.columns, asked.talk)
+    data = read_known(model, asked.data_file, asked.columns, asked.talk, asked.reading)
     asked.results.batches("states", state_tables(model, data), main=True)
     facts = f"{number_of(data.n_sequences, 'sequences')}, {number_of(data.n_steps, 'steps')}: their states predicted"
     return asked.conclude(data.n_steps, facts, log_likelihood=model.score(data))

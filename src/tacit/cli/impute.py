@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tacit.cli.options import output_options, strict_option
+from tacit.cli.reading import Reading, table_options
 from tacit.cli.results import Results, conclude, of_model
 from tacit.cli.talk import Talk, number_of
 
@@ -22,11 +23,12 @@ from tacit.cli.talk import Talk, number_of
     metavar="N",
     help="Also write N tables with missing cells drawn (imputed_1, …), for multiple imputation.",
 )
+@table_options
 @strict_option
 @output_options("tacit-impute")
 def impute(
-    table_file: str, model_file: str, draws: int, strict: bool, out: str, format_: str, json_: bool, seed: int,
-    quiet: bool,
+    table_file: str, model_file: str, draws: int, reading: Reading, strict: bool,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
     """Fill the missing cells of a table: imputed.csv has the same rows, columns and order; values are never changed.
 
@@ -46,7 +48,7 @@ def impute(
     talk, begin = Talk(quiet), time.perf_counter()
     with talk.doing("reading"):
         model = load_table_model(model_file)
-        whole = read_columns(table_file)
+        whole = read_columns(table_file, **reading.rules())
     with talk.doing("filling"):
         known = under_table(model, whole)
         filled, cells = model.impute(known), model.imputed_cells(known)

@@ -19,6 +19,7 @@ from tacit.cli.options import (
     strict_option,
     tell_no_cache,
 )
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -44,6 +45,8 @@ SHOWN = 5
 @abstain_option
 @click.option("--bins", type=click.IntRange(min=2), help="Cut labels that are scores into so many intervals.")
 @control_option
+@table_options
+@max_iter_option
 @engine_options
 @strict_option
 @column_options(*VOTES)
@@ -51,7 +54,7 @@ SHOWN = 5
 def labels(
     files: tuple[str, ...], truth: str | None, gold: str | None, method: str, em: bool, smoothing: float | None,
     abstain: tuple[str, ...], bins: int | None, control: str | None, engine: str, memory: int | None, cache: str | None,
-    checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
+    checkpoint: str | None, resume: bool, threads: int | None, strict: bool, reading: Reading, max_iter: int | None,
     task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
@@ -69,13 +72,14 @@ def labels(
     talk, clock, kept = Talk(quiet), StageClock(), keeping(checkpoint, resume)
     smooth: Any = "auto" if smoothing is None else smoothing
     with settings():
-        asked = CrowdSettings(method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine)
+        asked = CrowdSettings(
+            method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine, **at_most(max_iter)
+        )
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
     silent = labels_of_silence(abstain)
     with clock.stage("data"):
-        answers = read_columns(truth) if truth else None
-        known = read_columns(gold) if gold else None
-        data = _read(files, engine, memory, cache, talk, control, chosen, silent, bins, known)
+        answers, known = (read_columns(one, **reading.beside.rules()) if one else None for one in (truth, gold))
+        data = _read(files, engine, memory, cache, talk, control, chosen, silent, bins, known, reading)
         with talk.heeding_warnings():
             check_crowd(data)
     with talk.doing("fitting"):
@@ -107,7 +111,7 @@ def tell_reading(source: Any, columns: Mapping[str, str] | None, talk: Talk) -> 
 
 def _read(
     files: tuple[str, ...], engine: str, memory: int | None, cache: str | None, talk: Talk, control: str | None,
-    chosen: dict[str, str] | None, abstain: tuple[Any, ...], bins: int | None, gold: Any,
+    chosen: dict[str, str] | None, abstain: tuple[Any, ...], bins: int | None, gold: Any, reading: Reading,
 ) -> CodedLabels:  # fmt: skip
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
     from tacit.data.label_input import read_gold, read_labels
@@ -117,7 +121,7 @@ def _read(
     if not are_streamed(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
         tell_no_cache(cache, talk)
         with talk.doing("reading"):
-            source, embedded_gold = read_label_file(files[0], control)
+            source, embedded_gold = read_label_file(files[0], control, reading, chosen)
             gold = embedded_gold if gold is None else gold
             data = read_labels(source, columns=chosen, abstain=abstain, gold=gold, bins=bins)
         tell_reading(source, chosen, talk)
@@ -125,9 +129,14 @@ def _read(
     from tacit.data.stored_labels import code_labels
     from tacit.io.scan import scan
 
+    rules = reading.rules(*(chosen or {}).values())
     with talk.counting("coding") as told, talk.heeding_warnings():
         stored = code_labels(
-            scan(files, cache=cache, told=told), columns=chosen, abstain=abstain, gold=read_gold(gold), bins=bins
+            scan(files, cache=cache, told=told, **rules),
+            columns=chosen,
+            abstain=abstain,
+            gold=read_gold(gold),
+            bins=bins,
         )
     return stored.loaded() if engine == "memory" else stored
 
@@ -155,8 +164,11 @@ def tell_control(control: str | None, path: str | None, talk: Talk) -> None:
         talk.say(f"note: --control is not used, since {what}")
 
 
-def read_label_file(path: str, control: str | None) -> tuple[Any, Any]:
+def read_label_file(
+    path: str, control: str | None, reading: Reading, chosen: Mapping[str, str] | None = None
+) -> tuple[Any, Any]:
     """Labels and, from a Label Studio export, its ground-truth answers."""
+    from tacit.data.label_input import ALIASES
     from tacit.io.read import read_columns
 
     if _is_export(path):
@@ -164,7 +176,7 @@ def read_label_file(path: str, control: str | None) -> tuple[Any, Any]:
 
         export = read_label_studio(path, control=control)
         return export.labels, export.gold
-    return read_columns(path), None
+    return read_columns(path, **reading.rules(*(chosen or {}).values(), aliases=ALIASES)), None
 
 
 def write_crowd(
@@ -271,14 +283,16 @@ def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
     talk.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
 
 
-def read_known(model: DawidSkene, path: str, columns: dict[str, str], control: str | None, talk: Talk) -> Labels:
+def read_known(
+    model: DawidSkene, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+) -> Labels:
     """Labels of a file as a saved model was told to read them; a note names those that it does not know."""
     from tacit.data.label_input import read_labels
     from tacit.data.names import match
 
     named = columns or model.columns
     with talk.doing("reading"):
-        source, _ = read_label_file(path, control)
+        source, _ = read_label_file(path, control, reading, named)
         data = read_labels(source, columns=named, **model._reading_rules())
     tell_reading(source, named, talk)
     unseen = data.class_names[match(data.class_names, model.classes_, "label") < 0].tolist()
@@ -290,7 +304,7 @@ def read_known(model: DawidSkene, path: str, columns: dict[str, str], control: s
 
 def predict_tasks(model: DawidSkene, asked: Asked) -> int:
     """The consensus of new tasks under the workers of a model: predictions.csv."""
-    data = read_known(model, asked.data_file, asked.columns, asked.control, asked.talk)
+    data = read_known(model, asked.data_file, asked.columns, asked.control, asked.talk, asked.reading)
     with asked.talk.doing("predicting"):
         posterior = model.predict_proba(data)
     values = model.classes_[posterior.argmax(axis=1)]

@@ -91,6 +91,28 @@ class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return size
 
 
+class Intervals(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """How many intervals: a number, or one for each named column such as age=5,income=10."""
+
+    name = "bins"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | dict[str, int]:
+        named: dict[str, int] = {}
+        try:
+            if "=" not in str(value):
+                number = int(value)
+                if number >= 2:
+                    return number
+            for one in str(value).split(",") if "=" in str(value) else ():
+                column, _, number_of = one.rpartition("=")
+                named[column.strip()] = int(number_of)
+        except ValueError:
+            named = {}
+        if not named or min(named.values()) < 2:
+            self.fail(f"{value!r} says no intervals; give a number from 2 on, or columns: age=5,income=10", param, ctx)
+        return named
+
+
 def engine_options(command: F) -> F:
     """--engine, --memory, --cache, --threads, --checkpoint, --resume: where and how the passes of a long fit run."""
     for option in reversed(

@@ -20,7 +20,8 @@ def predict_pairs(model: PairMatrix, asked: Asked) -> int:
     from tacit.data.names import match
     from tacit.io.read import read_columns
 
-    left, right = pair_columns(ArrowFrame(read_columns(asked.data_file)), model.columns, asked.data_file)
+    frame = ArrowFrame(read_columns(asked.data_file, **asked.reading.rules()))
+    left, right = pair_columns(frame, model.columns, asked.data_file)
     rows, columns = match(left, model.items_, "row item"), match(right, model.column_items_, "column item")
     known = (rows >= 0) & (columns >= 0)
     stated = model.reconstruct()

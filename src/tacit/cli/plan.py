@@ -11,6 +11,7 @@ import click
 
 from tacit.cli.columns import VOTES, chosen_columns, column_options
 from tacit.cli.options import abstain_option, control_option, output_options, strict_option
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -33,6 +34,8 @@ SHOWN = 8
 @click.option("--simulate", is_flag=True, help="Replay a finished crowd: error against labels bought.")
 @click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
 @abstain_option
+@table_options
+@max_iter_option
 @control_option
 @strict_option
 @column_options(*VOTES)
@@ -40,6 +43,7 @@ SHOWN = 8
 def plan(
     labels_file: str, budget: int | None, per_worker: int | None, workers_file: str | None, simulate: bool,
     truth: str | None, abstain: tuple[str, ...], control: str | None, strict: bool,
+    reading: Reading, max_iter: int | None,
     task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
@@ -61,17 +65,18 @@ def plan(
 
     talk, clock = Talk(quiet), StageClock()
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
+    beside = reading.beside.rules()
     silent = labels_of_silence(abstain)
     tell_control(control, labels_file, talk)
     with talk.doing("reading"), clock.stage("data"):
-        source, gold = read_label_file(labels_file, control)
-        available = None if workers_file is None else _worker_column(read_columns(workers_file), worker)
-        answers = None if truth is None else read_columns(truth)
+        source, gold = read_label_file(labels_file, control, reading, chosen)
+        available = None if workers_file is None else _worker_column(read_columns(workers_file, **beside), worker)
+        answers = None if truth is None else read_columns(truth, **beside)
         data = read_labels(source, columns=chosen, abstain=silent, gold=gold)
         check_crowd(data)
     tell_reading(source, chosen, talk)
     with talk.doing("fitting"):
-        fitted = fit_crowd(data, CrowdSettings(seed=seed), clock)
+        fitted = fit_crowd(data, CrowdSettings(seed=seed, **at_most(max_iter)), clock)
     with talk.doing("planning"), clock.stage("plan"):
         columns, planned = plan_crowd(fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed)
     results = Results(out, format_, talk, no_report=no_report)

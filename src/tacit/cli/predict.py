@@ -11,6 +11,7 @@ import click
 
 from tacit.cli.columns import ROLES, column_options, columns_of_model
 from tacit.cli.options import control_option, output_options, strict_option
+from tacit.cli.reading import Reading, table_options
 from tacit.cli.results import Results, conclude, of_model
 from tacit.cli.talk import Talk
 
@@ -46,6 +47,7 @@ class Asked:
     target: str | None
     columns: dict[str, str]
     control: str | None
+    reading: Reading
     results: Results
     json_: bool
     strict: bool
@@ -66,11 +68,12 @@ class Asked:
 @click.option("--model", "model_file", required=True, metavar="FILE", help="A model.tacit file.")
 @click.option("--target", metavar="COLUMN", help="Column to predict from the others; of a graph: with the other ends.")
 @column_options(*(role for role in ROLES if role != "target"))
+@table_options
 @control_option
 @strict_option
 @output_options("tacit-predict", draws=False)
 def predict(
-    data_file: str, model_file: str, target: str | None, control: str | None, strict: bool,
+    data_file: str, model_file: str, target: str | None, reading: Reading, control: str | None, strict: bool,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, **roles: str | None,
 ) -> int:  # fmt: skip
     """Use a saved model on new data: predictions.csv (task or row id, value, probability);
@@ -97,6 +100,6 @@ def predict(
     columns = columns_of_model(kind, model_file, roles)
     tell_control(control, data_file, talk)
     results = Results(out, format_, talk)
-    asked = Asked(data_file, model, model_file, target, columns, control, results, json_, strict, begin)
+    asked = Asked(data_file, model, model_file, target, columns, control, reading, results, json_, strict, begin)
     code: int = getattr(import_module(f"tacit.cli.{module}"), function)(model, asked)
     return code

@@ -22,5 +22,7 @@ def query(model_file: str, question: str, json_: bool) -> int:
     from tacit.query import ask
 
     answer = ask(load_table_model(model_file).joint_, question)
+    for note in answer.notes if not json_ else ():
+        click.echo(f"note: {note}", err=True)
     click.echo(json.dumps(answer.as_dict()) if json_ else str(answer))
     return 0

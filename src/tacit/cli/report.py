@@ -11,6 +11,7 @@ import click
 
 from tacit.cli.columns import ROLES, column_options, columns_of_model
 from tacit.cli.options import control_option, strict_option, writable
+from tacit.cli.reading import Reading, table_options
 from tacit.cli.results import told_by
 from tacit.cli.talk import Talk
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 @click.option("--out", metavar="DIR", callback=writable,
               help="Folder for report.html; the model's own by default, - for stdout.")  # fmt: skip
 @column_options(*ROLES)
+@table_options
 @control_option
 @strict_option
 @click.option("--quiet", is_flag=True, help="No talk on stderr.")
 def report(
-    model_file: str, data_file: str | None, out: str | None, control: str | None, strict: bool, quiet: bool,
+    model_file: str, data_file: str | None, out: str | None, reading: Reading, control: str | None, strict: bool,
+    quiet: bool,
     **roles: str | None,
 ) -> int:  # fmt: skip
     """Write report.html for a saved model: what was found, and can it be trusted?
@@ -55,7 +58,7 @@ def report(
         summary = told_beside(Path(model_file), model)
         columns = columns_of_model(type(model).__name__, model_file, roles)
         if data_file is not None:
-            data = read_input(model, data_file, columns, control, talk)
+            data = read_input(model, data_file, columns, control, talk, reading)
             summary["files"] = {**summary.get("files", {}), **file_hashes([data_file])}
         page = page_of(model, context_of(summary, data))
     code = int(strict and page.verdict != "trusted")
@@ -82,7 +85,7 @@ def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
 
 
 def read_input(
-    model: LatentModel, path: str, columns: dict[str, str], control: str | None, talk: Talk
+    model: LatentModel, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
 ) -> dict[str, Any]:
     """The data as the model's own command reads them: `input`, and for tables the rows' `ids`."""
     from tacit import models
@@ -91,21 +94,21 @@ def read_input(
     from tacit.errors import DataError
 
     if isinstance(model, models.BernoulliMixture | models.LatentClass | models.LatentClassClassifier):
-        rows = read_rows(path, columns.get("id"))
+        rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
         return {"input": under_table(model, rows.all), "ids": rows.ids}
     if isinstance(model, models.BinaryFactors):
-        rows = read_rows(path, columns.get("id"))
+        rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
         return {"input": under(model, rows.all) if hasattr(model, "feature_names_in_") else rows.data, "ids": rows.ids}
     if isinstance(model, models.DawidSkene):
-        return {"input": labels.read_known(model, path, columns, control, talk)}
+        return {"input": labels.read_known(model, path, columns, control, talk, reading)}
     if isinstance(model, models.Admixture):
-        return {"input": admixture.read_genotype_file(path, columns.get("id"))}
+        return {"input": admixture.read_genotype_file(path, columns.get("id"), reading=reading)}
     if isinstance(model, models.MixtureFractions):
-        return {"input": fractions.read_known(model, path, columns.get("id"))}
+        return {"input": fractions.read_known(model, path, columns.get("id"), reading)}
     if isinstance(model, models.TopicModel):
-        return {"input": topics.read_known(path, columns, talk)}
+        return {"input": topics.read_known(path, columns, talk, reading)}
     if isinstance(model, models.CategoricalHMM):
-        return {"input": hmm.read_known(model, path, columns, talk)}
+        return {"input": hmm.read_known(model, path, columns, talk, reading)}
     if isinstance(model, models.BlockModel):
-        return {"input": communities.read_known(path, columns, talk)}
+        return {"input": communities.read_known(path, columns, talk, reading)}
     raise DataError(f"the page of a {type(model).__name__} uses no data; leave {path} out")

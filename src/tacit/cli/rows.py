@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from tacit.cli.reading import AS_IT_IS, Reading
 from tacit.cli.talk import number_of
 from tacit.data.coding import read_weights
 from tacit.data.frames import find_column
@@ -19,6 +20,7 @@ from tacit.models import BernoulliMixture, LatentClass, LatentClassClassifier, l
 
 if TYPE_CHECKING:
     from tacit.cli.predict import Asked
+    from tacit.cli.talk import Talk
     from tacit.models.base import LatentModel
 
 TableRows = BernoulliMixture | LatentClass | LatentClassClassifier
@@ -35,9 +37,12 @@ class Rows:
     weight: Any = None
 
 
-def read_rows(path: str, id_: str | None, weights: str | None = None) -> Rows:
+def read_rows(
+    path: str, id_: str | None, weights: str | None = None, reading: Reading = AS_IT_IS, talk: Talk | None = None
+) -> Rows:
     """A table file, its ids and weights taken apart."""
-    rows = named_rows(read_columns(path), id_, weights)
+    whole = read_columns(path, **reading.rules(id_, weights))
+    rows = named_rows(whole, reading.row_names(whole.column_names, id_, talk), weights)
     return rows if weights is None else replace(rows, weight=read_weights(rows.all[weights], weights))
 
 
@@ -46,7 +51,7 @@ def named_rows(whole: Any, id_: str | None, weights: str | None, first: int = 1)
     data = whole.select(data_columns(whole.column_names, id_, weights))
     given = None if id_ is None else decoded(whole[id_].combine_chunks())
     ids = np.arange(first, first + whole.num_rows) if given is None else given
-    taken = id_ is None or id_ in ("class", "cluster", "switch", "on", "value", "probability")
+    taken = not id_ or id_ in ("class", "cluster", "switch", "on", "value", "probability")
     return Rows(whole, data, "row" if taken else str(id_), ids)
 
 
@@ -101,7 +106,7 @@ def predict_rows(model: TableRows, asked: Asked) -> int:
     if isinstance(model, LatentClass) and target is not None:
         model.joint_.index(target)
     with talk.doing("reading"):
-        rows = read_rows(asked.data_file, asked.columns.get("id"))
+        rows = read_rows(asked.data_file, asked.columns.get("id"), reading=asked.reading, talk=talk)
     names = getattr(model, "classes_", None)  # hidden classes have numbers for names
     with talk.doing("predicting"):
         data = under_table(model, rows.all, target)

@@ -9,6 +9,7 @@ import click
 
 from tacit.cli.options import (
     HIDDEN,
+    Intervals,
     are_streamed,
     engine_of,
     engine_options,
@@ -18,6 +19,7 @@ from tacit.cli.options import (
     strict_option,
     weight_options,
 )
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
 
@@ -32,7 +34,8 @@ SHOWN = 8
 @click.argument("files", metavar="TABLE…", nargs=-1, required=True)
 @click.option("--components", type=HIDDEN, help="Number of classes; chosen from the data by default.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
-@click.option("--bins", type=click.IntRange(min=2), help="Cut numeric columns with many values into so many intervals.")
+@click.option("--bins", type=Intervals(), metavar="N|A=N,B=N,…",
+              help="Cut columns with many numbers into N intervals, or those that are named.")  # fmt: skip
 @weight_options
 @click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
 @click.option("--select", type=click.Choice(["heldout", "bic"]), default="heldout", show_default=True)
@@ -41,20 +44,23 @@ SHOWN = 8
               help="Also fit 1 … F classes: comparison.csv.")  # fmt: skip
 @click.option("--bootstrap", "draws", type=click.IntRange(min=0), metavar="N",
               help="Intervals from N resampled tables: intervals.csv, class_sizes.csv.")  # fmt: skip
+@table_options
+@max_iter_option
 @engine_options
 @strict_option
 @output_options("tacit-table", report=True)
 def table(
-    files: tuple[str, ...], components: int | None, id_: str | None, bins: int | None, weights: str | None,
+    files: tuple[str, ...], components: int | None, id_: str | None, bins: Any, weights: str | None,
     weight_type: str, init: str, select: str, smoothing: float | None, most: int | None, draws: int | None,
     engine: str, memory: int | None, cache: str | None, checkpoint: str | None, resume: bool,
-    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    threads: int | None, strict: bool, reading: Reading, max_iter: int | None,
+    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden classes and the joint distribution of a table of categories, gaps allowed.
 
     \b
     tacit table survey.csv --out classes
-    tacit table survey.csv --components 4 --id person --bins 8
+    tacit table survey.csv --components 4 --id person --bins age=8 --missing 98,99
     tacit table 'history/*.parquet' --engine stream --cache coded
     """
     from tacit.cli.fit_rows import RowFiles, fit_rows
@@ -74,12 +80,14 @@ def table(
         bins=bins,
         weight_type=weight_type,  # type: ignore[arg-type]
         random_state=seed,
+        **at_most(max_iter),
         n_jobs=threads,
         engine=engine_of(engine, streamed),
     )
     with settings():
         model._check_settings()
-    results, source = Results(out, format_, talk, no_report=no_report), RowFiles(files, id_, weights, cache, streamed)
+    results = Results(out, format_, talk, no_report=no_report)
+    source = RowFiles(files, id_, weights, cache, streamed, reading)
     rows = fit_rows(model, source, "classes", partial(_found, model), results, kept)
     stored = model._stored
     n_rows = rows.data.num_rows if rows is not None else stored.n_rows + stored.absent  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ import click
 
 from tacit.cli.columns import WORDS, chosen_columns, column_options
 from tacit.cli.options import HIDDEN, output_options, reading_options, strict_option
+from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, called, number_of
 
@@ -28,13 +29,16 @@ SHOWN = 8
 @click.option("--words", "words_file", metavar="FILE", help="Names of the columns of a Matrix Market file, one a line.")
 @click.option("--init", "init_file", metavar="FILE", help="Topics to start from: a topics.csv, or a model.tacit.")
 @column_options(*WORDS)
+@table_options
+@max_iter_option
 @reading_options
 @strict_option
 @output_options("tacit-topics", report=True)
 def topics(
     files: tuple[str, ...], n_topics: int | None, max_topics: int | None, words_file: str | None,
     init_file: str | None, document: str | None, word: str | None, count: str | None, engine: str,
-    memory: int | None, threads: int | None, strict: bool, out: str,
+    memory: int | None, threads: int | None, strict: bool, reading: Reading, max_iter: int | None,
+    out: str,
     format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Topics of documents, their words, and their shares in every document.
@@ -51,6 +55,7 @@ def topics(
     tacit predict more.txt --model topics/model.tacit
     """
     from tacit.cli.counted import counted_files
+    from tacit.data.document_input import ALIASES
     from tacit.errors import DataError
     from tacit.models.base import model_state
     from tacit.models.topic_model import TopicModel
@@ -66,10 +71,12 @@ def topics(
             raise DataError(
                 f"--words names the columns of a Matrix Market file, and {files[0]} has words of its own; leave it"
             )
-        with counted_files(files, engine, memory, talk) as found:
+        with counted_files(files, engine, memory, talk, reading, ALIASES, also=roles.values()) as found:
             documents = _read(found, called(files[0]), roles)
     init = "auto" if init_file is None else read_init(init_file)
-    model = TopicModel(n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads)
+    model = TopicModel(
+        n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads, **at_most(max_iter)
+    )
     with talk.doing("fitting"):
         model.fit(documents)
         report = model.report_
@@ -129,13 +136,14 @@ def _read(found: Any, name: str, columns: dict[str, str]) -> Documents:
     return read_documents(found, columns=columns)
 
 
-def read_known(path: str, columns: dict[str, str], talk: Talk) -> Documents:
+def read_known(path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Documents:
     """Documents of a file of any kind, for a model that knows their words."""
     from tacit.cli.counted import counted_files
+    from tacit.data.document_input import ALIASES
 
     if _is_matrix((path,)):
         return _read_matrix(path, None)
-    with counted_files((path,), "memory", None, talk) as found:
+    with counted_files((path,), "memory", None, talk, reading, ALIASES, also=columns.values()) as found:
         return _read(found, called(path), columns)
 
 
@@ -163,7 +171,7 @@ def predict_topics(model: TopicModel, asked: Asked) -> int:
     from tacit.models.topic_tables import document_columns
 
     with asked.talk.doing("reading"):
-        documents = read_known(asked.data_file, asked.columns, asked.talk)
+        documents = read_known(asked.data_file, asked.columns, asked.talk, asked.reading)
         if not isinstance(model.words_[0], str) or isinstance(documents.words[0], str):
             shares = model.transform(documents)
         else:  # a matrix without names: its columns are the model's words, in their order

@@ -1,11 +1,13 @@
 """Whatever holds yes/no data → `Table` of two-category columns: 0 and 1, true and false, yes and no, with gaps.
 
-A column may use any of these spellings (any case); numbers are cut at a threshold when one is given. A column that is
-always 0 or always 1 is kept: it belongs to every cluster alike. Category 1 is what frequencies count.
+A column may use any of these spellings (any case); numbers are cut at a threshold when one is given. Two other values,
+such as the codes 1 and 2 of a survey, are no and yes in their order, which is told. A column that is always 0 or always
+1 is kept: it belongs to every cluster alike. Category 1 is what frequencies count.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,15 +20,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tacit.data.names import decoded, encode, plain, to_arrow
-from tacit.data.numbers import as_numbers
+from tacit.data.names import Names, decoded, encode, match, plain, to_arrow
+from tacit.data.numbers import as_numbers, is_gap_word
 from tacit.data.table import Column, Table
 from tacit.data.table_input import code_table, pick_known
 from tacit.data.weights import WeightType
-from tacit.errors import DataError
+from tacit.errors import DataError, DataWarning
 
 WORDS = {"0": 0, "0.0": 0, "false": 0, "f": 0, "no": 0, "n": 0, "1": 1, "1.0": 1, "true": 1, "t": 1, "yes": 1, "y": 1}
 """Spellings of no and yes, in lower case."""
+UNKNOWN = ("", "?", ".", "-")
+"""Words beside which another one is no pair: they mean that nothing is known."""
+SHOWN = 3
+"""Columns that a note lists."""
+MOST_SHOWN = 6
+"""Values of a column that a message lists."""
 
 
 def read_binary(
@@ -44,13 +52,16 @@ def read_binary(
         rows = _counted_rows(sample_weight, len(arrays[0]))
         if columns is not None:
             for array, known in pick_known(names, arrays, columns):
-                yield _yes_no(array, known.name, binarize, rows), known
+                yield _yes_no(array, known.name, binarize, rows, known.categories)[0], known
             return
         for array, name in zip(arrays, names, strict=True):
-            codes = _yes_no(array, name, binarize, rows)
-            yield codes, Column(name, np.arange(2 if (codes >= 0).any() else 0))
+            codes, pair = _yes_no(array, name, binarize, rows)
+            yield codes, Column(name, pair if (codes >= 0).any() else pair[:0])
 
-    return code_table(data, code, sample_weight, weight_type, group)
+    table = code_table(data, code, sample_weight, weight_type, group)
+    if columns is None:
+        tell_pairs(table.columns)
+    return table
 
 
 def dense_rows(matrix: Any, binarize: float | None, memory: int) -> NDArray[Any]:
@@ -89,9 +100,33 @@ class LearnYesNo:
 
     binarize: float | None = None
 
+    def check(self, names: Sequence[str | int]) -> None:
+        """Any columns will do."""
+
     def __call__(self, words: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
-        codes = _yes_no(words, name, self.binarize, None)
-        return codes, Column(name, np.arange(2 if (codes >= 0).any() else 0))
+        codes, pair = _yes_no(words, name, self.binarize, None)
+        return codes, Column(name, pair if (codes >= 0).any() else pair[:0])
+
+    def tell(self, columns: Sequence[Column]) -> None:
+        tell_pairs(columns)
+
+
+def tell_pairs(columns: Sequence[Column]) -> None:
+    """Say which of two values counts as yes where they are not spellings of no and yes."""
+    pairs = [one for one in columns if one.size == 2 and not _is_plain(one.categories)]
+    if pairs:
+        shown = ", ".join(f"{one.name!r}: {plain(one.categories[1])!r}" for one in pairs[:SHOWN])
+        more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+        warnings.warn(
+            f"{len(pairs)} columns hold two values other than 0/1 or yes/no, and the later one in order counts as yes "
+            f"({shown}{more}); recode them if the other one is meant",
+            DataWarning,
+            stacklevel=6,
+        )
+
+
+def _is_plain(categories: Names) -> bool:
+    return categories.dtype.kind in "iu" and categories.tolist() == [0, 1]
 
 
 def _counted_rows(sample_weight: Any, n_rows: int) -> NDArray[np.intp]:
@@ -101,8 +136,17 @@ def _counted_rows(sample_weight: Any, n_rows: int) -> NDArray[np.intp]:
     return np.flatnonzero(np.asarray(sample_weight, np.float64).reshape(-1) > 0)
 
 
-def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[np.intp] | None) -> NDArray[np.int32]:
-    """Codes 0, 1 and -1 for a gap; anything else is refused, with its row where rows are known."""
+def _yes_no(
+    values: Any,
+    name: str | int,
+    binarize: float | None,
+    rows: NDArray[np.intp] | None,
+    known: Names | None = None,
+) -> tuple[NDArray[np.int32], Names]:
+    """Codes 0, 1 and -1 for a gap, and the two values; anything else is refused, with its row where rows are known.
+
+    `known` are the two values of a fitted model's column.
+    """
     array = decoded(to_arrow(values, f"{name!r}"))
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
@@ -112,19 +156,53 @@ def _yes_no(values: Any, name: str | int, binarize: float | None, rows: NDArray[
             f"column {name!r} holds an infinite number{place}; leave the cell empty or give a finite number"
         )
     if binarize is not None:
-        return _cut(array, name, binarize, rows)
+        return _cut(array, name, binarize, rows), np.arange(2)
     codes, words = encode(array, f"{name!r}")
-    meaning = np.array([*(WORDS.get(str(word).strip().lower(), 2) for word in words.tolist()), -1], np.int32)
+    pair = np.arange(2) if known is None or _is_plain(known) else known
+    if known is None and _are_two(words):
+        pair = words
+    if _is_plain(pair):
+        meaning = np.array([*(WORDS.get(str(word).strip().lower(), 2) for word in words.tolist()), -1], np.int32)
+    else:
+        place_of = match(words, pair, f"{name!r}")
+        meaning = np.append(np.where(place_of < 0, 2, place_of), -1).astype(np.int32)
     found = meaning[codes]
     if (found > 1).any():
-        first = int((found > 1).argmax())
-        value, place = plain(words[codes[first]]), _place(rows, first)
-        raise DataError(
-            f"column {name!r} holds {value!r}{place}, and clusters are made of 0/1, true/false or yes/no; "
-            f"give --id {quote(str(name))} if it names the rows, leave the cell empty if nothing is known, "
-            "give binarize= (--binarize) to cut numbers at a threshold, or use LatentClass (tacit table) for categories"
-        )
-    return found
+        raise _third_value(name, words, codes, int((found > 1).argmax()), rows)
+    return found, pair
+
+
+def _are_two(words: Names) -> bool:
+    """Whether a column's values are two that mean no and yes without spelling it.
+
+    One known spelling beside another value is a code for what is not known (0 and 9, yes and ?), unless it is 1 and 2,
+    or -1 and 1.
+    """
+    if len(words) != 2:
+        return False
+    if any(is_gap_word(word) or str(word).strip() in UNKNOWN for word in words.tolist()):
+        return False
+    spelled = [str(word).strip().lower() for word in words.tolist()]
+    return not any(word in WORDS for word in spelled) or spelled in (["1", "2"], ["-1", "1"])
+
+
+def _third_value(
+    name: str | int, words: Names, codes: NDArray[np.int32], at: int, rows: NDArray[np.intp] | None
+) -> DataError:
+    """The sentence for a column with values that cannot be no and yes."""
+    value, place, said = plain(words[codes[at]]), _place(rows, at), quote(str(name))
+    if len(words) > MOST_SHOWN:
+        cure = f"give --id {said} if it names the rows, --drop {said} to leave it out,"
+        listed = f"{len(words):,} values"
+    else:
+        listed = ", ".join(repr(plain(word)) for word in words)
+        unknown = f"(--missing {quote(str(value))})"
+        cure = f"leave the cell empty if nothing is known {unknown}, drop the column (--drop {said}),"
+    return DataError(
+        f"column {name!r} holds {value!r}{place} ({listed} in all), and clusters are made of columns with two values, "
+        f"such as 0/1, yes/no or 1/2; {cure} binarize= (--binarize) to cut numbers at a threshold, or use LatentClass "
+        "(tacit table) for categories"
+    )
 
 
 def _place(rows: NDArray[np.intp] | None, at: int) -> str:

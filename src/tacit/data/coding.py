@@ -64,9 +64,9 @@ class GrowingColumn:
         limit, things = (MOST_RAW, "numbers") if numbers else (MOST_CATEGORIES, "values")
         if self.size > limit:
             cure = (
-                "round them, or leave the column out (with --id, if it names the rows)"
+                f"round them, or leave the column out (--drop {quote(self.name)}; --id, if it names the rows)"
                 if numbers
-                else f"it looks like an id: leave it out (--id {quote(self.name)} on the command line)"
+                else f"it looks like an id: leave it out (--drop {quote(self.name)}; --id, if it names the rows)"
             )
             raise DataError(f"column {self.name!r} holds more than {limit:,} distinct {things}; {cure}")
 

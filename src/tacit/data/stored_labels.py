@@ -176,7 +176,7 @@ def code_labels(
 ) -> StoredLabels:
     """The files' labels coded into a flat file: in the scan's cache, where a second run finds it, or for this run."""
     roles = long_roles(scan.first_names(), columns)
-    scan = replace(scan, columns=roles)
+    scan = scan.with_ids(roles[0], roles[1], columns=roles)
 
     def told() -> str:
         classes = [] if gold is None else sorted(map(str, set(encode(gold[1], "gold label")[1].tolist())))

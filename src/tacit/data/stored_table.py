@@ -210,9 +210,10 @@ def code_scan(
 
 def _with_weight(scan: Scan, weight: str | None) -> Scan:
     """The scan with its column of weights, also where only the columns of the data were asked for."""
-    if weight is None or scan.columns is None or weight in scan.columns:
+    if weight is None:
         return scan
-    return replace(scan, columns=(*scan.columns, weight))
+    scan = scan.with_ids(weight)
+    return scan if scan.columns is None or weight in scan.columns else replace(scan, columns=(*scan.columns, weight))
 
 
 def batches_with_weights(scan: Scan, weight: str | None) -> Iterator[tuple[Any, Floats | None]]:
@@ -262,6 +263,7 @@ def _code(
             weighted = scale.uneven
         elif weighted:
             check_total(sum(float(piece.sum()) for piece in _pieces(weights)))
+        learn.check([column.name for column in growing])
         learned = [_learn(column, learn, weighted, scale) for column in growing]
         kept = [n for n, (_, column) in enumerate(learned) if column.size]
         if not kept:
@@ -269,6 +271,7 @@ def _code(
         tell_empty([learned[n][1].name for n in range(len(growing)) if n not in kept])
         columns = tuple(learned[n][1] for n in kept)
         tell_odd(columns, n_rows)
+        learn.tell(columns)
         counts = [_cell_counts(growing[n], *learned[n]) for n in kept]
         gaps = np.array([int(count.sum()) < n_rows for count in counts])
         names = tuple(column.name for column in growing)

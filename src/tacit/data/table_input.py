@@ -9,10 +9,10 @@ many intervals of equal weight. A column without a single observed value is set 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -33,22 +33,43 @@ from tacit.data.names import (
 from tacit.data.numbers import is_gap_word, worth_of
 from tacit.data.table import Codes, Column, Table, group_rows, with_weights
 from tacit.data.weights import WeightType, check_weight, scale_of
-from tacit.errors import DataError, DataWarning
+from tacit.errors import DataError, DataWarning, nearest
 from tacit.kernels import Floats
+
+Bins = int | Mapping[str | int, int] | None
+"""Intervals of columns with many numbers, or those of named columns, whose numbers may be few."""
+
+
+class LearnColumn(Protocol):
+    """How columns are learned from their words when rows are coded apart from them."""
+
+    def check(self, names: Sequence[str | int]) -> None:
+        """Refuse settings that no column of these names fits."""
+
+    def __call__(self, words: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
+        """Codes and words of a column from its distinct values and how many rows each stands for, with weights."""
+        ...
+
+    def tell(self, columns: Sequence[Column]) -> None:
+        """Warn of what was learned otherwise than people may have meant it."""
 
 
 @dataclass(frozen=True)
 class LearnWords:
-    """How a table's columns are learned from their words when they are coded apart from them."""
+    """The words of a table's categories."""
 
-    bins: int | None = None
+    bins: Bins = None
+
+    def check(self, names: Sequence[str | int]) -> None:
+        check_bins(self.bins, names)
 
     def __call__(self, words: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
         return learn_column(words, name, self.bins, counts)
 
+    def tell(self, columns: Sequence[Column]) -> None:
+        """What is odd about categories is told of every table (`tell_odd`)."""
 
-LearnColumn = Callable[[Any, str | int, NDArray[Any]], tuple[NDArray[np.int32], Column]]
-"""Codes and words of a column from its distinct values and how many rows each stands for, with their weights."""
+
 CodeColumns = Callable[[list[str | int], list[Any]], Iterable[tuple[NDArray[np.int32], Column]]]
 """Codes (-1: missing) and words of all columns, one after another, from their names and arrays."""
 
@@ -66,7 +87,7 @@ LEADING_ZERO = r"^[+-]?0\d"
 def read_table(
     data: Any,
     *,
-    bins: int | None = None,
+    bins: Bins = None,
     sample_weight: Any = None,
     weight_type: WeightType = "sampling",
     columns: Sequence[Column] | None = None,
@@ -77,6 +98,7 @@ def read_table(
     def code(names: list[str | int], arrays: list[Any]) -> Iterable[tuple[NDArray[np.int32], Column]]:
         if columns is not None:
             return _apply(names, arrays, columns)
+        check_bins(bins, names)
         weight = None if sample_weight is None else np.asarray(sample_weight, np.float64).reshape(-1)
         counts = None if weight is None else weight[weight > 0]  # rows without weight are gone when cells are read
         unit = 1.0
@@ -144,28 +166,57 @@ def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
 
 
 def learn_column(
-    array: Any, name: str | int, bins: int | None, counts: NDArray[Any] | None = None, unit: float = 1.0
+    array: Any, name: str | int, bins: Bins, counts: NDArray[Any] | None = None, unit: float = 1.0
 ) -> tuple[NDArray[np.int32], Column]:
     """Codes (-1: missing) and words of a column; `counts` says for how many rows, times `unit`, each value stands."""
     array = spelled_numbers(to_arrow(array, f"{name!r}"))
     if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
         raise DataError(f"column {name!r} holds an infinite number; leave the cell empty or give a finite number")
     codes, words = encode(array, f"{name!r}")
-    if words.dtype.kind in "iuf" and len(words) > MOST_NUMBERS:
-        if bins is None:
-            raise DataError(
-                f"column {name!r} holds {len(words):,} distinct numbers, at most {MOST_NUMBERS} can be categories; "
-                "give bins=10 (--bins 10) to cut such columns into intervals, or leave the column out (with --id, if "
-                "it names the rows)"
-            )
+    numbers = words.dtype.kind in "iuf"
+    asked = bins.get(name) if isinstance(bins, Mapping) else bins
+    if isinstance(bins, Mapping) and asked is not None and not numbers:
+        raise DataError(f"bins= names column {name!r}, which holds words such as {words.tolist()[0]!r}; leave it out")
+    if numbers and (len(words) > MOST_NUMBERS or (isinstance(bins, Mapping) and asked and len(words) > asked)):
         rows = np.bincount(codes[codes >= 0], None if counts is None else counts[codes >= 0], minlength=len(words))
-        return _learn_bins(words.astype(np.float64), codes, rows.astype(np.float64) * unit, name, bins)
+        if asked is None:
+            counted = counts is None or counts.dtype.kind == "i"  # not weights of rows, which may be anything
+            raise _many_numbers(name, len(words), ids=counted and words.dtype.kind in "iu" and bool(rows.max() == 1))
+        return _learn_bins(words.astype(np.float64), codes, rows.astype(np.float64) * unit, name, asked)
     if len(words) > MOST_CATEGORIES:
         raise DataError(
             f"column {name!r} holds {len(words):,} distinct values, at most {MOST_CATEGORIES:,} can be categories; "
-            f"it looks like an id: leave it out (--id {quote(str(name))} on the command line)"
+            f"it looks like an id: leave it out (--drop {quote(str(name))}, or --id {quote(str(name))} if it names the "
+            "rows)"
         )
     return codes, Column(name, words)
+
+
+def _many_numbers(name: str | int, distinct: int, *, ids: bool) -> DataError:
+    """The sentence for more numbers than can be categories; whole numbers that never repeat may be `ids`."""
+    said, most = quote(str(name)), f"at most {MOST_NUMBERS} can be categories"
+    if ids:
+        return DataError(
+            f"column {name!r} has another number in every row ({distinct:,} of them), {most}; if it names the rows "
+            f"leave it out (--id {said}, or --drop {said}), else cut it into intervals with bins={{{name!r}: 10}} "
+            f"(--bins {said}=10)"
+        )
+    return DataError(
+        f"column {name!r} holds {distinct:,} distinct numbers, {most}; give bins=10 (--bins 10) to cut such columns "
+        f"into intervals, or leave the column out (--drop {said})"
+    )
+
+
+def check_bins(bins: Bins, names: Sequence[str | int]) -> None:
+    """Refuse intervals for a column that is not there, or that are none."""
+    if not isinstance(bins, Mapping):
+        return
+    for name, number in bins.items():
+        if name not in names:
+            hint = nearest(str(name), [str(one) for one in names], "the columns are")
+            raise DataError(f"bins= names a column {name!r} that the table does not have; {hint}")
+        if not isinstance(number, int | np.integer) or number < 2:
+            raise DataError(f"bins={{{name!r}: {number!r}}} cuts the column into nothing; give a whole number above 1")
 
 
 def _learn_bins(
@@ -178,7 +229,7 @@ def _learn_bins(
         most = f"{MOST_CATEGORIES:,}"
         raise DataError(f"bins={bins} cuts column {name!r} into more than {most} intervals; give 2 to {most}")
     if rows.max() == 1 and (np.diff(words) == 1).all():  # cut, nothing of it would show later (`tell_odd`)
-        tell_row_names("column", name, "counts the rows", stacklevel=7)
+        tell_row_names("column", name, f"holds every number from {words[0]:g} to {words[-1]:g} once", stacklevel=7)
     edges = np.unique(_quantiles(words, rows, np.arange(1, bins) / bins))
     edges = edges[edges > words.min()]  # below the least value there is nothing to count
     edges = edges if len(edges) else words[1:2]  # nearly all rows have the least value: it, and all above

@@ -25,6 +25,7 @@ import pyarrow.csv as pa_csv
 from tacit.errors import DataError, DataWarning, FileFormatError
 from tacit.io.encoding import find_encoding
 from tacit.io.integers import integers_if_canonical
+from tacit.io.missing import NOTHING, Missing
 from tacit.io.source import BLOCKS, BROKEN, Source, bad_utf8
 
 LOOK_BYTES = 1 << 20
@@ -37,14 +38,15 @@ _UNKNOWN = ("", "na", "n/a", "#n/a", "nan", "null", "none", ".")
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
-def read_csv(source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Sequence[str] = ()) -> Any:
+def read_csv(source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Missing = NOTHING) -> Any:
     """The chosen columns of a CSV or TSV source; `choose` gets the header and may refuse it."""
     source, names = _settled(source, missing)
     chosen = choose(names)
-    table = _parse(source, names[-1], chosen, missing)
+    table = _parse(source, names[-1], chosen)
     if table.num_rows == 0:
         raise _only_header(source)
     _check_last_quote(source, table.column(names[-1])[table.num_rows - 1].as_py(), table.num_rows)
+    table = missing.blanked(table.select(chosen))
     columns = [integers_if_canonical(_with_points(source, name, table.column(name))) for name in chosen]
     return pa.table(columns, names=chosen)
 
@@ -53,7 +55,7 @@ def stream_csv(
     source: Source,
     choose: Callable[[Sequence[str]], list[str]],
     coded: bool = True,
-    missing: Sequence[str] = (),
+    missing: Missing = NOTHING,
 ) -> Iterator[Any]:
     """The same file batch by batch, in flat memory: the chosen columns as strings, in dictionaries if `coded`."""
     source, names = _settled(source, missing)
@@ -62,13 +64,13 @@ def stream_csv(
     n_rows, cell = 0, None
     try:
         with source.open() as stream:
-            options = _options(source, names[-1], chosen, quotes, BLOCKS[1], missing, coded=coded)
+            options = _options(source, names[-1], chosen, quotes, BLOCKS[1], coded=coded)
             reader = pa_csv.open_csv(stream, **options)
             for batch in reader:
                 if batch.num_rows:
                     n_rows += batch.num_rows
                     cell = batch.column(batch.schema.get_field_index(names[-1]))[batch.num_rows - 1].as_py()
-                    yield _batch_with_points(source, batch.select(chosen))
+                    yield _batch_with_points(source, missing.blanked(batch.select(chosen)))
     except BROKEN as error:
         raise _explained(source, error) from None
     if not n_rows:
@@ -79,7 +81,7 @@ def stream_csv(
 # ------------------------------------------------------- how the file is written
 
 
-def _settled(source: Source, missing: Sequence[str]) -> tuple[Source, list[str]]:
+def _settled(source: Source, missing: Missing) -> tuple[Source, list[str]]:
     """The source with its encoding, separator and decimals, and its column names; what is unusual is told."""
     source = told_encoding(source)
     lines = _first_lines(source)
@@ -147,10 +149,10 @@ def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
         return []
 
 
-def _decimal_commas(source: Source, lines: list[str], names: list[str], missing: Sequence[str]) -> tuple[str, ...]:
+def _decimal_commas(source: Source, lines: list[str], names: list[str], missing: Missing) -> tuple[str, ...]:
     """The columns of numbers of a file in which some number is written like 1,5; empty where none is."""
     rows = [row for row in _cells(lines, source.separator)[1:] if len(row) == len(names)]
-    skipped = {*_UNKNOWN, *(word.lower() for word in missing)}
+    skipped = {*_UNKNOWN, *(word.lower() for word in missing.values)}
     numbers, commas = [], False
     for at, name in enumerate(names):
         cells = [cell for cell in (row[at].strip() for row in rows) if cell.lower() not in skipped]
@@ -203,18 +205,18 @@ def _text(source: Source, encoding: str, errors: str = "strict") -> io.TextIOWra
     return io.TextIOWrapper(source.buffered(), encoding=encoding, errors=errors, newline="")
 
 
-def _parse(source: Source, last: str, chosen: list[str], missing: Sequence[str]) -> Any:
+def _parse(source: Source, last: str, chosen: list[str]) -> Any:
     """The chosen columns as strings and, as bytes, the last column of the file."""
     # Looking for line breaks inside quotes takes twice the time, so it is done only where there is a quote.
     # Not looking for them, pyarrow may cut a cell in two at the end of a block, and says nothing.
     quotes = source.packed or _has_quote(source)
     try:
-        return _read(source, last, chosen, quotes, BLOCKS[0], missing, threads=True)
+        return _read(source, last, chosen, quotes, BLOCKS[0], threads=True)
     except BROKEN:  # read again, slowly
         pass
     for block in BLOCKS:
         try:
-            return _read(source, last, chosen, quotes, block, missing, threads=False)
+            return _read(source, last, chosen, quotes, block, threads=False)
         except BROKEN as error:
             if "straddl" in str(error) and block < BLOCKS[-1]:
                 continue
@@ -235,11 +237,9 @@ def _explained(source: Source, error: Exception) -> Exception:
     return (bad_utf8(source) if "UTF8" in text else None) or source.broken(error)
 
 
-def _read(
-    source: Source, last: str, chosen: list[str], quotes: bool, block: int, missing: Sequence[str], *, threads: bool
-) -> Any:
+def _read(source: Source, last: str, chosen: list[str], quotes: bool, block: int, *, threads: bool) -> Any:
     with source.open() as stream:
-        return pa_csv.read_csv(stream, **_options(source, last, chosen, quotes, block, missing, threads=threads))
+        return pa_csv.read_csv(stream, **_options(source, last, chosen, quotes, block, threads=threads))
 
 
 def _options(
@@ -248,7 +248,6 @@ def _options(
     chosen: list[str],
     quotes: bool,
     block: int,
-    missing: Sequence[str],
     *,
     threads: bool = False,
     coded: bool = False,
@@ -261,7 +260,7 @@ def _options(
         "convert_options": pa_csv.ConvertOptions(
             column_types=types,
             include_columns=list(types),
-            null_values=["", *missing],
+            null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
         ),

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from tacit.errors import DataError, FileFormatError
-from tacit.io.missing import without_missing
+from tacit.io.missing import NOTHING, Missing
 from tacit.io.source import BLOCKS, BROKEN, Source, bad_utf8, gathered
 
 MOST_BRACKETS = 500
@@ -28,22 +28,22 @@ _NUMBER = "a number"
 _KIND = {str: "text", bool: "true or false", int: _NUMBER, float: _NUMBER, list: "a list", tuple: "an object"}
 
 
-def read_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Sequence[str] = ()) -> Any:
+def read_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Missing = NOTHING) -> Any:
     """The chosen columns of a JSON lines source; a key that a line lacks is null there."""
     tables = list(_tables(source))
     schema = _schema(source, [table.schema for table in tables], choose)
     if any(table.schema != tables[0].schema for table in tables):
         tables = list(_tables(source, schema))
-    return without_missing(pa.concat_tables(tables).select(schema.names), missing)
+    return missing.blanked(pa.concat_tables(tables).select(schema.names))
 
 
 def stream_json_lines(
-    source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Sequence[str] = ()
+    source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Missing = NOTHING
 ) -> Iterator[Any]:
     """The same batch by batch, in flat memory: read twice, for any line may bring a new key or the first decimal."""
     schema = _schema(source, [table.schema for table in _tables(source)], choose)
     for table in _tables(source, schema):
-        yield from without_missing(table, missing).to_batches()
+        yield from missing.blanked(table).to_batches()
 
 
 def _tables(source: Source, schema: Any = None) -> Iterator[Any]:

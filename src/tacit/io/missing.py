@@ -1,20 +1,36 @@
-"""Values that mean "not known" → nulls, in columns of any type; text files have it done while they are parsed."""
+"""Values that mean "not known" → nulls, in columns of any type."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def without_missing(table: Any, missing: Sequence[str]) -> Any:
-    """A table or batch whose cells that are among `missing` are null; numbers are compared as numbers."""
-    if not missing:
-        return table
-    columns = [_blanked(table.column(at), missing) for at in range(len(table.schema))]
-    return type(table).from_arrays(columns, names=table.schema.names)
+@dataclass(frozen=True)
+class Missing:
+    """Values that mean "not known", as text, and columns (in small letters) of names, where they are names."""
+
+    values: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def blanked(self, table: Any) -> Any:
+        """A table or batch whose cells that are among the values are null; numbers are compared as numbers."""
+        if not self.values:
+            return table
+        known = table.schema.names
+        columns = [
+            table.column(at) if name.strip().lower() in self.names else _blanked(table.column(at), self.values)
+            for at, name in enumerate(known)
+        ]
+        return type(table).from_arrays(columns, names=known)
+
+
+NOTHING = Missing()
+"""Empty cells alone are missing."""
 
 
 def _blanked(column: Any, missing: Sequence[str]) -> Any:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tacit.errors import DataError
-from tacit.io.missing import without_missing
+from tacit.io.missing import NOTHING, Missing
 from tacit.io.source import BROKEN, Source
 
 BATCH_ROWS = 65_536
@@ -18,7 +18,7 @@ CELL_BYTES = 4
 """Bytes that a cell takes at least, about, once it is read: where its word ends. On the disk it may be one bit."""
 
 
-def read_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Sequence[str] = ()) -> Any:
+def read_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Missing = NOTHING) -> Any:
     """The chosen columns of a Parquet source; `choose` gets the names and may refuse them."""
     try:
         with source.open() as stream:
@@ -30,14 +30,14 @@ def read_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]], m
         raise source.broken(error) from None
     if table.num_rows == 0:
         raise _no_rows(source)
-    return without_missing(table, missing)
+    return missing.blanked(table)
 
 
 def stream_parquet(
     source: Source,
     choose: Callable[[Sequence[str]], list[str]],
     coded: bool = True,
-    missing: Sequence[str] = (),
+    missing: Missing = NOTHING,
 ) -> Iterator[Any]:
     """The same batch by batch, words as dictionaries if `coded`."""
     try:
@@ -52,7 +52,7 @@ def stream_parquet(
                 raise _no_rows(source)
             for batch in file.iter_batches(BATCH_ROWS, columns=chosen):
                 batch.validate(full=True)
-                yield without_missing(batch.select(chosen), missing)
+                yield missing.blanked(batch.select(chosen))
     except BROKEN as error:
         raise source.broken(error) from None
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from tacit.errors import DataError, nearest
 from tacit.io.csv_file import read_csv
 from tacit.io.json_lines import read_json_lines
+from tacit.io.missing import Missing
 from tacit.io.source import Source, find_source
 
 Choose = Callable[[Sequence[str]], list[str]]
@@ -21,6 +22,7 @@ def read_columns(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     missing: Sequence[str] = (),
+    names: Sequence[str] = (),
     encoding: str | None = None,
 ) -> pa.Table:
     """The columns of a file as a pyarrow table, all of them or those asked for, in that order.
@@ -29,8 +31,9 @@ def read_columns(
     standard input. Parquet and JSON lines keep their types. A CSV column becomes int64 only if every value is
     a canonical integer (no leading zeros, no plus sign, no spaces: writing the integer gives the same text);
     otherwise it is text, so that `007` stays `007`; decimal numbers are text too, for the caller to convert.
-    An empty CSV field, quoted or not, is null, and so is what `missing` names, in every column and format; no other
-    word means missing here. A byte order mark and blank lines are skipped. Text is UTF-8 or what `encoding` says; CSV
+    An empty CSV field, quoted or not, is null, and so is what `missing` holds, in every format and in every column
+    but those of `names` (in small letters), which are ids; no other word means missing here. A byte order mark and
+    blank lines are skipped. Text is UTF-8 or what `encoding` says; CSV
     that is neither is read as Windows-1252; semicolons, tabs or bars between its cells and commas in its decimals are
     found from its first megabyte, all with a DataWarning. `drop` names columns to be left out.
 
@@ -38,12 +41,12 @@ def read_columns(
     says, or is broken at a named line) or DataError (nothing in it, column names repeated or absent).
     """
     source = find_source(path, encoding)
-    choose = chooser(source, columns, drop)
+    choose, blank = chooser(source, columns, drop), Missing(tuple(missing), tuple(names))
     if source.kind == "parquet":
         from tacit.io.parquet_file import read_parquet  # a CSV file should not wait for it
 
-        return read_parquet(source, choose, missing)
-    return read_json_lines(source, choose, missing) if source.kind == "jsonl" else read_csv(source, choose, missing)
+        return read_parquet(source, choose, blank)
+    return read_json_lines(source, choose, blank) if source.kind == "jsonl" else read_csv(source, choose, blank)
 
 
 def chooser(source: Source, columns: Sequence[str] | None, drop: Sequence[str] = ()) -> Choose:
@@ -54,7 +57,7 @@ def chooser(source: Source, columns: Sequence[str] | None, drop: Sequence[str] =
         gone = {_known(source, names, name) for name in drop}
         asked = names if columns is None else [_known(source, names, name) for name in dict.fromkeys(columns)]
         left = [name for name in asked if name not in gone]
-        if not left:
+        if not left and gone:
             raise DataError(f"{source.name} has no column left of {len(names)}; drop fewer, or name other columns")
         return left
 

@@ -20,10 +20,14 @@ from tacit.io.encoding import check_encoding
 from tacit.io.integers import integers_if_canonical
 from tacit.io.join import join_batches
 from tacit.io.json_lines import stream_json_lines
+from tacit.io.missing import NOTHING, Missing
 from tacit.io.read import Choose, chooser
 from tacit.io.remote import facts_of, is_remote, list_remote
 from tacit.io.source import READABLE, STDIN, Source, find_source, is_pipe, plain_name, probe
 from tacit.io.text_lines import TEXT, is_text, stream_lines
+
+VALUES = ("label", "count", "symbol", "weight")
+"""Roles of columns that hold what was observed; all others name something."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Scan:
     told: Callable[[int], None] | None = None
     text: bool = False  # lines of plain text, not columns
     drop: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
+    missing: Missing = NOTHING
     encoding: str | None = None
 
     @property
@@ -62,10 +66,17 @@ class Scan:
                 if self.told is not None:
                     self.told(behind)
 
+    def with_ids(self, *names: str, columns: tuple[str, ...] | None = None) -> Scan:
+        """The same files with columns of names, in which nothing means missing, and other columns to read if given."""
+        kept = tuple(dict.fromkeys([*self.missing.names, *(name.strip().lower() for name in names)]))
+        asked = self.columns if columns is None else columns
+        return replace(self, columns=asked, missing=replace(self.missing, names=kept))
+
     def columns_by_role(self, roles: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
         """Batches of those columns alone that play a role, under the names of the roles."""
         wanted = {role: name for role, name in roles.items() if name is not None}
-        for batch in replace(self, columns=tuple(wanted.values())).batches():
+        ids = [name for role, name in wanted.items() if role not in VALUES]
+        for batch in self.with_ids(*ids, columns=tuple(wanted.values())).batches():
             yield {role: batch.column(batch.schema.get_field_index(name)) for role, name in wanted.items()}
 
     def lines(self) -> Iterator[tuple[str, list[str]]]:
@@ -112,6 +123,7 @@ def scan(
     drop: Sequence[str] = (),
     missing: Sequence[Any] = (),
     encoding: str | None = None,
+    names: Sequence[str] = (),
 ) -> Scan:
     """Name files to be read batch by batch, wherever a model takes a frame.
 
@@ -127,8 +139,9 @@ def scan(
         names end in `.txt` or `.txt.gz` are
     drop : columns to be left out
     missing : values that mean "not known" in every column, such as ``[98, 99, "NA"]``, besides empty cells; as they are
-        written in a text file
+        written in a text file. Tasks, workers, documents and other names of rows keep them
     encoding : of text files, such as ``"latin-1"``; UTF-8 by default, and Windows-1252 where that fails, with a warning
+    names : columns in small letters that name rows, in which nothing means missing
 
     Examples
     --------
@@ -159,7 +172,7 @@ def scan(
         told,
         all(text),
         _names(drop, "drop"),
-        tuple(str(value) for value in _listed(missing, "missing")),
+        Missing(_names(missing, "missing"), tuple(names)),
         check_encoding(encoding),
     )
 
@@ -240,7 +253,7 @@ def _of_one_kind(found: list[str]) -> list[str]:
     return [name for name in found if not is_text(name)] or found
 
 
-def _batches(source: Source, choose: Choose, coded: bool, missing: Sequence[str]) -> Iterator[Any]:
+def _batches(source: Source, choose: Choose, coded: bool, missing: Missing) -> Iterator[Any]:
     if source.kind == "parquet":
         from tacit.io.parquet_file import stream_parquet  # a CSV file should not wait for it
 

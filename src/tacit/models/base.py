@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from inspect import signature
 from typing import Any, ClassVar, Protocol, Self
@@ -119,7 +119,8 @@ class LatentModel(BaseEstimator, ABC):
         defaults = {name: parameter.default for name, parameter in signature(type(self)).parameters.items()}
         for name, value in self.get_params(deep=False).items():  # how large it may be is each estimator's own to say
             if name.startswith(COUNTED):
-                if value is not None and not _is_whole(value):
+                several = name == "bins" and isinstance(value, Mapping | list | tuple)  # per column, or edges
+                if value is not None and not several and not _is_whole(value):
                     raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
             elif not isinstance(value, NUMBERS.get(type(defaults[name]), object)):
                 raise DataError(f"{name}={value!r} is no number; give one, such as {defaults[name]!r}")

@@ -15,7 +15,7 @@ from tacit.data.copies import sample_rows, self_weighting
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table, group_rows, joined_rows
-from tacit.data.table_input import LearnColumn, LearnWords, read_table
+from tacit.data.table_input import Bins, LearnColumn, LearnWords, read_table
 from tacit.data.weights import WeightScale, WeightType
 from tacit.diagnose.report import Examination
 from tacit.diagnose.tables import examine_table, unexamined
@@ -78,8 +78,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         Pseudo-rows per class, shaped like the marginals; 0 is plain maximum likelihood.
     select : {"heldout", "bic"}
         How to choose the number of classes: likelihood of hidden cells, or BIC.
-    bins : int or None
-        Cut numeric columns with many values into so many intervals; None refuses them.
+    bins : int, mapping or None
+        Cut numeric columns with more than 50 values into so many intervals; a mapping such as ``{"age": 5}`` names the
+        columns, which may have fewer values. None refuses columns with many.
     weight_type : {"sampling", "frequency"}
         What `sample_weight` is: ``"sampling"`` weights change estimates, never the sample size, and only their ratios
         matter (they are scaled to add up to Kish's effective number of rows); ``"frequency"`` weights are whole
@@ -116,7 +117,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         init: Any = "auto",
         smoothing: float | Literal["auto"] = "auto",
         select: Literal["heldout", "bic"] = "heldout",
-        bins: int | None = None,
+        bins: Bins = None,
         weight_type: WeightType = "sampling",
         max_iter: int = 500,
         tol: float = 1e-6,

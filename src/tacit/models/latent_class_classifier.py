@@ -15,7 +15,7 @@ from tacit.data.frames import as_frame, with_gaps
 from tacit.data.labelled_table import Owners, label_counts, labels_of, with_label, without_label
 from tacit.data.names import is_gap
 from tacit.data.table import Column, Table, packed_alike
-from tacit.data.table_input import read_table
+from tacit.data.table_input import Bins, read_table
 from tacit.data.weights import WeightType, check_type
 from tacit.diagnose.classifier import Believes, LeftOut, examine_classifier, leave_out
 from tacit.diagnose.report import Examination
@@ -56,8 +56,9 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
     smoothing : "auto" or float
         Pseudo-rows per class, shaped like the marginals of its label, and half as many per label, shaped like those of
         all rows, so that a category a label never met does not rule it out; 0 is plain maximum likelihood.
-    bins : int or None
-        Cut numeric columns with many values into so many intervals; None refuses them.
+    bins : int, mapping or None
+        Cut numeric columns with more than 50 values into so many intervals, or those that a mapping such as
+        ``{"age": 5}`` names; None refuses columns with many.
     weight_type : {"sampling", "frequency"}
         What `sample_weight` is, as in `LatentClass`.
 
@@ -89,7 +90,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         n_components: int | None = None,
         *,
         smoothing: float | Literal["auto"] = "auto",
-        bins: int | None = None,
+        bins: Bins = None,
         weight_type: WeightType = "sampling",
         max_iter: int = 500,
         tol: float = 1e-5,
