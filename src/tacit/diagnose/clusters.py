@@ -28,7 +28,7 @@ from tacit.diagnose.purity import PurityTable
 from tacit.diagnose.report import Examination, Examiner
 from tacit.engine.memory import MemoryEngine
 from tacit.engine.mixture import Mixture, normalise_tables
-from tacit.refine.choose_clusters import PathNumbers, statistical_charge
+from tacit.refine.choose_clusters import PathNumbers, size_charge, statistical_charge
 from tacit.refine.cluster_path import varying_columns
 from tacit.refine.em import em
 from tacit.refine.table_prior import plain_steps
@@ -51,7 +51,8 @@ class Screening:
     """What was decided before the fit: pairs are (column, the one it depends on, correlation)."""
 
     duplicates: tuple[tuple[str, str, float], ...] = ()
-    dependent: tuple[tuple[str, str, float], ...] = ()  # correlation inside clusters
+    dependent: tuple[tuple[str, str, float], ...] = ()  # correlation inside clusters; the number knows the first not
+    both: tuple[tuple[str, str, float], ...] = ()  # the same, and both took part in choosing the number
     reached: int = 0  # the limit of the path, where the number that was chosen is it; else 0
     limit: int = 0  # the limit of the path; 0: unknown, or the rows allowed no more
 
@@ -79,7 +80,7 @@ def examine_clusters(
         "flagged_clusters": np.flatnonzero(purity.flagged).tolist(),
         "impurity": np.asarray(purity.impurity).tolist(),
         "near_duplicates": [list(pair) for pair in screening.duplicates],
-        "local_dependence": [list(pair) for pair in screening.dependent],
+        "local_dependence": [list(pair) for pair in screening.dependent + screening.both],
         "limit_reached": screening.reached > 0,
     }
     examiner.doubt_few(n_rows, "rows")
@@ -138,6 +139,12 @@ def _examine_screening(examiner: Examiner, screening: Screening, n_columns: int)
             f"{column!r} and {source!r} depend on each other inside the clusters (correlation {correlation:.2f}): the "
             f"number of clusters was chosen without {column!r}; give screen=False to count it.",
         )
+    for column, source, correlation in screening.both[:1]:
+        examiner.doubt(
+            "caution",
+            f"Two clusters differ in {column!r} and {source!r} alone, or nearly so (correlation {correlation:.2f}): "
+            "they may be one cluster in which these two depend on each other; add columns or ask for fewer clusters.",
+        )
 
 
 def _examine_zeros(examiner: Examiner, table: Table, mixture: Mixture) -> None:
@@ -150,6 +157,7 @@ def _examine_zeros(examiner: Examiner, table: Table, mixture: Mixture) -> None:
     steps = TruncatedSteps(plain_steps(table, 1), BlankRows.of(table))
     one = em(steps, alone, max_iter=ONE_CLASS_PASSES, tol=1e-7, accelerate=True)
     charge = (mixture.n_classes - 1) * statistical_charge(int(varying_columns(table).sum()))
+    charge += size_charge(mixture.weights)
     examiner.quantities["zero_rows_expected"] = expected
     by_clusters = table.total_weight * _zero_chance(mixture)
     fitted = MemoryEngine(table, 1).sums(mixture).log_likelihood
@@ -167,7 +175,7 @@ def _zero_chance(mixture: Mixture) -> float:
 
 
 def _examine_purity(examiner: Examiner, purity: PurityTable, screening: Screening) -> None:
-    known = [{column, source} for column, source, _ in screening.dependent]
+    known = [{column, source} for column, source, _ in screening.dependent + screening.both]
     for k in np.flatnonzero(purity.flagged)[:3].tolist():
         if {str(name) for name in purity.suspect_pair[k]} in known:
             continue  # said of the pair itself, and more clusters are no remedy

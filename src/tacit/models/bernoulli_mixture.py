@@ -101,7 +101,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
     path_ : frame, one row per number of clusters with all criteria
     copies_ : frame of near-duplicate columns that were set aside (column, copies, correlation)
     local_dependence_ : frame of columns that depend on another inside clusters (column, with, correlation inside
-        clusters); they took no part in choosing the number of clusters, yet are in the model
+        clusters); of ten columns or more they took no part in choosing the number, yet they are in the model
     n_unseen_ : float, with ``truncated=True``: rows of zeros expected beside those that were recorded; else 0
     silent_ : list of columns that are as frequent in every cluster and say nothing about a row's
     report_ : `tacit.diagnose.report.FitReport`
@@ -342,9 +342,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
             notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
         if found.copies:
             notes.append(f"{_columns(len(found.copies))} set aside as near-duplicates of others (copies_)")
-        if found.dependent:
+        if held := sum(one.held for one in found.dependent):
             notes.append(
-                f"{_columns(len(found.dependent))} left out of the choice of the number as dependent on another inside "
+                f"{_columns(held)} left out of the choice of the number as dependent on another inside "
                 "clusters (local_dependence_)"
             )
         if self.n_components is None and self._at_limit:
@@ -405,7 +405,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     @cached_property
     def local_dependence_(self) -> Any:
-        """Columns that depend on another one inside clusters; the number of clusters was chosen without them."""
+        """Columns that depend on another one inside clusters; of wide tables the number was chosen without them."""
         check_is_fitted(self)
         names = np.array([str(name) for name in self._names], object)
         columns = {
@@ -429,13 +429,18 @@ class BernoulliMixture(ClusterMixin, TableModel):
         varying = np.zeros(len(self._names), bool)
         varying[~self._aside] = varying_columns(self._table)
         names = [str(name) for name in self._names]
+        held, both = (
+            tuple((names[one.column], names[one.copies], one.residual) for one in self._dependent if one.held is held)
+            for held in (True, False)
+        )
         return examine_clusters(
             self._table, self._mixture, self._numbers, self._certificates,
             n_rows=self._stands_for * self._table.total_weight,
             n_varying=int((varying & ~self._silent).sum()), converged=self.converged_,
             screening=Screening(
                 tuple((names[one.column], names[one.copies], one.correlation) for one in self._copies),
-                tuple((names[one.column], names[one.copies], one.residual) for one in self._dependent),
+                held,
+                both,
                 self._limit if self.n_components is None and self._at_limit else 0,
                 self._limit,
             ),

@@ -68,7 +68,9 @@ class Decided:
 
 
 def _listed(copies: tuple[NearCopy, ...]) -> list[list[Any]]:
-    return [[copy.column, copy.copies, copy.correlation, copy.n_clusters, copy.residual] for copy in copies]
+    return [
+        [copy.column, copy.copies, copy.correlation, copy.n_clusters, copy.residual, copy.held] for copy in copies
+    ]
 
 
 def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
@@ -130,11 +132,11 @@ def _check_places(places: list[Any], length: int, what: str) -> None:
 
 
 def _read_copy(copy: list[Any], n_columns: int) -> NearCopy:
-    column, source, correlation, n_clusters, residual = copy if len(copy) == 5 else (*copy, copy[2])  # 0.1.0 had four
+    column, source, correlation, n_clusters, residual, held = copy if len(copy) > 4 else (*copy, copy[2], True)
     _check_places([column, source], n_columns, "a copy")
-    if {type(correlation), type(residual)} != {float} or type(n_clusters) is not int:
+    if {type(correlation), type(residual)} != {float} or type(n_clusters) is not int or type(held) is not bool:
         raise ValueError("a copy's correlation or number of clusters is no number")
-    return NearCopy(column, source, correlation, residual, n_clusters)
+    return NearCopy(column, source, correlation, residual, n_clusters, held)
 
 
 def _tied(frequencies: Floats, gone: NDArray[np.bool_]) -> list[int]:

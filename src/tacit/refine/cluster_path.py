@@ -30,7 +30,7 @@ from tacit.factor.row_starts import spectral_clusters, spread_rows
 from tacit.factor.table_pool import MOST_CELLS, Sample, draw_sample
 from tacit.kernels import Floats
 from tacit.progress import tried
-from tacit.refine.choose_clusters import PathNumbers, number_clusters, statistical_charge
+from tacit.refine.choose_clusters import PathNumbers, number_clusters, size_charge, statistical_charge
 from tacit.refine.class_splits import split_classes, with_split, with_twin
 from tacit.refine.em import Refined, Steps, em
 from tacit.refine.merge_down import MERGE_ROWS, merge_down, single_merges
@@ -38,7 +38,7 @@ from tacit.refine.silent_columns import QuietFit, QuietWalk, fit_speaking
 from tacit.refine.starts import Entrant, go_on, halve
 from tacit.refine.table_prior import plain_steps
 from tacit.refine.tables import entropy_of
-from tacit.refine.truncated import BlankRows, TruncatedSteps, TruncatedSums
+from tacit.refine.truncated import BlankRows, TruncatedSteps, TruncatedSums, recorded_weights
 
 MOST_CLUSTERS = 24
 """Where a path ends at the latest, unless asked otherwise."""
@@ -117,7 +117,7 @@ class ClusterPath:
     def preferred(self, n_clusters: int) -> QuietFit | None:
         """The quiet fit, if there is one and the statistical criterion prefers it to the fit to all columns."""
         fit, quiet = self.at(n_clusters), self.quiet[n_clusters - 1]
-        whole = fit.log_likelihood - (n_clusters - 1) * statistical_charge(self.n_columns)
+        whole = fit.log_likelihood - (n_clusters - 1) * statistical_charge(self.n_columns) - _size_charge(fit.refined)
         return None if quiet is None or quiet.value <= whole else quiet
 
     def best(self, n_clusters: int) -> Mixture:
@@ -313,6 +313,11 @@ def _entropy(fit: Found) -> float:
     return fit.sums.entropy if isinstance(fit.sums, TruncatedSums) else entropy_of(fit.params, fit.sums)
 
 
+def _size_charge(fit: Found) -> float:
+    truncated = isinstance(fit.sums, TruncatedSums)
+    return size_charge(recorded_weights(fit.params) if truncated else fit.params.weights)
+
+
 def _from_counts(counts: Floats, weights: Floats, rows: Table) -> Mixture:
     return Mixture(weights / weights.sum(), normalise_tables(counts, rows.first), rows.first)
 
@@ -323,7 +328,8 @@ def _numbers(
     log_likelihood = np.array([one.log_likelihood for one in found])
     entropy = np.array([_entropy(one) for one in found])
     value = np.array([-np.inf if one is None else one.value for one in quiet]) if quiet else None
-    return number_clusters(log_likelihood, entropy, n_columns, n_rows, value)
+    sizes = np.array([_size_charge(one) for one in found])
+    return number_clusters(log_likelihood, entropy, n_columns, n_rows, value, sizes)
 
 
 def _best_so_far(found: list[Found], n_columns: int, n_rows: float) -> bool:

@@ -26,7 +26,8 @@ How strong the dependence is decides what becomes of the pair:
     near-duplicate    correlated by .8 or more in all rows, and inside the clusters: one all but determines the other.
                       One of the two is set aside
     local dependence  weaker. One of the two takes no part in finding the number of clusters, nothing else: the model is
-                      fitted to both. At most a quarter of the columns; none where the number is given
+                      fitted to both. At most a quarter of the columns. In a table of fewer than ten columns, where each
+                      is much of the evidence, both take part, and the pair is reported; none where the number is given
 
 The path is begun again without such a column, as soon as a K shows one, six times at the most: with the first gone
 others may stand out. A path that is not cut short there would be long, for every cluster it adds is another dependence
@@ -55,6 +56,8 @@ LARGE = 0.25
 """A correlation below this is no dependence to care about, however many rows there are to see it."""
 HELD_SHARE = 0.25
 """Share of the columns that may be left out of the choice of the number as locally dependent."""
+LEAST_HOLDING = 10
+"""Columns of a table from which on any is left out of the choice of the number."""
 LEAST_COLUMNS = 3
 """Columns that stay in any case: two cannot tell clusters from a dependence."""
 SURE = 5.0
@@ -92,6 +95,7 @@ class NearCopy:
     correlation: float
     residual: float  # correlation inside the clusters, all taken together
     n_clusters: int  # the K at which it stood out
+    held: bool = True  # it was left out: of the model, or of the choice of the number alone
 
     @property
     def duplicate(self) -> bool:
@@ -107,7 +111,7 @@ class Screened:
     kept: NDArray[np.bool_]  # (L,) of the user's columns: those of the path
     copies: tuple[NearCopy, ...]  # near-duplicates, set aside
     screened: bool  # false when the table is too wide to count all pairs
-    dependent: tuple[NearCopy, ...] = ()  # not on the path, yet in the model
+    dependent: tuple[NearCopy, ...] = ()  # in the model, and not on the path where they are `held`
 
     @property
     def modelled(self) -> NDArray[np.bool_]:
@@ -142,7 +146,8 @@ def screened_path(
     moments = _as_given(pair_moments(sample.table), sample)
     copies: list[NearCopy] = []
     dependent: list[NearCopy] = []
-    most_held = 0 if duplicates_only else int(HELD_SHARE * table.n_columns)
+    holding = table.n_columns >= LEAST_HOLDING and not duplicates_only
+    most_held = int(HELD_SHARE * table.n_columns) if holding else 0
 
     def chosen(found: list[NearCopy]) -> list[NearCopy]:
         """Of what was found that which may go, the strongest first."""
@@ -166,15 +171,24 @@ def screened_path(
             return len(found) > 0
 
         path = fit(table.without(~kept), shows_copies)
+        pairs: list[NearCopy] = []
         if not found:
-            found = chosen(find_pair_splits(some, path.at(path.whole_number).mixture, names))
+            pairs = find_pair_splits(some, path.at(path.whole_number).mixture, names)
+            found = chosen(pairs)
         if not found:
+            if not holding and not duplicates_only:
+                dependent = [replace(_placed(one, at), held=False) for one in pairs if not one.duplicate]
             return Screened(path, kept, tuple(copies), True, tuple(dependent))
-        found = [replace(one, column=int(at[one.column]), copies=int(at[one.copies])) for one in found]
+        found = [_placed(one, at) for one in found]
         copies += [one for one in found if one.duplicate]
         dependent += [one for one in found if not one.duplicate]
         kept[[one.column for one in found]] = False
     return Screened(fit(table.without(~kept), None), kept, tuple(copies), True, tuple(dependent))
+
+
+def _placed(one: NearCopy, at: NDArray[np.intp]) -> NearCopy:
+    """The same among the user's columns."""
+    return replace(one, column=int(at[one.column]), copies=int(at[one.copies]))
 
 
 def with_columns(
@@ -210,7 +224,8 @@ def find_near_copies(moments: PairMoments, mixture: Mixture, names: Sequence[str
     pairs = [(int(left), int(right)) for left, right in np.argwhere(np.triu(alone, 1))]
     pairs = [pair for pair in pairs if not third_columns_speak(r, moments.n_rows, *pair)]
     within = within_correlation(moments, mixture, r)
-    return _set_aside(moments, {pair: float(within[pair]) for pair in pairs}, mixture.n_classes, names)
+    large = {pair: float(within[pair]) for pair in pairs if abs(within[pair]) > LARGE}
+    return _set_aside(moments, large, mixture.n_classes, names)
 
 
 def within_correlation(moments: PairMoments, mixture: Mixture, r: Floats) -> Floats:

@@ -6,11 +6,11 @@ blurs the memberships, and the charge for one more cluster, d + 3 d^⅓ of all c
 
     (K − 1)(s + 1 + 3 (s + 1)^⅓)  +  Σ_k≤K [ ln C(L − s_{k−1}, s_k − s_{k−1}) + ln L ] ,
 
-s_k being the columns that speak with k clusters. Splitting a pure cluster along s given columns gains by chance what
-`choose_clusters` says of s columns. Along the best new ones of the silent it gains more: far out a gain x has a chance
-of about e^−x along any one direction, so the best of C choices is charged ln C, and ln L for their number. A column
-that speaks goes on speaking when clusters are added, so that no step chooses for nothing; a step at which every column
-speaks pays nothing for choosing.
+and what small clusters are charged, s_k being the columns that speak with k clusters. Splitting a pure cluster along s
+given columns gains by chance what `choose_clusters` says of s columns. Along the best new ones of the silent it gains
+more: far out a gain x has a chance of about e^−x along any one direction, so the best of C choices is charged ln C, and
+ln L for their number. A column that speaks goes on speaking when clusters are added, so that no step chooses for
+nothing; a step at which every column speaks pays nothing for choosing.
 
 Which columns speak is found by turns: memberships say what each column gains from being free,
 g_ℓ = Σ_k n_k KL(p_kℓ ‖ p_ℓ); those are taken that leave most above the charge; EM over these alone makes the
@@ -39,7 +39,7 @@ from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import Mixture, normalise_tables
 from tacit.factor.row_starts import shares_of
 from tacit.kernels import Floats
-from tacit.refine.choose_clusters import statistical_charge
+from tacit.refine.choose_clusters import size_charge, statistical_charge
 from tacit.refine.class_splits import split_classes, with_split
 from tacit.refine.em import Refined, em
 from tacit.refine.table_prior import plain_steps
@@ -66,7 +66,8 @@ class QuietFit:
     def value(self) -> float:
         """Log-likelihood less the charge: what the statistical number compares."""
         steps = self.mixture.n_classes - 1
-        return self.log_likelihood - steps * statistical_charge(int(self.speaking.sum())) - self.choices
+        charge = steps * statistical_charge(int(self.speaking.sum())) + size_charge(self.mixture.weights)
+        return self.log_likelihood - charge - self.choices
 
 
 class QuietWalk:
@@ -89,6 +90,7 @@ class QuietWalk:
         best = max(fits, key=lambda fit: fit.value)
         self.before = self._fit(best.mixture, best.speaking, best.choices, self.max_iter)
         charge = (whole.params.n_classes - 1) * statistical_charge(int(self.varying.sum()))
+        charge += size_charge(whole.params.weights)
         if self.before.value > whole.log_likelihood - charge:
             self.better = self.before.mixture
         return self.before
