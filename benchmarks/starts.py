@@ -45,7 +45,7 @@ def one_split(frame: pd.DataFrame, n_components: int, split: int) -> dict[str, f
     train = read_table(frame[~hidden], bins=10)
     test = read_table(frame[hidden], columns=train.columns)
     begin = time.perf_counter()
-    _, ours = LatentClass(n_components, random_state=split, n_jobs=1)._fit_at(train, n_components)
+    ours = LatentClass(n_components, random_state=split, n_jobs=1)._fit_at(train, n_components).refined
     seconds = time.perf_counter() - begin
     begin = time.perf_counter()
     steps = table_steps(train, n_components, SMOOTHING, 1)
@@ -97,7 +97,7 @@ def simulated(number: int) -> None:
         profiles = [rng.dirichlet(np.ones(size), size=n_classes) for size in sizes]
         codes = np.stack([(p[hidden].cumsum(axis=1) < rng.random(n_rows)[:, None]).sum(axis=1) for p in profiles], 1)
         table = read_table(np.minimum(codes, sizes - 1))
-        _, ours = LatentClass(n_classes, smoothing=0, random_state=0, n_jobs=1)._fit_at(table, n_classes)
+        ours = LatentClass(n_classes, smoothing=0, random_state=0, n_jobs=1)._fit_at(table, n_classes).refined
         steps = table_steps(table, n_classes, 0.0, 1)
         runs = [em(steps, random_start(table, n_classes, np.random.default_rng(k)), **CLIMB) for k in range(100)]
         reached.append((ours.log_likelihood - max(run.log_likelihood for run in runs)) / table.total_weight)

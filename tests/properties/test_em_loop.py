@@ -45,6 +45,29 @@ def test_convergence_is_plain_yes_or_no_whatever_kind_of_number_tol_is(last: flo
     assert em(Scripted([-10.0, -4.0, -3.0]), 0, max_iter=1, tol=np.float64(0)).converged is False
 
 
+def test_a_slow_climb_has_not_converged_because_its_steps_are_small() -> None:
+    """Steps below tol for ever: 3 nats are left after the first of them. Only the last quarter of the path tells."""
+    slow = [-3 * 0.999**n for n in range(20_000)]
+    early = em(Scripted(slow), 0, max_iter=50_000, tol=0.01)
+    assert (early.n_iter, early.converged) == (1, True)
+    assert early.objective < -2.9
+    found = em(Scripted(slow), 0, max_iter=50_000, tol=0.01, tail_gain=0.003)
+    assert found.converged
+    assert -0.01 < found.objective < 0
+    assert not em(Scripted(slow), 0, max_iter=500, tol=0.01, tail_gain=0.003).converged
+    slower = [-30 / (n + 10) for n in range(50_000)]  # no geometric rate at all
+    found = em(Scripted(slower), 0, max_iter=50_000, tol=0.01, tail_gain=0.003)
+    assert found.converged
+    assert -0.01 < found.objective < 0
+
+
+def test_a_climb_that_begins_at_its_end_needs_no_tail() -> None:
+    found = em(Scripted([-5.0, -5.0 + 1e-7, -5.0 + 2e-7]), 0, max_iter=50, tol=0.01, tail_gain=0.003)
+    assert (found.n_iter, found.converged) == (1, True)
+    found = em(Scripted([-5.0, -5.0 + 1e-5, -5.0 + 2e-5]), 0, max_iter=1, tol=0.01, tail_gain=0.003)
+    assert not found.converged
+
+
 def test_running_out_of_steps_is_not() -> None:
     assert not em(Scripted([-10.0, -5.0, -4.0, -3.0]), 0, max_iter=2, tol=1e-3).converged
 

@@ -13,7 +13,15 @@ from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
 from tacit.refine import choose_classes, crowd, table_prior
 from tacit.refine.em import Refined
-from tacit.refine.tables import Prior, TableSteps, count_parameters, entropy_of, maximise_tables, permuted
+from tacit.refine.tables import (
+    Prior,
+    TableSteps,
+    count_parameters,
+    entropy_of,
+    gain_by_chance,
+    maximise_tables,
+    permuted,
+)
 
 
 def table_of(codes, weight=None, size=2):
@@ -25,15 +33,14 @@ def walked(monkeypatch, values, rows=1000.0):
     """The number of classes chosen when the i-th candidate has the criterion `values[i]`, and what was looked at."""
     seen = []
 
-    def fit_at(table, number, looseness):
-        seen.append((number, looseness))
-        return "start", SimpleNamespace(log_likelihood=0.0)
+    def fit_at(table, number):
+        seen.append(number)
+        return SimpleNamespace(log_likelihood=0.0)
 
     monkeypatch.setattr(choose_classes, "bic", lambda table, number, value: values[len(seen) - 1])
     table = table_of([[0, 1], [1, 0]], np.array([rows / 2, rows / 2]))
-    found = choose_classes.choose_classes(table, fit_at, "bic", 0)
-    assert found.curve["n_components"] == [number for number, _ in seen]
-    assert {loose for _, loose in seen} == {choose_classes.LOOSENESS}
+    found = choose_classes.choose_classes(table, fit_at, None, "bic")
+    assert found.curve["n_components"] == seen
     return found.n_components, len(seen)
 
 
@@ -72,24 +79,61 @@ def test_hidden_cells_are_predicted_from_the_others_of_their_rows():
     row /= row.sum()
     other = np.array([0.4 * 0.3, 0.6 * 0.6])
     other /= other.sum()
-    want = 2 * np.log(row @ at_one[1]) + 3 * np.log(other @ at_one[0]) + 3 * np.log(other @ (1 - at_one[2]))
-    assert choose_classes.cell_log_likelihood(shown, hidden, mixture) == pytest.approx(want / 8)
-    nothing = table_of([[255, 255, 255]] * 2)
-    assert choose_classes.cell_log_likelihood(shown, nothing, mixture) == 0.0
+    want = [np.log(row @ at_one[1]), np.log(other @ at_one[0]) + np.log(other @ (1 - at_one[2]))]
+    fold = choose_classes.Fold(shown, hidden, np.array([0, 1, 1, 0, 1]))
+    found = choose_classes.hidden_scores(fold, mixture)
+    assert found.tolist() == pytest.approx([want[0], want[1], want[1], want[0], want[1]])
+    nothing = choose_classes.Fold(shown, table_of([[255, 255, 255]] * 2), np.array([0, 1]))
+    assert choose_classes.hidden_scores(nothing, mixture).tolist() == [0.0, 0.0]
 
 
-def test_cells_are_hidden_by_hashes_and_stay_in_one_of_the_two_tables():
+def test_cells_are_dealt_by_hashes_and_each_is_hidden_once():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (300, 6)).astype(np.uint8)
     codes[rng.random((300, 6)) < 0.1] = 255
-    shown, hidden = choose_classes.hide_cells(table_of(codes), 0.25, 0)
-    both = shown.present.astype(int) + hidden.present
-    assert both.max() == 1
-    weight = shown.row_weight
-    assert weight.sum() == 300
-    assert weight @ both.sum(axis=1) == (codes < 2).sum()
-    share = weight @ hidden.present.sum(axis=1) / (codes < 2).sum()
-    assert share == pytest.approx(0.25, abs=0.04)
+    rows, _, folds = choose_classes.cell_folds(table_of(codes))
+    assert len(folds) == choose_classes.FOLDS
+    hidden = 0
+    for fold in folds:
+        both = fold.shown.present.astype(int) + fold.hidden.present
+        assert both.max() == 1
+        assert fold.shown.row_weight.sum() == 300
+        assert fold.shown.row_weight @ both.sum(axis=1) == (codes < 2).sum()
+        assert fold.hidden.present.sum(axis=1).max() <= 2  # six cells in five folds
+        hidden += fold.hidden.row_weight @ fold.hidden.present.sum(axis=1)
+        assert len(fold.at) == len(rows.weight) == 300
+    assert hidden == (codes < 2).sum()
+
+
+def test_large_tables_fit_as_many_folds_as_hide_enough_cells(monkeypatch):
+    table = table_of(np.random.default_rng(0).integers(0, 2, (300, 6)))  # 1,800 cells, 360 a fold
+    for enough, wanted in ((1, 1), (360, 1), (361, 2), (10**6, 5)):
+        monkeypatch.setattr(choose_classes, "ENOUGH_CELLS", enough)
+        assert len(choose_classes.cell_folds(table)[2]) == wanted
+
+
+def test_of_numbers_that_are_shown_the_smallest_within_one_standard_error_of_the_best():
+    within = choose_classes.smallest_within
+    assert within([0.0, 9.0, 10.0, 9.5], [5.0, 1.0, 0.0, 1.0], [True] * 4) == 1
+    assert within([0.0, 9.0, 10.0, 9.5], [5.0, 0.9, 0.0, 1.0], [True] * 4) == 2
+    assert within([0.0, 9.0, 10.0, 9.5], [5.0, 1.0, 0.0, 1.0], [True, False, True, True]) == 2
+    assert within([0.0, 9.0, 10.0, 9.5], [5.0, 0.0, 0.0, 1.0], [True, True, False, False]) == 1
+    differences, weight = np.array([1.0, 3.0, 5.0]), np.array([1.0, 1.0, 2.0])
+    # the mean is 3.5: 2.5², .5² and (2 · 1.5)²
+    assert choose_classes.standard_error(differences, weight) == pytest.approx(np.sqrt(6.25 + 0.25 + 9))
+    assert choose_classes.standard_error(differences, 7 * weight) == pytest.approx(7 * np.sqrt(15.5))
+
+
+def test_a_number_of_classes_counts_when_it_gains_more_than_chance_over_all_smaller_ones():
+    records = choose_classes.Records(table_of([[0, 1, 0], [1, 0, 1]], np.array([50.0, 50.0])))
+    chance = gain_by_chance(records.counts, records.first, 2)
+    assert chance == pytest.approx(4 + 3 * 4 ** (1 / 3))
+    assert records.add(1, -100.0)
+    assert records.add(2, -100.0 + 1.01 * chance)
+    assert not records.add(3, -100.0 + 2.0 * chance)  # less than one more chance above two classes
+    assert records.add(5, -100.0 + 4.02 * chance)
+    assert not records.add(6, -100.0 + 5.01 * chance)
+    assert records.shown == [True, True, False, True, False]
 
 
 def test_table_steps_by_hand():

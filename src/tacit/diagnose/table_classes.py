@@ -23,6 +23,7 @@ from tacit.kernels import Floats
 from tacit.refine.em import em
 from tacit.refine.table_prior import SMOOTHING, table_steps
 from tacit.refine.table_starts import race_starts, table_starts
+from tacit.refine.tables import gain_by_chance
 
 GAIN_WORK = 20_000_000
 """Rows · columns · classes of a pass of the merge check: about a twentieth of a second."""
@@ -105,13 +106,6 @@ def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:
     settled = em(steps, best, max_iter=passes, tol=1e-7, accelerate=True)
     by_chance = gain_by_chance(table.singles(), table.first, F)
     return Gain(full - settled.log_likelihood, by_chance, table.total_weight)
-
-
-def gain_by_chance(counts: Floats, first: NDArray[np.int32], n_classes: int) -> float:
-    """d + 3 d^⅓; a category met less than once a class counts as the part of a parameter it can be."""
-    met = np.add.reduceat(np.minimum(counts / n_classes, 1.0), first[:-1])
-    d = 1 + float(np.maximum(met - 1, 0.0).sum())
-    return float(d + 3 * d ** (1 / 3))
 
 
 def _merge(mixture: Mixture, f: int, g: int) -> Mixture:

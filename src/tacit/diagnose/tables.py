@@ -34,6 +34,7 @@ from tacit.factor.spa import factor_spa
 from tacit.factor.table_pool import MOST_CELLS as SPA_CELLS
 from tacit.factor.table_pool import pair_frequencies
 from tacit.kernels import Floats
+from tacit.refine.starts import REACHED, Replication
 from tacit.refine.tables import count_parameters
 
 LEAST_ROWS = 50.0
@@ -53,7 +54,9 @@ AGREEMENT = 0.7
 """Share of the rows that models of the two halves should put in the same class."""
 
 
-def examine_table(table: Table, mixture: Mixture, *, converged: bool) -> Examination:
+def examine_table(
+    table: Table, mixture: Mixture, *, converged: bool, replication: Replication | None = None
+) -> Examination:
     """Diagnose a fitted table."""
     examiner = Examiner()
     with one_blas_thread():
@@ -76,6 +79,8 @@ def examine_table(table: Table, mixture: Mixture, *, converged: bool) -> Examina
             _examine_classes(examiner, table, mixture)
             _examine_halves(examiner, table, mixture, needed)
         _add_theorems(examiner, table, mixture, evidence)
+    if replication is not None and mixture.n_classes > 1:
+        _examine_replication(examiner, replication)
     examiner.doubt_stopped(converged)
     return examiner.conclude()
 
@@ -90,6 +95,24 @@ def unexamined(n_rows: float) -> Examination:
         "for a verdict.",
     )
     return examiner.conclude()
+
+
+def _examine_replication(examiner: Examiner, replication: Replication) -> None:
+    """Whether initialisations agree on where the best objective is."""
+    second = next((value for value in replication.objectives if value < replication.objectives[0] - REACHED), None)
+    examiner.quantities |= {
+        "n_init": replication.n_init,
+        "n_final_runs": replication.n_final,
+        "n_reached_best": replication.n_reached,
+        "next_best_below": None if second is None else replication.objectives[0] - second,
+    }
+    if replication.alone and second is not None:
+        examiner.doubt(
+            "caution",
+            f"Only one of {replication.n_final} EM runs carried to the end reached the best log-likelihood, and the "
+            f"next one ended {replication.objectives[0] - second:.2f} nats below: it may be a local optimum; raise "
+            "n_init, or ask for fewer classes.",
+        )
 
 
 def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:

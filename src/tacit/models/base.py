@@ -120,8 +120,10 @@ class LatentModel(BaseEstimator, ABC):
         for name, value in self.get_params(deep=False).items():  # how large it may be is each estimator's own to say
             if name.startswith(COUNTED):
                 several = name == "bins" and isinstance(value, Mapping | list | tuple)  # per column, or edges
-                if value is not None and not several and not _is_whole(value):
-                    raise DataError(f"{name}={value!r} is no whole number; give one, or None for the default")
+                named = isinstance(value, str) and value == defaults[name]  # n_init="auto"
+                if value is not None and not several and not named and not _is_whole(value):
+                    default = "None for the default" if defaults[name] is None else repr(defaults[name])
+                    raise DataError(f"{name}={value!r} is no whole number; give one, or {default}")
             elif not isinstance(value, NUMBERS.get(type(defaults[name]), object)):
                 raise DataError(f"{name}={value!r} is no number; give one, such as {defaults[name]!r}")
         resolve_jobs(self.n_jobs)  # which refuses what is no number of threads

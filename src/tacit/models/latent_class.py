@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,9 @@ from tacit.models.table_model import CELLS, weight_notes
 from tacit.moments.pairs import count_table_pairs
 from tacit.refine.choose_classes import choose_classes
 from tacit.refine.em import Refined, em
+from tacit.refine.starts import Replication
 from tacit.refine.table_prior import shaped_prior, table_steps
-from tacit.refine.table_starts import race_starts, table_starts
+from tacit.refine.table_starts import FEWEST, best_start, n_init_for, race_starts, table_starts
 from tacit.refine.tables import maximise_tables
 
 INITS = ("auto", "spa", "spa-naive", "ctd", "random")
@@ -54,10 +55,29 @@ SAMPLE_ROWS = 50_000
 rows, which is where a long fit spends its time (docs/scale.md)."""
 SETTLED = 0.1
 """Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many."""
+TAIL_GAIN = 0.003
+"""Nats that the last quarter of the iterations may gain in all when EM has converged; `tol` per cell if it is less."""
+LONG_TAIL_GAIN = 1.0
+"""The same over all rows of a table longer than the sample: what is left is far below what its parameters are known
+to (half a nat each), and every iteration is a pass over all rows."""
+CHOICE_INIT = 12
+"""Initialisations at every number of classes that is only compared, at the most."""
+CHOICE_TAIL_GAIN = 0.03
+"""The same for fits that are only compared."""
+FOLD_PASSES, FOLD_TOL = 200, 1e-6
+"""EM runs of the folds, which start from the classes of all cells."""
 EXAMINED_ROWS = 1_000_000
 """Rows that the verdict looks at; of a longer table those with the smallest hashes."""
 PARTIAL_PASSES = 3
 """Passes over new rows: they see what they changed."""
+
+
+class FitAt(NamedTuple):
+    """A fit at a number of classes: the name of the initialisation it came from, and how many reached the same."""
+
+    name: str
+    refined: Refined[Mixture, Sums]
+    replication: Replication | None = None
 
 
 class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEvidence):
@@ -74,10 +94,14 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         ``"auto"`` (a pool of starts by moments and by rows), ``"spa"`` (the likeliest of several
         splits), ``"spa-naive"`` (one split without a search: the half of the columns with the most categories against
         the rest, whatever their order and names), ``"ctd"``, ``"random"``, or a fitted model.
+    n_init : int or "auto"
+        Number of initialisations of ``init="auto"`` and ``"random"``; the best objective is kept, and `report_` says
+        how many of them reached it. ``"auto"``: 4 to 48, fewer for larger tables (``init="random"``: one).
     smoothing : "auto" or float
         Pseudo-rows per class, shaped like the marginals; 0 is plain maximum likelihood.
     select : {"heldout", "bic"}
-        How to choose the number of classes: likelihood of hidden cells, or BIC.
+        How to choose the number of classes: likelihood of hidden cells (five folds of the cells; the smallest number
+        within one standard error of the best), or BIC.
     bins : int, mapping or None
         Cut numeric columns with more than 50 values into so many intervals; a mapping such as ``{"age": 5}`` names the
         columns, which may have fewer values. None refuses columns with many.
@@ -87,7 +111,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         numbers, and a row of weight w is w equal rows.
     max_iter, tol : int, float
         EM stops when an iteration gains less than `tol` nats per observed cell and less than a tenth of a nat in
-        all, or after `max_iter` passes.
+        all, and the last quarter of the iterations gained less than .003 nats in all (1 nat beyond 50,000 different
+        rows); or after `max_iter` passes.
     random_state : int or None
         The one seed; None is 0.
 
@@ -115,6 +140,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         n_components: int | None = None,
         *,
         init: Any = "auto",
+        n_init: int | Literal["auto"] = "auto",
         smoothing: float | Literal["auto"] = "auto",
         select: Literal["heldout", "bic"] = "heldout",
         bins: Bins = None,
@@ -128,6 +154,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     ) -> None:
         self.n_components = n_components
         self.init = init
+        self.n_init = n_init
         self.smoothing = smoothing
         self.select = select
         self.bins = bins
@@ -167,10 +194,13 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             with clock.stage("number"):
                 decided = self._choose(table) if kept is None or kept.saved is None else kept.saved.decided
             with clock.stage("refine"):
-                name, refined = self._fit_at(table, decided["number"], kept=kept, decided=decided)
-        self._keep(table, refined)
-        self.selection_, self._clock = decided["selection"], clock
-        self._notes = [*decided["notes"], f"the best start: {name}", *weight_notes(table)]
+                found = self._fit_at(table, decided["number"], kept=kept, decided=decided)
+        self._keep(table, found.refined)
+        self.selection_, self._clock, self._replication = decided["selection"], clock, found.replication
+        self._notes = [*decided["notes"], f"the best initialisation: {found.name}"]
+        if found.replication is not None and decided["number"] > 1:
+            self._notes.append(found.replication.sentence())
+        self._notes += weight_notes(table)
         if kept is not None:
             kept.done()
         self._warn_limit()
@@ -202,6 +232,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 mixture = maximise_tables(both, prior, mixture.first)
         self._forget()
         self._table, self._clock, self._scale = self._all_rows(table, scale), clock, scale
+        self._replication = None
         self._notes = [f"{table.n_observations:,} rows joined an earlier fit of {known.n_rows:,}"]
         self._sums = replace(both, log_likelihood=before.log_likelihood + new.log_likelihood)
         self._publish(mixture, self._columns)
@@ -221,15 +252,31 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         if number is not None:
             return {"number": int(number), "selection": None, "notes": []}
         rows = self_weighting(table) if isinstance(table, Table) else table
-        chosen = choose_classes(rows, self._fit_at, self.select, self._seed())
+        chosen = choose_classes(rows, self._compared, self._refitted, self.select)
         return {"number": int(chosen.n_components), "selection": chosen.curve, "notes": [chosen.note]}
 
-    def _starts(self, table: AnyTable, sample: Sample, n_components: int) -> list[tuple[str, Mixture]]:
+    def _compared(self, table: AnyTable, n_components: int) -> Refined[Mixture, Sums]:
+        """A fit that is only compared with others: fewer initialisations, and it may stop earlier."""
+        return self._fit_at(table, n_components, compared=True).refined
+
+    def _refitted(self, table: Table, mixture: Mixture) -> Mixture:
+        """EM on a table from a mixture, for folds."""
+        steps = table_steps(table, mixture.n_classes, self._pseudo_rows(), self.n_jobs)
+        return em(steps, mixture, max_iter=min(self.max_iter, FOLD_PASSES), tol=FOLD_TOL, accelerate=True).params
+
+    def _n_init(self, sample: Sample, n_components: int) -> int:
+        """Initialisations of a fit; one where all are the same."""
+        if n_components == 1 or (self.init != "auto" and self.n_init == "auto"):
+            return 1
+        return n_init_for(sample.table, n_components) if self.n_init == "auto" else int(self.n_init)
+
+    def _starts(self, table: AnyTable, sample: Sample, n_components: int, n_init: int) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
         if n_components == 1 or self.init == "random":
-            return [("random", random_start(sample.table, n_components, rng))]
+            names = ["random", *(f"random {k}" for k in range(2, n_init + 1))]
+            return [(name, random_start(sample.table, n_components, rng)) for name in names]
         if self.init == "auto":
-            return table_starts(sample, n_components, rng, self.n_jobs)
+            return table_starts(sample, n_components, rng, self.n_jobs, n_init)
         if self.init in ("spa", "spa-naive"):
             pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
             spa = searched_spa if self.init == "spa" else naive_spa
@@ -260,14 +307,20 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         self,
         table: AnyTable,
         n_components: int,
-        looseness: float = 1.0,
+        *,
+        compared: bool = False,
+        quick: bool = False,
         kept: TableCheckpoint | None = None,
         decided: dict[str, Any] | None = None,
-    ) -> tuple[str, Refined[Mixture, Sums]]:
-        """The best of the starts at a number of classes; fits that are only compared may stop more loosely."""
+    ) -> FitAt:
+        """The best of the initialisations at a number of classes.
+
+        Fits that are only `compared` have fewer initialisations and may stop earlier; `quick` ones have four at the
+        most, of which one is run to the end, as on the samples of long tables.
+        """
         smoothing, begun = self._pseudo_rows(), None
-        enough = SETTLED / max(float(table.singles().sum()), 1.0)
-        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": looseness * min(self.tol, enough)}
+        n_cells = max(float(table.singles().sum()), 1.0)
+        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": min(self.tol, SETTLED / n_cells)}
         climb["callback"] = self._progress("EM")
         if kept is not None and kept.saved is not None:
             name, begun = kept.saved.decided["start"], kept.saved.begun
@@ -276,19 +329,28 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             name, start = "a fitted model", self.init._under(table)
         else:
             sample = draw_sample(table, SAMPLE_ROWS, self._seed())
-            starts = self._starts(table, sample, n_components)
+            n_init = self._n_init(sample, n_components)
+            if compared:
+                n_init = min(n_init, CHOICE_INIT)
+            costly = self.n_init == "auto" and 1 < n_init <= FEWEST
+            if sample.whole and not quick and not costly:
+                climb["tail_gain"] = min(self.tol * n_cells, CHOICE_TAIL_GAIN if compared else TAIL_GAIN)
+                starts = self._starts(table, sample, n_components, n_init)
+                best = best_start(sample, starts, smoothing, self.n_jobs, **climb)
+                return FitAt(best.name, _as_given(best.refined, sample, table), best.replication)
+            starts = self._starts(table, sample, n_components, min(n_init, FEWEST) if quick else n_init)
             name, first = starts[0]
             if sample.whole or len(starts) > 1:
                 raced = race_starts(sample, starts, smoothing, self.n_jobs, **climb)
                 name, first = raced.name, raced.refined.params
-            start = sample.mixture_as_given(first, table.first)
             if sample.whole:
-                sums = replace(raced.refined.sums, table=sample.as_given(raced.refined.sums.table))
-                return name, replace(raced.refined, params=start, sums=sums)
+                return FitAt(name, _as_given(raced.refined, sample, table))
+            start = sample.mixture_as_given(first, table.first)
             name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
         steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
         keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
-        return name, em(steps, start, accelerate=True, begun=begun, keep=keep, **climb)
+        climb["tail_gain"] = LONG_TAIL_GAIN if table.n_rows > SAMPLE_ROWS else min(self.tol * n_cells, TAIL_GAIN)
+        return FitAt(name, em(steps, start, accelerate=True, begun=begun, keep=keep, **climb))
 
     # ------------------------------------------------------------ results
 
@@ -300,7 +362,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
         if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
             rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
-        return examine_table(rows, self._mixture, converged=self.converged_)
+        return examine_table(rows, self._mixture, converged=self.converged_, replication=self._replication)
 
     # ---------------------------------------------------------------- use
 
@@ -386,6 +448,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         super()._check_options()
         if self.select not in ("heldout", "bic"):
             raise DataError(f"select={self.select!r} is not there; give 'heldout' or 'bic'")
+        if not (self.n_init == "auto" or self.n_init is None) and self.n_init < 1:
+            raise DataError(f"n_init={self.n_init} is no number of initialisations; give 1 or more, or 'auto'")
         if not isinstance(self.init, LatentClass) and str(self.init) not in INITS:
             known = ", ".join(repr(name) for name in INITS)
             raise DataError(f"init={self.init!r} is not there; give {known} or a fitted model")
@@ -417,3 +481,9 @@ def _times(sums: Sums, factor: float) -> Sums:
     if factor == 1:
         return sums
     return Sums(factor * sums.log_likelihood, factor * sums.totals, factor * sums.table)
+
+
+def _as_given(refined: Refined[Mixture, Sums], sample: Sample, table: AnyTable) -> Refined[Mixture, Sums]:
+    """A fit of a sample that holds every row, in the order of the user's table."""
+    sums = replace(refined.sums, table=sample.as_given(refined.sums.table))
+    return replace(refined, params=sample.mixture_as_given(refined.params, table.first), sums=sums)

@@ -268,7 +268,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
 def _fit_labels(model: LatentClass, table: Table, labels: Owners, number: int) -> list[Fit]:
     """One latent class model for each of some labels, on its rows."""
     parts = [without_label(table.take(labels_of(table) == label)) for label in labels]
-    return [model._fit_at(rows, max(min(number, rows.n_rows), 1))[1] for rows in parts]
+    return [model._fit_at(rows, max(min(number, rows.n_rows), 1), quick=True).refined for rows in parts]
 
 
 def _check_labels(y: NDArray[Any]) -> NDArray[Any]:

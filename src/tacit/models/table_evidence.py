@@ -46,8 +46,8 @@ class TableEvidence(TableModel):
     init: Any
 
     @abstractmethod
-    def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums]]:
-        """A start's name and the fit at a number of classes."""
+    def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums], Any]:
+        """The name of the initialisation, the fit at a number of classes, and how often it was reached."""
 
     def fit_indices(self, X: Any = None, sample_weight: Any = None) -> dict[str, float]:
         """Log-likelihood, parameters, AIC, AIC3, BIC, SABIC, CAIC (smaller is better) and entropy R².

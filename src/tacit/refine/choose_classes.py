@@ -1,4 +1,14 @@
-"""How many classes? The likelihood of hidden cells, or BIC, along a growing path."""
+"""How many classes? The likelihood of hidden cells, or BIC, along a growing path.
+
+Every cell is hidden once: the observed cells of each row are dealt to `FOLDS` folds, by hashes of what the row says
+and of the columns' names, never by the seed. At every number the classes of all cells start the EM run of each fold, so
+that all folds stand near the same optimum. Two rules keep the number where the data show it:
+
+- a number counts only if its log-likelihood exceeds that of every smaller one by more than classes gain by chance
+  (`gain_by_chance`, which the verdict asks for too);
+- of these the smallest within one standard error of the best is taken, the standard error being that of the paired
+  differences between rows (Breiman et al. 1984, section 3.4.3).
+"""
 
 from __future__ import annotations
 
@@ -8,29 +18,36 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.data.copies import sample_rows, single_rows
+from tacit.data.copies import Copies, sample_rows, single_rows
 from tacit.data.sampling import scramble
 from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table
-from tacit.engine.memory import MemoryEngine, Sums, posterior_of
+from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.kernels import Floats
 from tacit.progress import tried
 from tacit.refine.em import Refined
-from tacit.refine.tables import count_parameters
+from tacit.refine.tables import count_parameters, gain_by_chance
 
 CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
 """Numbers of classes tried, until two in a row are worse."""
-HIDDEN = 0.1
-"""Share of the cells hidden from the fit."""
+FOLDS = 5
+"""Folds that the cells of every row are dealt to."""
+ENOUGH_CELLS = 20_000
+"""Hidden cells that are enough: of large tables not all folds are fitted."""
 MOST_ROWS = 20_000
 """Rows on which the number is chosen."""
+FOLD_SEED = 0
+"""Seed of the hashes that deal rows and cells: the number must not depend on the seed of the fit."""
+ERRORS = 1.0
+"""Standard errors that a smaller number may lie below the best."""
 
-LOOSENESS = 10.0
-"""How much earlier the compared fits stop: differences between numbers of classes dwarf the last steps of EM."""
-
-FitAt = Callable[[AnyTable, int, float], tuple[str, Refined[Mixture, Sums]]]
+FitAt = Callable[[AnyTable, int], Refined[Mixture, Any]]
+"""The best fit of a table at a number of classes."""
+Refit = Callable[[Table, Mixture], Mixture]
+"""EM on a table from a mixture."""
 
 
 @dataclass(frozen=True)
@@ -42,34 +59,99 @@ class Chosen:
     note: str
 
 
-def choose_classes(table: AnyTable, fit_at: FitAt, criterion: str, seed: int) -> Chosen:
+@dataclass(frozen=True)
+class Fold:
+    """A table with a fold's cells hidden, the same rows with only those, and which of them each single row is."""
+
+    shown: Table
+    hidden: Table
+    at: NDArray[np.intp]
+
+
+def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, criterion: str) -> Chosen:
     """Walk the candidates while the criterion improves; hidden cells on a sample of rows, BIC on all of them."""
-    shown: AnyTable = table
-    hidden: Table | None = None
-    if criterion == "heldout":
-        shown, hidden = hide_cells(table, HIDDEN, seed)
+    if criterion == "bic":
+        return _by_bic(table, fit_at)
+    rows, few, folds = cell_folds(table)
+    seen: list[int] = []
+    scores: list[Floats] = []  # of every row, at every number
+    records = Records(few)
+    since_best = 0
+    for number in tried(CANDIDATES, "classes"):
+        if number > max(table.total_weight / 2, 1):
+            break
+        full = fit_at(few, number)
+        scores.append(np.sum([hidden_scores(fold, refit(fold.shown, full.params)) for fold in folds], axis=0))
+        seen.append(number)
+        shown = records.add(number, full.log_likelihood)
+        totals = [float(rows.weight @ score) for score in scores]
+        since_best = 0 if shown and totals[-1] >= max(totals) else since_best + 1
+        if since_best == 2:
+            break
+    n_cells = max(sum(fold.hidden.n_cells for fold in folds), 1.0)
+    errors = [standard_error(scores[_best(totals, records.shown)] - score, rows.weight) for score in scores]
+    best = seen[smallest_within(totals, errors, records.shown)]
+    name = "log-likelihood per hidden cell"
+    sampled = f", on {MOST_ROWS:,} rows" if table.n_samples > MOST_ROWS else ""
+    note = (
+        f"{best} classes chosen among {seen} by the {name}{sampled}: the smallest number within one standard error of "
+        "the best, of those that gain more than chance gives"
+    )
+    curve = {
+        "criterion": name, "n_components": seen, "value": [total / n_cells for total in totals],
+        "standard_error": [error / n_cells for error in errors], "shown": records.shown,
+    }  # fmt: skip
+    return Chosen(best, curve, note)
+
+
+def _by_bic(table: AnyTable, fit_at: FitAt) -> Chosen:
     seen: list[int] = []
     values: list[float] = []
     since_best = 0
     for number in tried(CANDIDATES, "classes"):
         if number > max(table.total_weight / 2, 1):
             break
-        _, refined = fit_at(shown, number, LOOSENESS)
-        value = (
-            cell_log_likelihood(shown, hidden, refined.params)
-            if hidden is not None
-            else bic(table, number, refined.log_likelihood)
-        )
+        value = bic(table, number, fit_at(table, number).log_likelihood)
         seen.append(number)
         values.append(value)
         since_best = 0 if value >= max(values) else since_best + 1
         if since_best == 2:
             break
     best = seen[int(np.argmax(values))]
-    name = "log-likelihood per hidden cell" if criterion == "heldout" else "−BIC/2"
-    rows = f", on {MOST_ROWS:,} rows" if criterion == "heldout" and table.n_samples > MOST_ROWS else ""
-    note = f"{best} classes chosen among {seen} by the {name}{rows}"
-    return Chosen(best, {"criterion": name, "n_components": seen, "value": values}, note)
+    note = f"{best} classes chosen among {seen} by the −BIC/2"
+    return Chosen(best, {"criterion": "−BIC/2", "n_components": seen, "value": values}, note)
+
+
+class Records:
+    """Which numbers of classes exceed all smaller ones by more than chance gives, told as the path grows."""
+
+    def __init__(self, table: Table) -> None:
+        self.counts, self.first = table.singles(), table.first
+        self.shown: list[bool] = []
+        self._last, self._charged, self._best = 1, 0.0, -np.inf
+
+    def add(self, number: int, log_likelihood: float) -> bool:
+        self._charged += (number - self._last) * gain_by_chance(self.counts, self.first, number)
+        value = log_likelihood - self._charged
+        self.shown.append(bool(value > self._best))
+        self._last, self._best = number, max(self._best, value)
+        return self.shown[-1]
+
+
+def _best(totals: list[float], shown: list[bool]) -> int:
+    return int(np.argmax(np.where(shown, totals, -np.inf)))
+
+
+def smallest_within(totals: list[float], errors: list[float], shown: list[bool]) -> int:
+    """The first of those shown that lies at most `ERRORS` of its standard errors below the best of them."""
+    top = totals[_best(totals, shown)]
+    return next(k for k, total in enumerate(totals) if shown[k] and top - total <= ERRORS * errors[k])
+
+
+def standard_error(differences: Floats, weight: Floats) -> float:
+    """Of a weighted sum of independent rows' differences."""
+    mean = float(weight @ differences) / max(float(weight.sum()), 1e-300)
+    return float(np.sqrt(np.square(weight * (differences - mean)).sum()))
 
 
 def bic(table: AnyTable, n_components: int, log_likelihood: float) -> float:
@@ -78,40 +160,48 @@ def bic(table: AnyTable, n_components: int, log_likelihood: float) -> float:
     return log_likelihood - 0.5 * float(np.log(max(table.total_weight, 2.0))) * free
 
 
-def hide_cells(table: AnyTable, share: float, seed: int) -> tuple[Table, Table]:
-    """At most `MOST_ROWS` rows with some observed cells hidden, and the same rows with only those.
+def cell_folds(table: AnyTable) -> tuple[Copies, Table, list[Fold]]:
+    """At most `MOST_ROWS` single rows, the same as a table, and the folds to fit: each cell is in one of `FOLDS`.
 
     Cells are hidden row by row, not pattern by pattern: a pattern whose cell is hidden in all of its copies at once
-    would hide what columns have in common. Which ones is a matter of hashes of rows and names, not of positions.
+    would hide what columns have in common. Within a row cells are dealt in turn, so that folds hide equally many.
     """
     long = isinstance(table, Table) and (table.row_weight is None or table.single) and table.n_rows > MOST_ROWS
-    if isinstance(table, StoredTable) or long:
-        table = sample_rows(table, MOST_ROWS, seed)
-    rows = single_rows(table, MOST_ROWS, seed)
+    if isinstance(table, StoredTable) or long or table.n_samples > MOST_ROWS:
+        table = sample_rows(table, MOST_ROWS, FOLD_SEED)
+    rows = single_rows(table, MOST_ROWS, FOLD_SEED)
     codes = table.codes[rows.pattern]
     names = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
-    word = scramble(rows.hashes[:, None] ^ scramble(names, seed + 3)[None, :], seed)
-    hidden = (word < np.uint64(int(share * 2.0**64))) & (codes < np.diff(table.first))
+    words = scramble(rows.hashes[:, None] ^ scramble(names, FOLD_SEED + 3)[None, :], FOLD_SEED)
+    present = codes < np.diff(table.first)
+    order = np.where(present, words, np.uint64(2**64 - 1)).argsort(axis=1, kind="stable")
+    turn = (scramble(rows.hashes, FOLD_SEED + 5) % np.uint64(FOLDS)).astype(np.intp)
+    fold = np.empty(codes.shape, np.intp)
+    np.put_along_axis(fold, order, (np.arange(codes.shape[1])[None, :] + turn[:, None]) % FOLDS, axis=1)
+    fold[~present] = -1
+    number = int(np.clip(np.ceil(ENOUGH_CELLS * FOLDS / max(present.sum(), 1)), 1, FOLDS))
+    return rows, table, [_hidden(table, rows, codes, fold == k) for k in range(number)]
+
+
+def _hidden(table: Table, rows: Copies, codes: NDArray[Any], hidden: NDArray[np.bool_]) -> Fold:
+    """Rows with some cells hidden, equal ones held once."""
     missing = codes.dtype.type(np.iinfo(codes.dtype).max)
     both = np.hstack([np.where(hidden, missing, codes), np.where(hidden, codes, missing)])
     patterns, at = np.unique(both, axis=0, return_inverse=True)
-    weight = np.bincount(at.reshape(-1), rows.weight, minlength=len(patterns)).astype(np.float64)
+    at = at.reshape(-1)
+    weight = np.bincount(at, rows.weight, minlength=len(patterns)).astype(np.float64)
     shown, only = (np.ascontiguousarray(part) for part in np.hsplit(patterns, 2))
     kept = replace(table, codes=shown, row_weight=weight, pattern_of=None, equal=None)
-    return kept, replace(kept, codes=only)
+    return Fold(kept, replace(kept, codes=only), at)
 
 
-def cell_log_likelihood(shown: AnyTable, hidden: Table, mixture: Mixture) -> float:
-    """Mean log-probability of the hidden cells given the shown cells of their rows."""
-    posterior, _ = posterior_of(MemoryEngine(shown, None), mixture)
-    total, weight, each = 0.0, 0.0, hidden.each_weight()
-    for n in range(shown.n_columns):
-        rows = np.flatnonzero(hidden.present[:, n])
-        if not len(rows):
-            continue
-        profile = mixture.table[mixture.first[n] + hidden.codes[rows, n].astype(np.intp)]
-        chance: Floats = (posterior[rows] * profile).sum(axis=1)
-        row_weight = each[rows]
-        total += float(row_weight @ np.log(np.maximum(chance, 1e-300)))
-        weight += float(row_weight.sum())
-    return total / max(weight, 1.0)
+def hidden_scores(fold: Fold, mixture: Mixture) -> Floats:
+    """Log-probability of the hidden cells given the shown cells of their rows, for every single row."""
+    posterior, _ = posterior_of(MemoryEngine(fold.shown, None), mixture)
+    scores = np.zeros(fold.shown.n_rows)
+    for n in range(fold.shown.n_columns):
+        rows = np.flatnonzero(fold.hidden.present[:, n])
+        if len(rows):
+            profile = mixture.table[mixture.first[n] + fold.hidden.codes[rows, n].astype(np.intp)]
+            scores[rows] += np.log(np.maximum((posterior[rows] * profile).sum(axis=1), 1e-300))
+    return np.asarray(scores[fold.at])

@@ -7,7 +7,8 @@ log-likelihood, the objective and the parameters belong to one another.
 
 Paper     Dempster, Laird & Rubin 1977; Varadhan & Roland 2008 for the leaps (SQUAREM)
 Needs     steps whose M-step maximises the expected objective
-Promises  the objective never falls, but by rounding; `converged` only where a step moved it by less than `tol`
+Promises  the objective never falls, but by rounding; `converged` only where a step moved it by less than `tol`, and
+          with `tail_gain` only where the last quarter of all iterations together gained less than that
 Differs   gains are counted per observed cell; a leap that does not raise the objective is taken back
 
 Symbols   P   parameters of a family     S   its sufficient statistics at some parameters
@@ -29,6 +30,12 @@ S = TypeVar("S")
 
 MONOTONE_SLACK = 1e-9
 """Relative fall of the objective that rounding can cause; anything larger ends the loop."""
+TAIL_SHARE = 4
+"""One in so many iterations, the last ones, that `tail_gain` looks at."""
+TAIL_LEAST = 10
+"""Iterations that it looks at in a short run."""
+STEPS_LEFT = 1_000
+"""A step so small that so many of them would gain less than `tail_gain` is enough by itself."""
 
 
 class Steps(Protocol[P, S]):
@@ -82,6 +89,7 @@ def em(
     *,
     max_iter: int,
     tol: float,
+    tail_gain: float | None = None,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
     known: S | None = None,
@@ -93,12 +101,17 @@ def em(
     ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the start alone. `converged` is true only when the
     objective moved by less than `tol`; a step that falls by more ends the climb without that claim. With `accelerate`
     two steps are followed by a leap along their direction (SQUAREM), taken back when the objective would not rise by
-    it; `n_iter` counts passes over the data, leaps included. `known` are the statistics of the start where an earlier
-    climb ended, which saves their pass. `keep` hears after every iteration where the climb stands; `begun`, such a
-    place, goes on from there instead of `start`.
+    it; `n_iter` counts passes over the data, leaps included. `known` are the statistics of the point where an
+    earlier climb ended, which saves their pass. `keep` hears after every iteration where the climb stands; `begun`,
+    such a place, goes on from there instead of `start`.
+
+    A small step is no proof of arrival: a slow climb makes thousands of them. `tail_gain` asks in addition that the
+    last quarter of the iterations (at least `TAIL_LEAST`) together gained less than so many nats, or that the last step
+    would gain less a thousand times over. What is left then is of the same size: at most 3 × `tail_gain` where the
+    distance to the limit falls as slowly as 1/n, less where it falls geometrically.
     """
     if begun is not None:
-        start, known = begun.params, None
+        start = begun.params
     params, sums = start, steps.expect(start) if known is None else known
     objective = steps.objective(params, sums)
     path, converged, n_iter = [objective], False, 0
@@ -116,7 +129,7 @@ def em(
         n_iter += 1
         before, params, sums, objective = params, new_params, new_sums, new_objective
         path.append(objective)
-        converged = bool(tol > 0 and gain < tol * cells)  # tol may be a number of numpy
+        converged = bool(tol > 0 and gain < tol * cells and is_flat(path, tail_gain))  # tol may be a number of numpy
         tell_pass(n_iter, max_iter, gain / cells, last_gain, tol)
         last_gain = gain / cells
         if callback is not None:
@@ -132,6 +145,14 @@ def em(
         if keep is not None and not converged:
             keep(Begun(params, n_iter, list(path)))
     return Refined(params, sums, objective, steps.log_likelihood(sums), n_iter, converged, path)
+
+
+def is_flat(path: Sequence[float], tail_gain: float | None) -> bool:
+    """Whether the last quarter of a path rose by less than `tail_gain`, or many steps like the last would."""
+    if tail_gain is None or STEPS_LEFT * (path[-1] - path[-2]) < tail_gain:
+        return True
+    tail = max(TAIL_LEAST, len(path) // TAIL_SHARE)
+    return len(path) > tail and path[-1] - path[-1 - tail] < tail_gain
 
 
 def leap_of(points: Sequence[Floats]) -> Floats:

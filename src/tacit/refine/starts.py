@@ -2,6 +2,8 @@
 
 `race` climbs few starts, which may carry different priors, each to its end; `halve` many under the same one: everyone
 gets a few passes, the better half some more, and so on, and the rest of the iterations is for the best alone.
+`multistart` is patient: several initialisations go on until they have converged, so that it can be said how many of
+them reached the best objective (Mplus reports the same: the best log-likelihood is replicated, or it is not).
 
 Paper     Jamieson & Talwalkar 2016 (successive halving)
 Needs     steps of one family; for `halve` one prior, else objectives say nothing about one another
@@ -13,15 +15,27 @@ Symbols   P   parameters of a family     S   its sufficient statistics
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tacit.refine.em import Begun, Refined, Step, Steps, em
 
 P = TypeVar("P")
 S = TypeVar("S")
+
+PASSES = (16, 32, 64)
+"""Passes in all after which a `multistart` looks who goes on."""
+FINAL = 4
+"""Initialisations that go on however few there are."""
+CONFIRMING = 30
+"""Passes kept for EM to confirm what `finish` found."""
+REACH = 4.0
+"""How many times its last gain a run may lie behind the leader and still go on."""
+REACHED = 0.01
+"""Nats from the best objective within which another run is said to have reached it."""
 
 
 @dataclass(frozen=True)
@@ -121,27 +135,107 @@ def halve(
     return Raced(best.name, best.steps, refined, scores)
 
 
+@dataclass(frozen=True)
+class Replication:
+    """How many initialisations reached the best objective.
+
+    `objectives` are those of all, best first, each where it ended: `n_final` were run to their end, the others dropped
+    on the way, being behind. `n_reached` ended within `REACHED` nats of the best.
+    """
+
+    objectives: list[float]
+    n_final: int
+    n_reached: int
+
+    @property
+    def n_init(self) -> int:
+        return len(self.objectives)
+
+    @property
+    def alone(self) -> bool:
+        """Whether others were run to their end too, and all of them ended elsewhere."""
+        return self.n_reached == 1 and self.n_final > 1
+
+    def sentence(self) -> str:
+        runs, starts = "run" if self.n_final == 1 else "runs", "" if self.n_init == 1 else "s"
+        return (
+            f"the best log-likelihood was reached by {self.n_reached} of {self.n_final} EM {runs} carried to the end, "
+            f"from {self.n_init} initialisation{starts}"
+        )
+
+
+@dataclass(frozen=True)
+class MultiStart(Generic[P, S]):
+    """The best EM run, and how many initialisations reached the same objective."""
+
+    name: str
+    refined: Refined[P, S]
+    replication: Replication
+
+
+def multistart(
+    entrants: Sequence[Entrant[P, S]],
+    *,
+    max_iter: int,
+    tol: float,
+    tail_gain: float,
+    finish: Callable[[Refined[P, S], int], Refined[P, S]],
+    callback: Callable[[Step], None] | None = None,
+) -> MultiStart[P, S]:
+    """Successive halving that stops early: a part of the initialisations runs until it has converged.
+
+    Everyone gets the first of `PASSES`; then the better half by objective goes on, and of those the better half again,
+    but only runs within reach of the leader: one whose last round, half of all its passes, gained g will hardly gain
+    more than `REACH` · g later. A half is never fewer than `FINAL`, and runs that have converged cost nothing and stay.
+    Whoever is left is taken to its optimum by `finish(refined, max_iter)`, and EM confirms that it has converged. Of
+    equals the earlier initialisation wins.
+    """
+    climb: dict[str, Any] = {"tol": tol, "tail_gain": tail_gain, "accelerate": True}
+    field = [(one, em(one.steps, one.start, max_iter=min(PASSES[0], max_iter), **climb)) for one in entrants]
+    before = {one.name: -math.inf for one in entrants}
+    dropped: list[float] = []
+    for passes in PASSES[1:]:
+        field.sort(key=lambda pair: -pair[1].objective)
+        leader, most = field[0][1].objective, max(FINAL, (len(field) + 1) // 2)
+        staying = []
+        for at, (one, found) in enumerate(field):
+            reachable = leader - found.objective <= REACH * (found.objective - before[one.name])
+            if found.converged or (at < most and reachable):
+                staying.append((one, found))
+            else:
+                dropped.append(found.objective)
+        before = {one.name: found.objective for one, found in staying}
+        field = [(one, go_on(one.steps, found, min(passes, max_iter), **climb)) for one, found in staying]
+    ended = []
+    for one, found in field:
+        if not found.converged and found.n_iter < max_iter:
+            found = finish(found, max_iter - CONFIRMING)
+            found = go_on(one.steps, found, max_iter, callback=callback, **climb)
+        ended.append((one, found))
+    best, refined = min(ended, key=lambda pair: -pair[1].objective)
+    replication = Replication(
+        sorted([found.objective for _, found in ended] + dropped, reverse=True),
+        n_final=len(ended),
+        n_reached=sum(found.objective >= refined.objective - REACHED for _, found in ended),
+    )
+    return MultiStart(best.name, refined, replication)
+
+
 def go_on(
     steps: Steps[P, S],
     refined: Refined[P, S],
     max_iter: int,
     *,
     tol: float,
+    tail_gain: float | None = None,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
     keep: Callable[[Begun[P]], None] | None = None,
 ) -> Refined[P, S]:
     """Climb on from where a climb stopped, up to `max_iter` passes in all; nothing to do when it had converged."""
-    left = max_iter - refined.n_iter
-    if refined.converged or left <= 0:
+    if refined.converged or refined.n_iter >= max_iter:
         return refined
-
-    def hear(at: Begun[P]) -> None:
-        assert keep is not None
-        keep(Begun(at.params, refined.n_iter + at.n_iter, refined.path + at.path[1:]))
-
-    more = em(
-        steps, refined.params, max_iter=left, tol=tol, accelerate=accelerate, callback=callback, known=refined.sums,
-        keep=None if keep is None else hear,
+    return em(
+        steps, refined.params, max_iter=max_iter, tol=tol, tail_gain=tail_gain, accelerate=accelerate,
+        callback=callback, known=refined.sums, begun=Begun(refined.params, refined.n_iter, refined.path), keep=keep,
     )  # fmt: skip
-    return replace(more, n_iter=refined.n_iter + more.n_iter, path=refined.path + more.path[1:])

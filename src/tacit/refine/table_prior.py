@@ -50,14 +50,15 @@ def shaped_prior(marginals: Floats, n_components: int, smoothing: float) -> Prio
 
 def table_steps(
     table: AnyTable, n_components: int, smoothing: float, n_jobs: int | None, engine: str = "auto",
-    tied: NDArray[np.bool_] | None = None,
+    tied: NDArray[np.bool_] | None = None, rooted: bool = False,
 ) -> TableSteps:
-    """EM steps over a table; cells that are `tied` (C,) have one probability for all classes."""
+    """EM steps over a table; cells that are `tied` (C,) have one probability for all classes, `rooted` as there."""
     counts = table.singles()
     prior = table_prior(counts, table.first, n_components, smoothing)
     if table.n_rows * table.n_columns * n_components <= SMALL_PASS and n_jobs is None:
         n_jobs = 1
-    return TableSteps(engine_for(table, engine, n_jobs), prior, table.first, max(round(float(counts.sum())), 1), tied)
+    n_cells = max(round(float(counts.sum())), 1)
+    return TableSteps(engine_for(table, engine, n_jobs), prior, table.first, n_cells, tied, rooted)
 
 
 def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSteps:

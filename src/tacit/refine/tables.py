@@ -29,6 +29,9 @@ from tacit.engine.mixture import Mixture, normalise_tables
 from tacit.kernels import Floats
 from tacit.refine.em import Refined, leap_of
 
+ROOT_FALL = 0.5
+"""What is left of the root of a probability after one leap, at the least."""
+
 
 @dataclass(frozen=True)
 class Prior:
@@ -41,6 +44,16 @@ class Prior:
 def count_parameters(first: NDArray[np.int32], n_classes: int) -> int:
     """Free parameters: class weights and, per column, categories − 1 for each class."""
     return n_classes * (1 + int(first[-1]) - (len(first) - 1)) - 1
+
+
+def gain_by_chance(counts: Floats, first: NDArray[np.int32], n_classes: int) -> float:
+    """Nats that one class more gains where there is none, d + 3 d^⅓ of its d parameters (docs/models/tables.md).
+
+    A category met less than once a class counts as the part of a parameter it can be.
+    """
+    met = np.add.reduceat(np.minimum(counts / n_classes, 1.0), first[:-1])
+    d = 1 + float(np.maximum(met - 1, 0.0).sum())
+    return float(d + 3 * d ** (1 / 3))
 
 
 def maximise_tables(
@@ -65,6 +78,7 @@ class TableSteps:
     first: NDArray[np.int32]
     n_cells: int
     tied: NDArray[np.bool_] | None = None  # (C,) cells with one probability for all classes
+    rooted: bool = False  # SQUAREM extrapolates roots of probabilities, not logarithms
 
     @cached_property
     def _no_prior(self) -> bool:
@@ -86,7 +100,7 @@ class TableSteps:
         return maximise_tables(sums, self.prior, self.first, self.tied)
 
     def extrapolate(self, start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
-        return leap(start, once, twice)
+        return (root_leap if self.rooted else leap)(start, once, twice)
 
 
 def leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
@@ -95,6 +109,18 @@ def leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     far = np.exp(np.minimum(leap_of(points), 0.0))
     weights = far[0] / far[0].sum()
     return Mixture(weights, normalise_tables(far[1:], start.first), start.first)
+
+
+def root_leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
+    """The same in square roots of probabilities, where a probability that vanishes comes to rest.
+
+    Its logarithm falls for ever, and such steps drown the others: without smoothing, where many probabilities vanish,
+    roots need a quarter of the passes (13 tables, median 243 against 1,062), with smoothing as many. A root may fall to
+    `ROOT_FALL` of itself at once, so that no leap jumps over zero.
+    """
+    points = [np.sqrt(np.vstack([m.weights[None], m.table])) for m in (start, once, twice)]
+    far = np.square(np.maximum(leap_of(points), ROOT_FALL * points[2]))
+    return Mixture(far[0] / far[0].sum(), normalise_tables(far[1:], start.first), start.first)
 
 
 def entropy_of(mixture: Mixture, sums: Sums) -> float:
