@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import ClusterMixin
+from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.binary_input import LearnYesNo, dense_rows, read_binary
@@ -223,7 +224,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         start, silent = with_columns(table, found, start, silent)
         return Decided(
             number, path.numbers, found.modelled, found.copies, found.screened, path.at(number).start, silent, start,
-            found.dependent, path.limit if path.limit < table.n_rows else 0,
+            found.dependent, int(path.limit) if path.limit < table.n_rows else 0,
         )  # fmt: skip
 
     def _walk(self, table: Table) -> Screened:
@@ -527,6 +528,12 @@ class BernoulliMixture(ClusterMixin, TableModel):
             number = getattr(self, name)
             if number is not None and not 1 <= number <= most:
                 raise DataError(f"{name}={number} clusters were asked of {rows} rows; give a number from 1 to {most}")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        # scikit-learn's check of sparse input reads these of everything that has predict_proba
+        tags.classifier_tags = ClassifierTags(multi_class=False)
+        return tags
 
     # --------------------------------------------------------- model file
 
