@@ -291,3 +291,16 @@ def test_a_number_where_rows_stand_is_told_apart():
     model = LatentClass(2).fit(answers(60))
     with pytest.raises(DataError, match="found the number 50 where rows stand; name what it is: n_draws=50"):
         model.bootstrap(50)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("seed", [12, 17, 19, 21, 22, 0, 1, 2])
+def test_a_few_rows_of_which_one_outweighs_all_have_an_answer(seed):
+    rng = np.random.default_rng(seed)
+    n_rows = int(rng.integers(4, 14))
+    rows = rng.integers(0, 2, (n_rows, int(rng.integers(2, 6))))
+    weight = rng.lognormal(0, 60, n_rows)
+    for model in (LatentClass(2), LatentClass(select="bic", smoothing=0), BernoulliMixture(), BernoulliMixture(2)):
+        model.fit(rows, sample_weight=weight)
+        assert np.isfinite([model.log_likelihood_, *model.weights_]).all()
+        assert model.report_.verdict in ("trusted", "caution", "not identifiable")
