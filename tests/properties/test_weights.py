@@ -260,6 +260,20 @@ def test_evidence_after_partial_fit_is_of_all_rows():
     assert given.fit_indices(frame) == pytest.approx(model.fit_indices(), rel=1e-9)
 
 
+def test_many_small_partial_fits_keep_all_rows_until_they_are_too_many(monkeypatch):
+    frame = answers(900, n_columns=10)
+    model = LatentClass(2).fit(frame[:300])
+    for at in range(300, 900, 50):
+        model.partial_fit(frame[at : at + 50])
+    assert len(model._later) == 12  # not yet joined
+    assert model.fit_indices() == pytest.approx(model.fit_indices(frame), rel=1e-9)
+    monkeypatch.setattr("tacit.models.latent_class.EXAMINED_ROWS", 100)
+    model.partial_fit(frame[:50])
+    with pytest.raises(DataError, match="the rows from before partial_fit are not kept"):
+        model.fit_indices()
+    assert model.report_.quantities["n_rows"] == pytest.approx(950)
+
+
 def test_weights_of_partial_fits_are_on_one_scale():
     frame, weight = answers(), 50 * uneven()
     model = LatentClass(2).fit(frame[:300], sample_weight=weight[:300])
