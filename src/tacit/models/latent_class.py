@@ -150,8 +150,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     ) -> Self:
         """Learn the joint distribution of a table's columns.
 
-        A long fit keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there
-        and ends with the same bits as without the stop. The file is removed when the fit has ended.
+        `sample_weight` has a weight per row (`weight_type`); of a `tacit.scan` it is the name of a column. A long fit
+        keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there and ends
+        with the same bits as without the stop. The file is removed when the fit has ended.
         """
         self._check_settings()
         clock = StageClock(self.verbose)
