@@ -260,6 +260,20 @@ def test_evidence_after_partial_fit_is_of_all_rows():
     assert given.fit_indices(frame) == pytest.approx(model.fit_indices(), rel=1e-9)
 
 
+def test_many_small_partial_fits_keep_all_rows_until_they_are_too_many(monkeypatch):
+    frame = answers(900, n_columns=10)
+    model = LatentClass(2).fit(frame[:300])
+    for at in range(300, 900, 50):
+        model.partial_fit(frame[at : at + 50])
+    assert len(model._later) == 12  # not yet joined
+    assert model.fit_indices() == pytest.approx(model.fit_indices(frame), rel=1e-9)
+    monkeypatch.setattr("tacit.models.latent_class.EXAMINED_ROWS", 100)
+    model.partial_fit(frame[:50])
+    with pytest.raises(DataError, match="the rows from before partial_fit are not kept"):
+        model.fit_indices()
+    assert model.report_.quantities["n_rows"] == pytest.approx(950)
+
+
 def test_weights_of_partial_fits_are_on_one_scale():
     frame, weight = answers(), 50 * uneven()
     model = LatentClass(2).fit(frame[:300], sample_weight=weight[:300])
@@ -291,3 +305,16 @@ def test_a_number_where_rows_stand_is_told_apart():
     model = LatentClass(2).fit(answers(60))
     with pytest.raises(DataError, match="found the number 50 where rows stand; name what it is: n_draws=50"):
         model.bootstrap(50)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("seed", [12, 17, 19, 21, 22, 0, 1, 2])
+def test_a_few_rows_of_which_one_outweighs_all_have_an_answer(seed):
+    rng = np.random.default_rng(seed)
+    n_rows = int(rng.integers(4, 14))
+    rows = rng.integers(0, 2, (n_rows, int(rng.integers(2, 6))))
+    weight = rng.lognormal(0, 60, n_rows)
+    for model in (LatentClass(2), LatentClass(select="bic", smoothing=0), BernoulliMixture(), BernoulliMixture(2)):
+        model.fit(rows, sample_weight=weight)
+        assert np.isfinite([model.log_likelihood_, *model.weights_]).all()
+        assert model.report_.verdict in ("trusted", "caution", "not identifiable")

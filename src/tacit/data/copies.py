@@ -125,6 +125,8 @@ def self_weighting(table: Table) -> Table:
     rows = single_rows(table, table.n_observations, 0)
     drawn = np.bincount(rows.pattern[thinned(rows, SELF_WEIGHTING)], minlength=table.n_rows)
     keep = np.flatnonzero(drawn)
+    if not len(keep):  # of a few rows with one that outweighs all
+        return table
     return replace(table.take(keep), row_weight=drawn[keep].astype(np.float64), equal=None, scale=None)
 
 

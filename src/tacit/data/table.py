@@ -8,9 +8,9 @@ uneven sampling weights (`data/weights.py`) are one pattern only where their wei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -267,23 +267,21 @@ def group_rows(table: Table) -> Table:
     return replace(table, codes=codes, row_weight=weight, pattern_of=pattern_of.astype(np.int64), equal=equal)
 
 
-def joined_rows(left: Table, right: Table, scale: WeightScale | None) -> Table:
-    """The rows of two tables with the same columns in one, their weights brought to the scale of all of them."""
-    both, uneven = (left, right), scale is not None and scale.uneven
-    rows = [table.rows_each() if table.sampling else np.round(table.each_weight()).astype(np.int64) for table in both]
-    each = [np.ones(table.n_rows) for table in both]
-    if uneven:
-        assert scale is not None
-        each = [
-            (table.each_weight() / count if table.sampling else 1.0) * scale.against(table.weight_scale) * one
-            for table, count, one in zip(both, rows, each, strict=True)
-        ]
-    keys = [row_keys(np.ascontiguousarray(table.codes), one) for table, one in zip(both, each, strict=True)]
-    _, first_seen, at = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
-    codes = np.concatenate([left.codes, right.codes])[first_seen]
-    count = np.bincount(at, np.concatenate(rows)).astype(np.int64)
-    weight = count * np.concatenate(each)[first_seen]
-    return Table(codes, left.columns, weight, equal=count if uneven else None, scale=scale)
+def joined_rows(tables: Sequence[Table]) -> Table:
+    """The rows of tables with the same columns in one, their weights brought to the scale of all of them."""
+    if len(tables) == 1:
+        return tables[0]
+    scale = reduce(WeightScale.joined, (table.weight_scale for table in tables))
+    counts = [table.rows_each() if table.sampling else np.round(table.each_weight()) for table in tables]
+    pairs = zip(tables, counts, strict=True)
+    units = [table.each_weight() / rows * scale.against(table.weight_scale) for table, rows in pairs]
+    each = np.concatenate(units) if scale.uneven else np.ones(sum(map(len, units)))
+    codes = np.ascontiguousarray(np.concatenate([table.codes for table in tables]))
+    _, first_seen, at = np.unique(row_keys(codes, each), return_index=True, return_inverse=True)
+    rows = np.bincount(at, np.concatenate(counts)).astype(np.int64)
+    kept = scale if any(table.scale is not None for table in tables) else None
+    equal = rows if scale.uneven else None
+    return Table(codes[first_seen], tables[0].columns, rows * each[first_seen], equal=equal, scale=kept)
 
 
 def row_keys(codes: Codes, apart: Floats | None) -> NDArray[Any]:

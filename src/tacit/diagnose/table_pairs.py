@@ -192,7 +192,8 @@ def row_copies(table: Table) -> NDArray[np.int64]:
 def _with_share(table: Table, share: Floats) -> Table:
     """The table with each pattern's weight cut to a share, those without any left out."""
     keep = np.flatnonzero(share > 0)
-    weight = share if table.row_weight is None else np.round(table.row_weight * share, 9)  # whole weights stay whole
+    weight = share * table.each_weight()
+    weight = weight if table.sampling else np.round(weight, 9)  # counts stay whole
     return replace(table.take(keep), row_weight=np.ascontiguousarray(weight[keep]))
 
 

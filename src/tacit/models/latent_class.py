@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.copies import sample_rows, self_weighting
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.stored_table import AnyTable, StoredTable
-from tacit.data.table import Table, group_rows, joined_rows
+from tacit.data.table import Table, group_rows
 from tacit.data.table_input import Bins, LearnColumn, LearnWords, read_table
-from tacit.data.weights import WeightScale, WeightType
+from tacit.data.weights import WeightType
 from tacit.diagnose.report import Examination
 from tacit.diagnose.tables import examine_table, unexamined
 from tacit.engine.blas import one_blas_thread
@@ -179,8 +179,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     ) -> Self:
         """Learn the joint distribution of a table's columns.
 
-        A long fit keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there
-        and ends with the same bits as without the stop. The file is removed when the fit has ended.
+        `sample_weight` has a weight per row (`weight_type`); of a `tacit.scan` it is the name of a column. A long fit
+        keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there and ends
+        with the same bits as without the stop. The file is removed when the fit has ended.
         """
         self._check_settings()
         clock = StageClock(self.verbose)
@@ -231,20 +232,25 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
                 mixture = maximise_tables(both, prior, mixture.first)
         self._forget()
-        self._table, self._clock, self._scale = self._all_rows(table, scale), clock, scale
-        self._replication = None
+        self._keep_rows(table)
+        self._clock, self._scale, self._replication = clock, scale, None
         self._notes = [f"{table.n_observations:,} rows joined an earlier fit of {known.n_rows:,}"]
         self._sums = replace(both, log_likelihood=before.log_likelihood + new.log_likelihood)
         self._publish(mixture, self._columns)
         self.log_likelihood_ = self._sums.log_likelihood
         return self
 
-    def _all_rows(self, new: Table, scale: WeightScale) -> Table | None:
-        """Rows of the earlier fit and new ones, or None where the earlier ones are not in memory."""
+    def _keep_rows(self, new: Table) -> None:
+        """New rows beside those of the earlier fit; None in their place where these are not, or too many, in memory."""
         old = getattr(self, "_table", None)
-        if not isinstance(old, Table) or old.n_rows + new.n_rows > EXAMINED_ROWS:
-            return None
-        return joined_rows(old, new, scale if old.scale is not None or new.scale is not None else None)
+        if not isinstance(old, Table):
+            self._table, self._later = None, []
+            return
+        self._later.append(new)  # they are joined when asked for: many small calls must not sort all rows each time
+        if old.n_rows + sum(one.n_rows for one in self._later) > EXAMINED_ROWS:
+            self._table = self._rows_seen()
+            if self._table.n_rows > EXAMINED_ROWS:
+                self._table = None
 
     def _choose(self, table: AnyTable) -> dict[str, Any]:
         """The number of classes, how it was found, and what is said of it: what a checkpoint keeps."""
@@ -355,7 +361,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     # ------------------------------------------------------------ results
 
     def _examine(self, notes: list[str]) -> Examination:
-        rows = self._table
+        rows = self._rows_seen()
         if rows is None:
             return unexamined(self._scale.effective)
         if rows.n_rows > EXAMINED_ROWS:

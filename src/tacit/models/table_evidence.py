@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import build_frame
 from tacit.data.stored_table import AnyTable, StoredTable
-from tacit.data.table import Table, group_rows
+from tacit.data.table import Table, group_rows, joined_rows
 from tacit.diagnose.bootstrap import RatioTest, bootstrap_mixture, ratio_test
 from tacit.diagnose.fit_indices import compare, fit_indices
 from tacit.engine.blas import one_blas_thread
@@ -128,12 +128,18 @@ class TableEvidence(TableModel):
             raise DataError(f"found the number {X!r} where rows stand; name what it is: n_draws={X!r}")
         if X is not None:
             return group_rows(self._read_new(X, sample_weight))
-        table = getattr(self, "_table", None)
+        table = self._rows_seen() if hasattr(self, "_table") else None
         if table is None and hasattr(self, "_table"):
             raise DataError("the rows from before partial_fit are not kept; give all of them: X=…")
         if table is None:
             raise DataError("a model from a file keeps no rows; give them: X=…")
         return _in_memory(table)
+
+    def _rows_seen(self) -> Any:
+        """The rows of the fit and all that joined them; None where they are not kept."""
+        if self._later:
+            self._table, self._later = joined_rows([self._table, *self._later]), []
+        return self._table
 
 
 def _in_memory(table: AnyTable) -> Table:

@@ -37,12 +37,13 @@ class TableModel(LatentModel):
 
     _engines = ("auto", "memory", "stream", "dask")
     _takes: ClassVar[tuple[str, ...]] = ("allow_nan", "categorical", "string")
-    _for_report = ("_table", "_stored", "_clock")
+    _for_report = ("_table", "_later", "_stored", "_clock")
 
     smoothing: float | Literal["auto"]
     weight_type: WeightType
     _table: Any  # what EM walked: a `Table`, or a `StoredTable`
     _scale: WeightScale  # of the weights of all rows seen
+    _later: list[Table]  # rows that joined those of `_table`
 
     # ---------------------------------------------------------------- fit
 
@@ -105,7 +106,7 @@ class TableModel(LatentModel):
         self._forget()
         kept = permuted(refined, np.argsort(-refined.params.weights, kind="stable"))
         self._sums, self._table, self._marginals = kept.sums, table, marginal_table(table)
-        self._scale = table.weight_scale
+        self._scale, self._later = table.weight_scale, []
         self._publish(kept.params, table.columns)
         self._keep_climb(kept)
 
