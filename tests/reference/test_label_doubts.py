@@ -138,9 +138,9 @@ def test_causes_and_classes_without_support_are_told(monkeypatch):
     assert told(examined(3.9, sound, none, related=3.9), "either they guess")
     assert told(examined(3.9, sound, none, related=4.0), "add gold answers")
     assert told(examined(3.9, sound, none, pairs=None), "add gold answers")
-    assert told(examined(9.0, [3.9, 9.0, 9.0], none), "hardly there ('c0'): fewer than 16 tasks")
+    assert told(examined(9.0, [3.9, 9.0, 9.0], none), "too rare to verify ('c0'): fewer than 16 tasks")
     assert told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "some classes differ ('c1' and 'c0')")
-    assert not told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "hardly there")
+    assert not told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "too rare to verify")
     assert not examined(9.0, [3.9, 9.0], [-1, -1], classes=2).found  # of two classes one is what the other is not
     monkeypatch.setattr(label_structure, "TABLE_CELLS", 3 * 9)  # three pairs of nine cells
     assert examined(3.9, sound, none).quantities["relation"] == 9.0

@@ -116,7 +116,7 @@ def test_parts_with_known_answers_name_their_classes_alike():
 def test_a_class_that_hardly_occurs_is_named():
     data = crowd(500, 20, 3, labels_per_task=6, prior=np.array([0.5, 0.499, 0.001]), random_state=0)
     reasons = report_of(data.coded()).reasons
-    assert any("hardly there (2)" in reason for reason in reasons), reasons
+    assert any("too rare to verify (2)" in reason for reason in reasons), reasons
 
 
 def test_a_crowd_led_by_one_specialist_is_not_trusted_blindly():

@@ -167,8 +167,8 @@ def _doubt_classes(examiner: Examiner, labels: CodedLabels, found: ClassSupport)
     if alone:
         examiner.doubt(
             "caution",
-            f"Some classes are hardly there ({listed(alone)}): fewer than {LEAST_SUPPORT**2:.0f} tasks speak "
-            "for them, their labels look like mistakes; add tasks of these classes, or drop the labels.",
+            f"Some classes are too rare to verify ({listed(alone)}): fewer than {LEAST_SUPPORT**2:.0f} tasks speak for "
+            "them; add tasks of these classes, or check by hand that their labels are no mistakes.",
         )
 
 

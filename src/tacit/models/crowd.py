@@ -37,6 +37,7 @@ from tacit.refine.crowd import (
     SMOOTHING,
     choose_beta,
     crowd_steps,
+    left_out_score,
     margins,
     pooled_confusion,
     tempered_posterior,
@@ -145,14 +146,17 @@ def fit_crowd(
         with clock.stage("refine"):
             final = engine_for(data, settings.engine, settings.n_jobs) if data.has_gold else engine
             unpolished: Start | None = None
+            one_coin = False
             if settings.polished:
-                refined, more = _refine(data, engine, final, starts, settings, graph, kept)
+                refined, one_coin, more = _fit_tables(data, engine, final, starts, settings, graph, kept)
                 notes += more
             else:
                 refined, unpolished = _alone(data, final, starts[settings.method], settings, graph)
             # Confidence is calibrated under "auto" only: a named method is reported as its paper has it.
             calibrate = settings.method == "auto" and data.n_classes > 1
-            beta = choose_beta(data, refined, settings.seed, engine.threads) if calibrate else 1.0
+            beta = 1.0
+            if calibrate:
+                beta = choose_beta(data, refined, settings.seed, engine.threads, one_coin=one_coin)
             believed = _beliefs(data, final, unpolished, refined.params, beta)
     if kept is not None:
         kept.done()
@@ -180,9 +184,38 @@ def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dic
         method: Callable[[Any, Settings], Start] = METHODS[settings.method]
         return {settings.method: method(data, ask)}
     starts = {"votes": start_votes(data, ask)}
-    if determined and data.n_classes > 1:
+    if determined and data.n_classes > 1 and not _too_few(data):
         starts["moments"] = start_moments(data, settings.seed)
     return starts
+
+
+def _too_few(data: CodedLabels) -> bool:
+    """Fewer labels than the confusion matrices have free parameters: a better likelihood is then mostly overfitting."""
+    return data.n_labels < data.n_workers * data.n_classes * (data.n_classes - 1)
+
+
+def _fit_tables(
+    data: CodedLabels,
+    engine: MemoryEngine,
+    final: MemoryEngine,
+    starts: dict[str, Start],
+    settings: CrowdSettings,
+    graph: CoLabelGraph,
+    kept: KeptFile | None,
+) -> tuple[Refined[Mixture, Sums], bool, list[str]]:
+    """EM, and whether its tables are one-coin: asked for, or `auto` has few labels and it predicts them better."""
+    one_coin = settings.method == "one-coin"
+    refined, notes = _refine(data, engine, final, starts, settings, graph, kept, one_coin=one_coin)
+    if settings.method != "auto" or data.n_classes < 2 or not _too_few(data):
+        return refined, one_coin, notes
+    votes = {"votes": starts["votes"]}
+    simple, _ = _refine(data, engine, final, votes, settings, graph, None, one_coin=True)
+    full_score = left_out_score(data, refined, settings.seed, engine.threads)[1]
+    coin_score = left_out_score(data, simple, settings.seed, engine.threads, one_coin=True)[1]
+    scores = f"(log-probability of a left-out label: {coin_score:.4f}, of the full ones {full_score:.4f})"
+    if coin_score <= full_score:
+        return refined, False, [*notes, f"full confusion matrices, not one accuracy per worker {scores}"]
+    return simple, True, [f"one accuracy per worker, not full confusion matrices {scores}"]
 
 
 def _smoothing(settings: CrowdSettings) -> float:
@@ -197,13 +230,15 @@ def _refine(
     settings: CrowdSettings,
     graph: CoLabelGraph,
     kept: KeptFile | None,
+    *,
+    one_coin: bool,
 ) -> tuple[Refined[Mixture, Sums], list[str]]:
     """EM from every start, the best kept; `engine` does not know the known answers, `final` does."""
     free, smoothing = data.without_gold(), _smoothing(settings)
     entrants: list[Entrant[Mixture, Sums]] = []
     for name, start in starts.items():
         sums = start.sums(free, engine)
-        steps = crowd_steps(free, sums, smoothing, engine, one_coin=settings.method == "one-coin")
+        steps = crowd_steps(free, sums, smoothing, engine, one_coin=one_coin)
         entrants.append(Entrant(name, steps, steps.maximise(sums)))
     limits = Limits(settings.max_iter, settings.tol, settings.seed, settings.callback)
     return fit_em(data, engine, final, entrants, graph, limits, smoothing=smoothing, kept=kept)

@@ -45,12 +45,14 @@ class DawidSkene(LatentModel):
     n_classes : int or None
         Kinds of labels; None takes those that occur.
     method : str
-        ``"auto"`` (MAP-EM from votes and from moments, the better likelihood kept), the paper's ``"robust"`` (also
-        ``"robust-uniform"``, ``"robust-paper"``), ``"designated"``, ``"symnmf"``, or a baseline: ``"majority"``,
-        ``"majority-em"``, ``"multispa"``, ``"cnmf"``, ``"spectral"``, ``"tensor"``, ``"kos"``, ``"eigenratio"``,
-        ``"ghosh"``, ``"minimax-entropy"``.
+        ``"auto"`` (MAP-EM from votes and from moments, the better likelihood kept; of few labels one accuracy per
+        worker if that predicts left-out labels better), the paper's ``"robust"`` (also ``"robust-uniform"``,
+        ``"robust-paper"``), ``"designated"``, ``"symnmf"``, or a baseline: ``"majority"``, ``"majority-em"``,
+        ``"one-coin"`` (one accuracy per worker), ``"multispa"``, ``"cnmf"``, ``"spectral"``, ``"tensor"``, ``"kos"``,
+        ``"eigenratio"``, ``"ghosh"``, ``"minimax-entropy"``.
     em : bool
-        Polish the method's answer by EM. ``"majority"`` is never polished, ``"majority-em"`` and ``"auto"`` always.
+        Polish the method's answer by EM. ``"majority"`` is never polished; ``"auto"``, ``"majority-em"`` and
+        ``"one-coin"`` always are.
     smoothing : "auto" or float
         Pseudo-labels per worker and class, shaped like the crowd's pooled confusion; 0 is maximum likelihood.
     abstain : sequence

@@ -12,6 +12,8 @@ of its task, with tables from which that task's own contribution was taken out. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,10 +55,12 @@ def crowd_prior(labels: CodedLabels, pooled: Floats, smoothing: float) -> Prior:
 def crowd_steps(
     labels: CodedLabels, sums: Sums, smoothing: float, engine: MemoryEngine, *, one_coin: bool = False
 ) -> TableSteps:
-    """EM steps whose prior is shaped by the statistics of a start."""
-    prior = crowd_prior(labels, pooled_confusion(sums, labels.n_classes), smoothing)
-    kind = OneCoinSteps if one_coin else TableSteps
-    return kind(engine, prior, labels.first, labels.n_labels)
+    """EM steps whose prior is shaped by the statistics of a start: τ pseudo-labels per probability to be estimated."""
+    pooled = pooled_confusion(sums, labels.n_classes)
+    if not one_coin:
+        return TableSteps(engine, crowd_prior(labels, pooled, smoothing), labels.first, labels.n_labels)
+    prior = crowd_prior(labels, pooled / labels.n_classes, smoothing)  # a worker has one accuracy, not one per class
+    return OneCoinSteps(engine, prior, labels.first, labels.n_labels)
 
 
 class OneCoinSteps(TableSteps):
@@ -95,28 +99,25 @@ def tempered_posterior(labels: Labels, mixture: Mixture, beta: float, engine: Me
     return hold_known(labels, posterior), log_likelihood
 
 
-def choose_beta(labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int) -> float:
+def choose_beta(
+    labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int, *, one_coin: bool = False
+) -> float:
     """The β ≤ 1 whose posteriors predict left-out labels best; classes may be in any order."""
-    return left_out_score(labels, refined, seed, threads)[0]
+    return left_out_score(labels, refined, seed, threads, one_coin=one_coin)[0]
 
 
 def left_out_score(
-    labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int
+    labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int, *, one_coin: bool = False
 ) -> tuple[float, float]:
     """The β ≤ 1 whose posteriors predict left-out labels best, and how well: mean log-probability per label."""
     shown = sample_tasks(labels, CALIBRATION_TASKS, seed)
     shown = shown.take(np.diff(shown.offsets) > 1)
     if not shown.n_rows:
         return 1.0, 0.0
-    task, cell = shown.task_of(), shown.cell_of()
-    own = posterior_of(MemoryEngine(shown, threads), refined.params)[0][task]  # what the task gave its cells
-    fitted = refined.sums.table
-    totals = fitted.reshape(labels.n_workers, labels.n_classes, -1).sum(axis=1)
-    left_cell = np.maximum(fitted[cell] - own, 0.0)
-    left_total = np.maximum(totals[shown.workers] - own, 0.0)
-    pooled = pooled_confusion(refined.sums, labels.n_classes)[shown.given]
-    log_table = np.log(np.maximum((left_cell + SMOOTHING * pooled) / (left_total + SMOOTHING), PROBABILITY_FLOOR))
-    chance = (left_cell + PREDICTIVE_SMOOTHING * pooled) / (left_total + PREDICTIVE_SMOOTHING)
+    own = posterior_of(MemoryEngine(shown, threads), refined.params)[0]  # what a task gave the cells of its labels
+    cleared = (_cleared_coins if one_coin else _cleared_tables)(shown, refined.sums.table, own)
+    log_table = np.log(np.maximum(cleared(SMOOTHING), PROBABILITY_FLOOR))
+    chance = cleared(PREDICTIVE_SMOOTHING)
     log_joint = np.add.reduceat(log_table, shown.offsets[:-1], axis=0) + refined.params.log_weights()
     answer = shown.answer_of()
     if answer is not None:  # a worker's repeated answers are left out together
@@ -124,6 +125,41 @@ def left_out_score(
     others = np.repeat(log_joint, np.diff(shown.offsets), axis=0) - log_table
     beta, loss = _best_beta(others, chance)
     return beta, -loss / shown.n_labels
+
+
+def _cleared_tables(shown: Labels, fitted: Floats, own: Floats) -> Callable[[float], Floats]:
+    """P(this label | class) of every label (labels, K), by tables and a crowd without its task, as a function of τ."""
+    K, task = shown.n_classes, shown.task_of()
+    mine = own[task]
+    cell = np.maximum(fitted[shown.cell_of()] - mine, 0.0)
+    total = np.maximum(fitted.reshape(-1, K, K).sum(axis=1)[shown.workers] - mine, 0.0)
+    crowd = fitted.reshape(-1, K, K).sum(axis=0)  # (given, true)
+    pair, at = np.unique(task * K + shown.given, return_inverse=True)
+    alike = np.bincount(at, minlength=len(pair))[at][:, None]  # labels of the task that say the same
+    all_of_task = np.diff(shown.offsets)[task][:, None]
+    crowd_cell = np.maximum(crowd[shown.given] - alike * mine, 0.0)
+    crowd_total = np.maximum(crowd.sum(axis=0) - all_of_task * mine, 0.0)
+    pooled = np.where(crowd_total > 0, crowd_cell / np.where(crowd_total > 0, crowd_total, 1.0), 1.0 / K)
+    return lambda smoothing: np.asarray((cell + smoothing * pooled) / (total + smoothing))
+
+
+def _cleared_coins(shown: Labels, fitted: Floats, own: Floats) -> Callable[[float], Floats]:
+    """The same under the one-coin model."""
+    K, task, given = shown.n_classes, shown.task_of(), shown.given
+    counts = fitted.reshape(-1, K, K)
+    mine = own[task, given]
+    right = np.maximum(np.einsum("mkk->m", counts)[shown.workers] - mine, 0.0)
+    total = np.maximum(counts.sum(axis=(1, 2))[shown.workers] - 1, 0.0)
+    of_task = np.bincount(task, mine, shown.n_rows)[task]
+    crowd_right = np.maximum(np.einsum("mkk->", counts) - of_task, 0.0)
+    crowd = crowd_right / np.maximum(counts.sum() - np.diff(shown.offsets)[task], 1.0)
+
+    def table(smoothing: float) -> Floats:
+        accuracy = ((right + smoothing * crowd) / (total + smoothing))[:, None]
+        same = np.arange(K) == given[:, None]
+        return np.asarray(np.where(same, accuracy, (1 - accuracy) / max(K - 1, 1)))
+
+    return table
 
 
 def _best_beta(log_joint: Floats, chance: Floats) -> tuple[float, float]:

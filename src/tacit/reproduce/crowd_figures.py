@@ -15,7 +15,7 @@ from scipy.sparse.linalg import eigsh
 from tacit.factor.assign import match_classes
 from tacit.factor.symnmf import rotate_nonnegative
 from tacit.kernels import Floats
-from tacit.reproduce.crowd_methods import OWN, RELEASED, error_percent, solve
+from tacit.reproduce.crowd_methods import DESCRIBED, OWN, error_percent, solve
 from tacit.reproduce.crowd_paper import FIGURE4
 from tacit.reproduce.crowd_real import read_crowd
 from tacit.reproduce.draw import draw_convergence, draw_histogram
@@ -117,12 +117,12 @@ def _first_below(path: Floats, level: float) -> float:
 
 def figure4(run: Run) -> Outcome:
     """Figure 4: errors of many runs on labelme: random roots, robust imputation, EM."""
-    methods = [recipe for recipe in OWN if recipe.variant == RELEASED and recipe.polish is not None]
+    methods = [recipe for recipe in OWN if recipe.variant == DESCRIBED and recipe.polish is not None]
     crowd = read_crowd(run, "labelme")
     mean, _ = FIGURE4["RobSymNMF-EM"]
     notes = [f"paper: {name} {value} ± {spread} %" for name, (value, spread) in FIGURE4.items()]
     if crowd is None:
-        rows = [Row("labelme", "RobSymNMF-EM", RELEASED, paper=mean, note=absent("crowd/labelme"))]
+        rows = [Row("labelme", "RobSymNMF-EM", DESCRIBED, paper=mean, note=absent("crowd/labelme"))]
         return Outcome("labelme, errors of single runs", rows, notes)
     seeds = run.seeds(HISTOGRAM_REPEATS, 5)
     names: list[object] = []
