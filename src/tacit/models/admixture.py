@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit.data.frames import as_frame, backend_of, build_frame
 from tacit.data.genotypes import Genotypes, read_genotypes
 from tacit.data.stored_genotypes import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
-from tacit.diagnose.ancestry import examine_ancestry, standard_errors
+from tacit.diagnose.ancestry import LINKED_SHARE, examine_ancestry, standard_errors
 from tacit.diagnose.relatives import CLOSE, close_relatives, linked_neighbours
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
@@ -267,15 +267,17 @@ class Admixture(TransformerMixin, LatentModel):
     def _examine(self, notes: list[str]) -> Examination:
         shares, panel = self.ancestry_[self._people], self._panel_.genotypes
         kinship = close_relatives(panel, shares)
+        linked = linked_neighbours(panel, self._order, shares, self._fitted)
         if len(kinship.pairs):
+            unsure = "; linked SNPs make kinship unsure" if linked > LINKED_SHARE else ""
             notes.append(
                 f"{len(kinship.pairs)} pairs of close relatives (kinship {CLOSE:.3f} or more), {kinship.n_copies} of "
-                f"them copies of one person, among {len(kinship.people)} people who were compared"
+                f"them copies of one person, among {len(kinship.people)} people who were compared{unsure}"
             )
         found = examine_ancestry(
             shares, self._fitted, self.ancestry_se_[self._people], self._fit_.spectrum,
             converged=self.converged_, refit=self._refit, log_likelihood=self.objective_, kinship=kinship,
-            linked=linked_neighbours(panel, self._order, shares, self._fitted),
+            linked=linked,
             names=[str(name) for name in self.samples_[self._people].tolist()],
         )  # fmt: skip
         if found.quantities.get("populations_seen", 1) > self.n_populations_:
