@@ -174,6 +174,59 @@ def test_named_columns_are_cut_into_intervals_though_their_numbers_are_few(tmp_p
     assert "bins= names column 'town', which holds words such as 'Köln'" in capsys.readouterr().err
 
 
+def test_every_file_of_a_folder_of_texts_is_a_document(tmp_path, capsys):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for n in range(12):
+        words = ("cat dog fish " if n % 2 else "sun rain snow ") * 5
+        (folder / f"report {n}.txt").write_text(words.replace("fish ", "fish\n\n") + f"\nword{n}\n", encoding="utf-8")
+    assert main(["topics", str(folder), "--topics", "2", "--out", str(tmp_path / "o"), "--no-report"]) == 0
+    assert "each of the 12 files of the folder is a document, called by its name" in capsys.readouterr().err
+    found = pd.read_csv(tmp_path / "o" / "documents.csv")
+    assert sorted(set(found["document"])) == sorted(f"report {n}.txt" for n in range(12))
+    more = ["--model", str(tmp_path / "o" / "model.tacit"), "--out", str(tmp_path / "p"), "--quiet"]
+    assert main(["predict", str(folder), *more]) == 0
+    assert pd.read_csv(tmp_path / "p" / "documents.csv")["document"].tolist() == found["document"].tolist()
+    one = str(folder / "*.txt")  # files that are named have a document a line, as ever
+    assert main(["topics", one, "--topics", "2", "--out", str(tmp_path / "l"), "--no-report", "--quiet"]) == 0
+    assert pd.read_csv(tmp_path / "l" / "documents.csv")["document"].nunique() > 12
+
+
+def test_fasta_that_is_called_text_is_read_as_fasta(tmp_path, capsys):
+    letters = ["".join(RNG.choice(list("ACGT"), 70)) for _ in range(6)]
+    records = [f">chr{n} human\n{letters[2 * n]}\n{letters[2 * n + 1]}\n" for n in range(3)]
+    (tmp_path / "genes.txt").write_text("".join(records))
+    out = str(tmp_path / "o")
+    assert main(["hmm", str(tmp_path / "genes.txt"), "--states", "1", "--out", out, "--no-report"]) == 0
+    assert "genes.txt begins with > and is read as FASTA" in " ".join(capsys.readouterr().err.split())
+    states = pd.read_csv(tmp_path / "o" / "states.csv")
+    assert set(states["symbol"]) == set("ACGT")
+    assert states.groupby("sequence", sort=False).size().to_dict() == {"chr0": 140, "chr1": 140, "chr2": 140}
+    assert "".join(states["symbol"]) == "".join(letters)
+    (tmp_path / "mail.txt").write_text("> he said so\n> and so on\nno more words here\n" * 5)
+    assert main(["hmm", str(tmp_path / "mail.txt"), "--states", "1", "--out", out, "--no-report"]) == 0
+    assert "FASTA" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lines", "header"),
+    [
+        (["source target", *(f"n{n} n{n + 1}" for n in range(8))], True),
+        (["# made by hand", "FromNodeId\tToNodeId", *(f"{n}\t{n + 1}" for n in range(8))], True),
+        (["alpha,beta", *(f"{n},{n + 1}" for n in range(8))], True),
+        (["one other strength", *(f"n{n} n{n + 1} {n + 1}" for n in range(8))], True),
+        ([f"n{n} n{n + 1}" for n in range(8)], False),
+        ([f"{n} {n + 1}" for n in range(8)], False),
+    ],
+)
+def test_a_line_of_column_names_is_no_edge(lines, header, tmp_path, capsys):
+    (tmp_path / "edges.txt").write_text("\n".join(lines) + "\n")
+    out = str(tmp_path / "o")
+    assert main(["communities", str(tmp_path / "edges.txt"), "--blocks", "1", "--out", out, "--no-report"]) == 0
+    assert ("names columns and is read as no edge" in " ".join(capsys.readouterr().err.split())) == header
+    assert len(pd.read_csv(tmp_path / "o" / "communities.csv")) == 9
+
+
 @pytest.mark.parametrize("command", ["table", "cluster", "labels", "hmm", "topics", "communities", "factors"])
 def test_every_fit_can_be_told_how_long_it_may_take(command, tmp_path):
     rows = RNG.integers(0, 2, (60, 4))

@@ -186,7 +186,7 @@ def text(tmp_path):
 
 def test_texts_are_counted_line_by_line(text, batched):
     theirs = read_documents("\n".join(LINES * 5).splitlines())
-    for mine in (read_documents(tacit.scan(text / "whole.txt")), read_documents(tacit.scan(text / "texts"))):
+    for mine in (read_documents(tacit.scan(text / "whole.txt")), read_documents(tacit.scan(text / "texts" / "*"))):
         same_matrix(mine.matrix, theirs.matrix)
         assert mine.words.tolist() == theirs.words.tolist()
         assert mine.names.tolist() == theirs.names.tolist() == list(range(1, 36))

@@ -45,8 +45,9 @@ def topics(
 
     DOCUMENTS is a table with the columns document, word and count, a text with one document a line (.txt, .txt.gz), or
     a Matrix Market file with one row per document (.mtx). Writes topics.csv (topic, word, probability, rank) and
-    documents.csv (document, topic, proportion); documents of a text are called by the numbers of their lines. Several
-    files, globs, folders and addresses (s3://…) of one kind are read one after the other.
+    documents.csv (document, topic, proportion); documents of a text are called by the numbers of their lines, and in a
+    folder of texts every file is a document, called by its name. Several files, globs, folders of tables and addresses
+    (s3://…) of one kind are read one after the other.
 
     \b
     tacit topics news.txt.gz --out topics

@@ -117,9 +117,10 @@ def tell_pairs(columns: Sequence[Column]) -> None:
     if pairs:
         shown = ", ".join(f"{one.name!r}: {plain(one.categories[1])!r}" for one in pairs[:SHOWN])
         more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+        hold = "1 column holds" if len(pairs) == 1 else f"{len(pairs)} columns hold"
         warnings.warn(
-            f"{len(pairs)} columns hold two values other than 0/1 or yes/no, and the later one in order counts as yes "
-            f"({shown}{more}); recode them if the other one is meant",
+            f"{hold} two values other than 0/1 or yes/no, and the later one in order counts as yes ({shown}{more}); "
+            "recode them if the other one is meant",
             DataWarning,
             stacklevel=6,
         )

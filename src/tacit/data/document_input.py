@@ -17,6 +17,7 @@ a `DataWarning`: a model knows nothing of a word that it has never seen.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -303,8 +304,32 @@ def _from_scan(scan: Scan, roles: Roles) -> Documents:
     return _tallied(tally, rows, cols, "no row of the files has a document, a word and a count; give at least one")
 
 
+def _from_files(scan: Scan) -> Documents:
+    """A document per file of a folder, called by the file's name."""
+    warnings.warn(
+        f"each of the {len(scan.paths):,} files of the folder is a document, called by its name; name the files "
+        "themselves (such as 'folder/*.txt') if every line is a document",
+        DataWarning,
+        stacklevel=6,
+    )
+    words, tally, row_of = GrowingNames("word"), CellTally(), {path: row for row, path in enumerate(scan.paths)}
+    for path, lines in scan.lines():
+        tokens = [token for line in lines for token in line.split()]
+        if tokens:
+            tally.add(np.full(len(tokens), row_of[path]), words.code(tokens))
+    if not words.place:
+        raise DataError(f"the files of the folder hold no word, {scan.paths[0]} first; give at least one")
+    code, names = words.settled()
+    rows, cols, sums = tally.cells()
+    matrix = sparse_sums(rows, code[cols], sums, (len(scan.paths), len(names)))
+    called = [os.path.basename(path) for path in scan.paths]
+    return Documents(_tidy(matrix), objects(called if len(set(called)) == len(called) else scan.paths), names)
+
+
 def _from_lines(scan: Scan) -> Documents:
-    """A document a line, called by the number of its line in all files."""
+    """A document a line, called by the number of its line in all files; of a folder a document a file."""
+    if scan.folder:
+        return _from_files(scan)
     words, tally, behind = GrowingNames("word"), CellTally(), 0
     for _, lines in scan.lines():
         lists = [line.split() for line in lines]

@@ -32,6 +32,7 @@ from tacit.data.growing_names import GrowingNames
 from tacit.data.names import Names, are_words, decoded, encode, gaps_of, match, to_arrow
 from tacit.data.numbers import worth_of
 from tacit.errors import DataError, DataWarning
+from tacit.io.fasta import fasta_pieces, is_fasta
 from tacit.io.scan import Scan
 from tacit.kernels.hmm import GAP, Chains
 
@@ -451,8 +452,13 @@ def lines_to_sequences(
 ) -> Sequences:
     """One sequence a line, lines in batches: words between blanks, or with `letters` every character.
 
-    `gaps` are symbols for a gap; blank lines are none.
+    `gaps` are symbols for a gap; blank lines are none. Text that begins as FASTA does has a sequence per record.
     """
+    batches = iter(batches)
+    start = next(batches, ())
+    batches = itertools.chain([start], batches)
+    if is_fasta(start):
+        return _from_fasta(batches, gaps, what)
     symbols, missing = GrowingNames("symbol"), set(gaps)
     codes: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
     lengths: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
@@ -474,3 +480,28 @@ def lines_to_sequences(
             stacklevel=4,
         )
     return Sequences(recode[np.concatenate(codes)], offsets, names, np.arange(1, len(offsets)))
+
+
+def _from_fasta(batches: Iterable[Sequence[str]], gaps: Sequence[str], what: str) -> Sequences:
+    """A sequence per record under its name, a symbol per letter."""
+    warnings.warn(
+        f"{what} begins with > and is read as FASTA: a sequence per record, a symbol per letter",
+        DataWarning,
+        stacklevel=5,
+    )
+    symbols, missing = GrowingNames("symbol"), set(gaps)
+    codes: list[NDArray[np.int32]] = []
+    names: list[str] = []
+    lengths: list[int] = []
+    for name, letters in fasta_pieces(batches):
+        if name is not None:
+            names.append(name)
+            lengths.append(0)
+        else:
+            codes.append(symbols.code([None if one in missing else one for one in letters]))
+            lengths[-1] += len(letters)
+    recode, known = symbols.settled()
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    alone = len(set(names)) == len(names) and "" not in names
+    called = np.array(names, object) if alone else np.arange(1, len(names) + 1)
+    return Sequences(recode[np.concatenate(codes)], offsets, known, called)

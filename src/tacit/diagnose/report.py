@@ -39,7 +39,8 @@ class Examiner:
     def doubt_stopped(self, converged: bool, climb: str = "EM", what: str = "the figures") -> None:
         """A climb that was cut short may not have arrived."""
         if not converged:
-            self.doubt("caution", f"{climb} stopped before it stood still, so {what} may still move; raise max_iter.")
+            still = f"{climb} stopped before it stood still, so {what} may still move"
+            self.doubt("caution", f"{still}; raise max_iter (--max-iter).")
 
     def conclude(self) -> Examination:
         worst = max((_ORDER.index(level) for level, _ in self.found), default=0)

@@ -150,16 +150,16 @@ def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
 
 
 def _decimal_commas(source: Source, lines: list[str], names: list[str], missing: Missing) -> tuple[str, ...]:
-    """The columns of numbers of a file in which some number is written like 1,5; empty where none is."""
+    """The columns of numbers of a file in which some number is written like 1,5, those that show it first."""
     rows = [row for row in _cells(lines, source.separator)[1:] if len(row) == len(names)]
     skipped = {*_UNKNOWN, *(word.lower() for word in missing.values)}
-    numbers, commas = [], False
+    shown: list[str] = []
+    numbers: list[str] = []
     for at, name in enumerate(names):
         cells = [cell for cell in (row[at].strip() for row in rows) if cell.lower() not in skipped]
         if all(_NUMBER.fullmatch(cell) for cell in cells):
-            numbers.append(name)
-            commas = commas or any("," in cell for cell in cells)
-    return tuple(numbers) if commas else ()
+            (shown if any("," in cell for cell in cells) else numbers).append(name)
+    return (*shown, *numbers) if shown else ()
 
 
 def _with_points(source: Source, name: str, column: Any) -> Any:

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from tacit.errors import DataError
+from tacit.errors import DataError, DataWarning
 
 COMMENTS = ("#", "%")
 """Lines that begin so are comments, as SNAP and KONECT write them."""
 ROLES = ("source", "target", "weight")
+HEADERS = (
+    {"source", "from", "src", "node_1", "node1", "node_a", "left", "source_id", "from_id", "fromnodeid", "head", "id1"},
+    {"target", "to", "dst", "node_2", "node2", "node_b", "right", "target_id", "to_id", "tonodeid", "tail", "id2"},
+)
+"""What the columns of an edge list are called in its first line, in small letters."""
 
 
 def edge_batches(batches: Iterable[tuple[str, list[str]]]) -> Iterator[dict[str, Any]]:
     """The columns of lines that come in batches, as words: source, target and, where a line has one, weight.
 
-    Blanks, tabs or a comma part the words; one word alone is a node without edges.
+    Blanks, tabs or a comma part the words; one word alone is a node without edges. A first line of names
+    of columns is no edge, which is told.
     """
     name, behind = "", 0
     for path, batch in batches:
         name, behind = path, behind if path == name else 0
         lines = [line.replace(",", " ") for line in batch if line.strip()]
         kept = [line for line in lines if line.strip() and line.lstrip()[0] not in COMMENTS]  # a comma alone is no word
+        if not behind and _names_columns(kept):
+            warnings.warn(
+                f"the first line of {name}, {kept[0].strip()!r}, names columns and is read as no edge",
+                DataWarning,
+                stacklevel=6,
+            )
+            kept = kept[1:]
         widths = [len(line.split()) for line in kept]
         widest = max(widths, default=0)
         if widest > 3:
@@ -41,3 +55,25 @@ def edge_batches(batches: Iterable[tuple[str, list[str]]]) -> Iterator[dict[str,
             widest = max(widest, 2)
             words = [word for line in kept for word in [*line.split(), None, None][:widest]]
         yield {role: pa.array(words[at::widest], pa.string()) for at, role in enumerate(ROLES[:widest])}
+
+
+def _names_columns(lines: list[str]) -> bool:
+    """Whether the first line names columns: usual names, a weight that is no number, or words above numbers alone."""
+    if len(lines) < 2:
+        return False
+    first, *rest = (line.split() for line in lines)
+    if len(first) < 2 or any(map(_is_number, first[:2])):
+        return False
+    if first[0].lower() in HEADERS[0] and first[1].lower() in HEADERS[1]:
+        return True
+    if len(first) == 3 and not _is_number(first[2]):
+        return all(len(words) == 3 and _is_number(words[2]) for words in rest)
+    return all(_is_number(word) for words in rest for word in words)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

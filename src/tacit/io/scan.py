@@ -39,6 +39,7 @@ class Scan:
     cache: str | None = None
     told: Callable[[int], None] | None = None
     text: bool = False  # lines of plain text, not columns
+    folder: bool = False  # all files of folders: each may be a document
     drop: tuple[str, ...] = ()
     missing: Missing = NOTHING
     encoding: str | None = None
@@ -171,6 +172,7 @@ def scan(
         None if cache is None else os.fspath(cache),
         told,
         all(text),
+        all(os.path.isdir(one) for one in given),
         _names(drop, "drop"),
         Missing(_names(missing, "missing"), tuple(names)),
         check_encoding(encoding),

@@ -178,7 +178,7 @@ class LatentModel(BaseEstimator, ABC):
         if not self.converged_ and self.max_iter > 0 and self.tol != 0:
             warnings.warn(
                 f"{climb} stopped at max_iter={self.max_iter} before it converged (tol={self.tol}); "
-                "raise max_iter, or set tol=0 to run a fixed number of iterations on purpose",
+                "raise max_iter (--max-iter), or set tol=0 to run a fixed number of iterations on purpose",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -57,7 +57,7 @@ def fit_section(fitted: Any, context: Context, *, squares: bool = False) -> Sect
     steps, converged = summary.get("n_iter"), summary.get("converged")
     sentence = ""
     if steps is not None:
-        ending = "and stood still" if converged else "and stopped before it stood still: raise max_iter"
+        ending = "and stood still" if converged else "and stopped before it stood still: raise max_iter (--max-iter)"
         sentence = f"{climber} took {int(steps):,} steps {ending}."
     if summary.get("log_likelihood") is not None:
         sentence += f" Log-likelihood {float(summary['log_likelihood']):,.2f} nats."
