@@ -44,7 +44,7 @@ def from_r(package: str, item: str, columns: list[str] | None) -> pd.DataFrame:
     if "Freq" in frame:
         frame = frame.loc[frame.index.repeat(frame["Freq"])].drop(columns="Freq")
     frame = frame if columns is None else frame[columns]
-    whole = {name: "Int64" for name in frame.select_dtypes("float")}  # codes with missing values
+    whole = dict.fromkeys(frame.select_dtypes("float"), "Int64")  # codes with missing values
     return frame.astype(whole).reset_index(drop=True)
 
 
