@@ -30,6 +30,8 @@ COMMANDS = {
     "tables": "tables.py",
     "table-starts": "starts.py",
     "start-sample": "start_sample.py",
+    "table-optima": "replicated_optima.py",
+    "table-seeds": "seeds_tables.py",
     "impute": "impute.py",
     "clusters": "clusters.py",
     "cluster-stability": "cluster_stability.py",

@@ -113,11 +113,16 @@ def test_large_tables_fit_as_many_folds_as_hide_enough_cells(monkeypatch):
 
 
 def test_of_numbers_that_are_shown_the_smallest_within_one_standard_error_of_the_best():
-    within = choose_classes.smallest_within
+    def within(totals, errors, shown, numbers=(1, 2, 3, 4)):
+        return choose_classes.smallest_within(list(numbers), totals, errors, shown)
+
     assert within([0.0, 9.0, 10.0, 9.5], [5.0, 1.0, 0.0, 1.0], [True] * 4) == 1
     assert within([0.0, 9.0, 10.0, 9.5], [5.0, 0.9, 0.0, 1.0], [True] * 4) == 2
     assert within([0.0, 9.0, 10.0, 9.5], [5.0, 1.0, 0.0, 1.0], [True, False, True, True]) == 2
     assert within([0.0, 9.0, 10.0, 9.5], [5.0, 0.0, 0.0, 1.0], [True, True, False, False]) == 1
+    # a hundredth of the gain is near enough, from eight classes on
+    assert within([0.0, 9.9, 9.91, 10.0], [0.0] * 4, [True] * 4, (1, 6, 8, 10)) == 2
+    assert within([0.0, 9.9, 9.89, 10.0], [0.0] * 4, [True] * 4, (1, 6, 8, 10)) == 3
     differences, weight = np.array([1.0, 3.0, 5.0]), np.array([1.0, 1.0, 2.0])
     # the mean is 3.5: 2.5², .5² and (2 · 1.5)²
     assert choose_classes.standard_error(differences, weight) == pytest.approx(np.sqrt(6.25 + 0.25 + 9))

@@ -7,7 +7,9 @@ that all folds stand near the same optimum. Two rules keep the number where the 
 - a number counts only if its log-likelihood exceeds that of every smaller one by more than classes gain by chance
   (`gain_by_chance`, which the verdict asks for too);
 - of these the smallest within one standard error of the best is taken, the standard error being that of the paired
-  differences between rows (Breiman et al. 1984, section 3.4.3).
+  differences between rows (Breiman et al. 1984, section 3.4.3). From eight classes on, where the candidates leave
+  numbers out and local optima move the curve by more than its standard error, within a hundredth of what the best
+  number gains over one class is near enough.
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ FOLD_SEED = 0
 """Seed of the hashes that deal rows and cells: the number must not depend on the seed of the fit."""
 ERRORS = 1.0
 """Standard errors that a smaller number may lie below the best."""
+MANY = 8
+"""Classes from which on the candidates leave numbers out."""
+NEAR_ENOUGH = 0.01
+"""Part of the best's gain over one class that a smaller number may lie below it, if it is one of many."""
 
 FitAt = Callable[[AnyTable, int], Refined[Mixture, Any]]
 """The best fit of a table at a number of classes."""
@@ -90,7 +96,7 @@ def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, criterion: str)
             break
     n_cells = max(sum(fold.hidden.n_cells for fold in folds), 1.0)
     errors = [standard_error(scores[_best(totals, records.shown)] - score, rows.weight) for score in scores]
-    best = seen[smallest_within(totals, errors, records.shown)]
+    best = seen[smallest_within(seen, totals, errors, records.shown)]
     name = "log-likelihood per hidden cell"
     sampled = f", on {MOST_ROWS:,} rows" if table.n_samples > MOST_ROWS else ""
     note = (
@@ -142,10 +148,12 @@ def _best(totals: list[float], shown: list[bool]) -> int:
     return int(np.argmax(np.where(shown, totals, -np.inf)))
 
 
-def smallest_within(totals: list[float], errors: list[float], shown: list[bool]) -> int:
-    """The first of those shown that lies at most `ERRORS` of its standard errors below the best of them."""
+def smallest_within(numbers: list[int], totals: list[float], errors: list[float], shown: list[bool]) -> int:
+    """The first of those shown that lies near enough below the best of them; see the module for the rule."""
     top = totals[_best(totals, shown)]
-    return next(k for k, total in enumerate(totals) if shown[k] and top - total <= ERRORS * errors[k])
+    gain = NEAR_ENOUGH * (top - totals[0])
+    allowed = [max(ERRORS * error, gain if k >= MANY else 0.0) for k, error in zip(numbers, errors, strict=True)]
+    return next(k for k, total in enumerate(totals) if shown[k] and top - total <= allowed[k])
 
 
 def standard_error(differences: Floats, weight: Floats) -> float:
