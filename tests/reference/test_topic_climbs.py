@@ -185,7 +185,7 @@ def test_documents_of_twelve_words_are_short_and_of_thirteen_long():
 # ---------------------------------------------------------- pseudo-counts
 
 
-def walked(values, start):
+def walked(values, start, patience=1):
     """What `best_near` chooses on a grid 0, 1, 2, …, and what it looked at."""
     seen = []
 
@@ -193,7 +193,7 @@ def walked(values, start):
         seen.append(at)
         return values[at]
 
-    return best_near(range(len(values)), start, score), seen
+    return best_near(range(len(values)), start, score, patience), seen
 
 
 def test_a_grid_is_climbed_up_while_it_gains_else_down():
@@ -203,12 +203,14 @@ def test_a_grid_is_climbed_up_while_it_gains_else_down():
     assert walked([3, 2, 1], 2) == (0, [2, 1, 0])
     assert walked([3, 2, 1], 0) == (0, [0, 1])
     assert walked([1, 1, 1], 1) == (1, [1, 2, 0])  # equals are no gain
+    assert walked([5, 1, 2, 3, 2, 9], 1, 2) == (5, [1, 2, 3, 4, 5])  # over the dip
+    assert walked([5, 1, 2, 3, 2, 1, 9], 1, 2) == (3, [1, 2, 3, 4, 5])
 
 
 def test_below_fifty_documents_nothing_is_chosen(monkeypatch):
     topics = np.full((4, 2), 0.25)
     assert choose_prior(drawn(49, 4), topics, 0) == topic_prior.PriorChoice(*topic_prior.DEFAULT, {})
-    monkeypatch.setattr(topic_prior, "best_near", lambda grid, start, score: grid[-1])
+    monkeypatch.setattr(topic_prior, "best_near", lambda grid, start, score, patience: grid[-1])
     monkeypatch.setattr(topic_prior, "begin", lambda steps, topics: None)
     found = choose_prior(drawn(50, 4), topics, 0)
     assert (found.shares, found.words) == (topic_prior.OF_SHARES[-1], topic_prior.OF_WORDS[-1])
@@ -228,12 +230,12 @@ def test_a_fifth_of_the_documents_is_left_out_and_every_document_is_somewhere():
 def test_a_large_corpus_is_thinned_to_its_tokens_but_not_below_fifty_documents(monkeypatch):
     made = documents_of(np.full((200, 2), 2.0) + np.arange(200)[:, None] % 3)
     total = made.total
-    monkeypatch.setattr(topic_prior, "MOST_TOKENS", total)
+    monkeypatch.setattr(topic_prior, "PRIOR_TOKENS", total)
     assert sum(part.n_documents for part in left_out(made, 0)) == 200
-    monkeypatch.setattr(topic_prior, "MOST_TOKENS", total / 2)
+    monkeypatch.setattr(topic_prior, "PRIOR_TOKENS", total / 2)
     fitted, other = left_out(made, 0)
     assert (fitted.n_documents, other.n_documents) == (80, 20)
-    monkeypatch.setattr(topic_prior, "MOST_TOKENS", 1)
+    monkeypatch.setattr(topic_prior, "PRIOR_TOKENS", 1)
     assert sum(part.n_documents for part in left_out(made, 0)) == 50
 
 

@@ -41,7 +41,7 @@ Smoothing = Literal["auto"] | tuple[float, float]
 HALVES_SEED = 1
 """Seed of the halves that `score` makes of a document: the same document, the same halves."""
 CHOICE_SEED = 0
-"""Seed of the documents left out when number and pseudo-counts are chosen: what `random_state` is does not decide."""
+"""Seed of the splits behind number, pseudo-counts and verdict: `random_state` does not decide any of them."""
 
 
 class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
@@ -292,7 +292,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         examination = examine_topics(
             self._documents, self.topics_, self.proportions_, self.weights_,
             prior=(float(self.pseudo_shares_[0]), self.pseudo_words_), number=self._chosen,
-            converged=self.converged_, seed=self._seed(), n_jobs=self.n_jobs,
+            converged=self.converged_, seed=CHOICE_SEED, n_jobs=self.n_jobs,
         )  # fmt: skip
         examination.quantities["coherence"] = self.coherence_.tolist()  # files keep it, documents they do not
         return examination
