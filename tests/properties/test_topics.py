@@ -388,3 +388,32 @@ def test_a_column_of_texts_is_read():
     named = TopicModel(2, columns={"text": "review", "document": "key"}).fit(frame)
     assert named.documents_[:2].tolist() == ["d0", "d1"]
     assert named.topics_.tobytes() == model.topics_.tobytes()
+
+
+def test_neither_a_limit_that_does_not_bind_nor_the_seed_decides_the_number():
+    counts = topic_documents(250, 200, 30, length=40, random_state=0).counts
+    free = TopicModel(max_iter=3).fit(counts)
+    assert 5 < free.n_topics_ < 30  # a practical number
+    for changed in ({"max_topics": 30}, {"max_topics": 40}, {"random_state": 1}, {"random_state": 7}):
+        assert TopicModel(max_iter=3, **changed).fit(counts).n_topics_ == free.n_topics_, changed
+    cut = TopicModel(max_iter=3, max_topics=4).fit(counts)
+    assert cut.n_topics_ == 4
+    assert cut.selection_["without_limit"] == free.n_topics_
+    assert any(note.startswith("max_topics=4 cut the number") for note in cut.report_.notes)
+
+
+@pytest.mark.parametrize("kind", ["shuffled", "few", "one copied", "ten copied"])
+def test_documents_that_show_nothing_are_not_trusted(made, kind):
+    rng = np.random.default_rng(0)
+    names = np.array([f"w{n}" for n in range(made.counts.shape[1])])
+    tokens = [np.repeat(names, row).tolist() for row in made.counts.toarray().astype(int)]
+    if kind == "shuffled":
+        words = rng.permutation([word for line in tokens for word in line])
+        texts = [line.tolist() for line in np.array_split(words, 300)]
+    else:
+        texts = {"few": tokens[:12], "one copied": tokens[:1] * 200, "ten copied": tokens[:10] * 50}[kind]
+    model = TopicModel().fit(texts)
+    assert model.n_topics_ == 1
+    assert model.report_.verdict == "caution"
+    assert any(reason.startswith("No structure found") for reason in model.report_.reasons)
+    assert any("are copies of others" in reason for reason in model.report_.reasons) == ("copied" in kind)

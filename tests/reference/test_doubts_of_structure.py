@@ -205,7 +205,7 @@ def shown(counts, K, directions):
     ("K", "directions", "level", "enough"),
     [
         (1, [9.0], "caution", False),
-        (1, [2.4], None, False),
+        (1, [2.4], "caution", False),
         (2, [2.4], "not identifiable", False),
         (2, [2.5], None, True),
         (3, [9.0, 2.4], "caution", True),
@@ -238,7 +238,8 @@ def test_topics_that_share_nine_tenths_are_one_and_thirty_tokens_make_one():
     examiner = Examiner()
     topics._examine_lists(examiner, documents, three, weights)
     assert not examiner.found  # more than a tenth apart, thirty tokens
-    assert examiner.quantities == pytest.approx({"nearest_topics": 0.11, "smallest_topic_tokens": 30.0})
+    expected = {"nearest_topics": 0.11, "smallest_topic_tokens": 30.0, "shared_top_words": 1.0}  # of three words
+    assert examiner.quantities == pytest.approx(expected)
     three[1] = [0.41, 0.5, 0.09]
     topics._examine_lists(examiner, documents, three, np.array([0.41, 0.3, 0.29]))
     assert told(examiner, "Topics 0 and 1 share 91% of their words'")
@@ -313,7 +314,8 @@ def test_total_variation_between_topics():
 def test_topics_numbers_and_notes(monkeypatch):
     monkeypatch.setattr(topics, "half_sample_distances", lambda *args: np.zeros(2))
     counts = np.zeros((11, 4))
-    counts[:5, :2], counts[5:10, 2] = 30, 60
+    turn = np.arange(5)
+    counts[:5, 0], counts[:5, 1], counts[5:10, 2], counts[5:10, 3] = 30 + turn, 30 - turn, 60 - turn, turn
     own = np.array([[0.5, 0.5, 0, 0], [0, 0, 1.0, 0]])
     shares = np.eye(2)[[0] * 5 + [1] * 6]
 
@@ -326,7 +328,7 @@ def test_topics_numbers_and_notes(monkeypatch):
     found = examined(counts, TopicNumber(2, [9.0]))
     assert found.verdict == "trusted"
     expected = {
-        "n_documents": 11, "n_words": 4, "n_tokens": 600.0, "tokens_per_word": 200.0, "empty_documents": 1,
+        "n_documents": 11, "n_words": 4, "n_tokens": 600.0, "tokens_per_word": 150.0, "empty_documents": 1,
         "documents_of_three": 10, "topics_shown": 2, "half_sample_distances": [0.0, 0.0],
         "note": "documents without words got the mean shares",
     }  # fmt: skip
@@ -339,6 +341,48 @@ def test_topics_numbers_and_notes(monkeypatch):
     for K in (1, 2):
         examined(counts, None, K)
     assert asked == [2, 2]
+
+
+def test_nothing_found_is_said_where_the_number_was_chosen():
+    few = [[2, 1, 0], [0, 1, 2]]
+    assert told(shown(few, 1, [2.4])[0], "No structure found: the first direction of the word pairs stands 2.4")
+    assert told(shown(few, 1, [])[0], "No structure found: 2 documents with words are too few to show any")
+    examiner = Examiner()
+    examiner.quantities |= {"tokens_per_word": 3.0, "documents_of_three": 2}
+    topics._examine_structure(examiner, documents_of(few), 1, None, 0)  # one topic was asked for
+    assert not examiner.found
+
+
+def test_copies_and_weights_are_said():
+    rng = np.random.default_rng(0)
+    distinct = rng.integers(0, 4, (30, 8)) + 1
+    for counts, copies in ((distinct, 0), (np.repeat(distinct, 5, axis=0), 120), (np.tile([[2, 2, 2]], (9, 1)), 8)):
+        documents = documents_of(counts)
+        assert documents.copies.sum() == copies
+        examiner = Examiner()
+        topics._examine_counts(examiner, documents, documents.distinct())
+        assert told(examiner, f"{copies} of the {len(counts)} documents are copies of others") == (copies > 0)
+    short = documents_of(np.eye(3)[[0, 0, 1, 1, 2]])  # documents of a word are alike by chance
+    assert not short.copies.any()
+    assert short.distinct() is short
+    examiner = Examiner()
+    topics._examine_counts(examiner, documents_of(distinct * 0.3), documents_of(distinct * 0.3))
+    assert told(examiner, "The counts are not whole (tf-idf?)")
+
+
+def test_words_that_all_topics_list_are_said():
+    K, M = 4, 60
+    apart = np.full((K, M), 1e-4)
+    for k in range(K):
+        apart[k, 10 * k : 10 * k + 10] = 1.0
+    alike = apart.copy()
+    alike[:, 50:55] = 9.0
+    documents = documents_of(np.full((1, M), 100.0))
+    for made, doubted in ((apart, False), (alike, True)):
+        examiner = Examiner()
+        topics._examine_lists(examiner, documents, made / made.sum(axis=1, keepdims=True), np.full(K, 1 / K))
+        assert told(examiner, "Topics share many of their top words ('50', '51', '52' …)") == doubted
+        assert examiner.quantities["shared_top_words"] == (0.5 if doubted else 0.0)
 
 
 # ------------------------------------------------------------------- clusters

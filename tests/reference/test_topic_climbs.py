@@ -185,7 +185,7 @@ def test_documents_of_twelve_words_are_short_and_of_thirteen_long():
 # ---------------------------------------------------------- pseudo-counts
 
 
-def walked(values, start):
+def walked(values, start, patience=1):
     """What `best_near` chooses on a grid 0, 1, 2, …, and what it looked at."""
     seen = []
 
@@ -193,7 +193,7 @@ def walked(values, start):
         seen.append(at)
         return values[at]
 
-    return best_near(range(len(values)), start, score), seen
+    return best_near(range(len(values)), start, score, patience), seen
 
 
 def test_a_grid_is_climbed_up_while_it_gains_else_down():
@@ -203,12 +203,14 @@ def test_a_grid_is_climbed_up_while_it_gains_else_down():
     assert walked([3, 2, 1], 2) == (0, [2, 1, 0])
     assert walked([3, 2, 1], 0) == (0, [0, 1])
     assert walked([1, 1, 1], 1) == (1, [1, 2, 0])  # equals are no gain
+    assert walked([5, 1, 2, 3, 2, 9], 1, 2) == (5, [1, 2, 3, 4, 5])  # over the dip
+    assert walked([5, 1, 2, 3, 2, 1, 9], 1, 2) == (3, [1, 2, 3, 4, 5])
 
 
 def test_below_fifty_documents_nothing_is_chosen(monkeypatch):
     topics = np.full((4, 2), 0.25)
     assert choose_prior(drawn(49, 4), topics, 0) == topic_prior.PriorChoice(*topic_prior.DEFAULT, {})
-    monkeypatch.setattr(topic_prior, "best_near", lambda grid, start, score: grid[-1])
+    monkeypatch.setattr(topic_prior, "best_near", lambda grid, start, score, patience: grid[-1])
     monkeypatch.setattr(topic_prior, "begin", lambda steps, topics: None)
     found = choose_prior(drawn(50, 4), topics, 0)
     assert (found.shares, found.words) == (topic_prior.OF_SHARES[-1], topic_prior.OF_WORDS[-1])
@@ -228,12 +230,12 @@ def test_a_fifth_of_the_documents_is_left_out_and_every_document_is_somewhere():
 def test_a_large_corpus_is_thinned_to_its_tokens_but_not_below_fifty_documents(monkeypatch):
     made = documents_of(np.full((200, 2), 2.0) + np.arange(200)[:, None] % 3)
     total = made.total
-    monkeypatch.setattr(topic_prior, "MOST_TOKENS", total)
+    monkeypatch.setattr(topic_prior, "PRIOR_TOKENS", total)
     assert sum(part.n_documents for part in left_out(made, 0)) == 200
-    monkeypatch.setattr(topic_prior, "MOST_TOKENS", total / 2)
+    monkeypatch.setattr(topic_prior, "PRIOR_TOKENS", total / 2)
     fitted, other = left_out(made, 0)
     assert (fitted.n_documents, other.n_documents) == (80, 20)
-    monkeypatch.setattr(topic_prior, "MOST_TOKENS", 1)
+    monkeypatch.setattr(topic_prior, "PRIOR_TOKENS", 1)
     assert sum(part.n_documents for part in left_out(made, 0)) == 50
 
 
@@ -313,57 +315,66 @@ def test_a_direction_less_what_those_before_it_explain_has_no_form_with_them():
 
 
 @pytest.mark.parametrize(
-    ("scores", "most", "limit", "want"),
+    ("scores", "want"),
     [
-        ([9.0, 9.0, 0.0], None, 29, 3),
-        ([0.0, 9.0], None, 29, 1),
-        ([], None, 29, 1),
-        ([9.0] * 3, None, 29, 4),  # no more directions to ask for: few documents or words
-        ([9.0] * 28 + [0.0], None, 29, 29),
-        ([9.0, 9.0], 3, 2, 3),
-        ([9.0, 0.0], 3, 2, 2),
-        ([9.0] * 29, 30, 29, 30),
-        ([], 1, 0, 1),
-        ([9.0] * 29, None, 29, "words"),
-        ([9.0] * 29, 31, 29, "words"),
+        ([9.0, 9.0, 0.0], 3),
+        ([0.0, 9.0], 1),
+        ([], 1),
+        ([9.0] * 5 + [0.0] * 20, 6),
+        ([9.0] * 6 + [0.0] * 20, "words"),  # held-out words may have something to say
+        ([9.0] * 3, "words"),  # the end is not in sight
+        ([9.0] * 5 + [1.0] * 20, "words"),  # together, what follows stands out
+        ([9.0] * 28 + [0.0], "words"),  # one direction behind the last that stands out shows no end
+        ([9.0] * 29, "words"),
     ],
 )
-def test_directions_choose_unless_every_one_stands_out(monkeypatch, scores, most, limit, want):
+@pytest.mark.parametrize("most", [None, 2, 9, 40])
+def test_directions_choose_where_they_end_and_a_limit_cuts_the_answer_alone(monkeypatch, scores, want, most):
     def found(documents, at_most, seed):
-        assert at_most == limit
+        assert at_most == number.MOST_DIRECTIONS
         return scores
 
     monkeypatch.setattr(number, "direction_scores", found)
-    monkeypatch.setattr(number, "_by_held_out_words", lambda *rest: TopicNumber("words", scores))
-    assert number.choose_topics(None, 0, most=most).chosen == want
+    monkeypatch.setattr(number, "_by_held_out_words", lambda *rest: TopicNumber(12, scores))
+    chosen = number.choose_topics(drawn(60, 60, seed=2), 0, most=most)
+    want = 12 if want == "words" else want
+    assert chosen.chosen == min(want, most or want)
+    assert chosen.unlimited == (want if most is not None and want > most else None)
 
 
-def by_words(monkeypatch, values, documents=None, most=None):
+def by_words(monkeypatch, values, documents=None, scores=(9.0,)):
     """The number that held-out words choose when the fit with GRID[i] topics predicts `values[i]` nats a token."""
     seen = []
 
-    def completion(other, topics, a, seed, n_jobs):
+    def completed(halves, topics, a, n_jobs):
         seen.append(topics.shape[1])
-        return np.array([values[number.GRID.index(topics.shape[1])] * 7.0, 0.0]), 7.0
+        value = values[min(number.GRID.index(topics.shape[1]), len(values) - 1)]
+        return np.full(halves[1].n_documents, value * halves[1].total / halves[1].n_documents), halves[1].total
 
-    monkeypatch.setattr(number, "completion", completion)
+    monkeypatch.setattr(number, "completed", completed)
     monkeypatch.setattr(number, "word_spectrum", lambda pairs, most, tol: most)
     made = drawn(60, 60, seed=2) if documents is None else documents
     monkeypatch.setattr(number, "first_topics", lambda spectrum, n: random_topics(made, n, 0))
-    found = number._by_held_out_words(made, [9.0], 0, most, 1)
-    assert list(found.heldout) == seen
-    assert all(found.heldout[n] == pytest.approx(values[number.GRID.index(n)]) for n in seen)
-    return found.chosen, seen
+    found = number._by_held_out_words(made, list(scores), 0, 1)
+    assert all(found.heldout[n] == pytest.approx(values[number.GRID.index(n)]) for n in found.heldout if n < 14)
+    return found.chosen, sorted(set(seen)), found
 
 
 def test_the_smallest_number_with_four_fifths_of_the_gain_is_taken(monkeypatch):
     #                                   1     3     5     7     10 …
-    assert by_words(monkeypatch, [-5.0, -4.3, -4.0, -4.1, -4.2]) == (5, [1, 3, 5, 7, 10])
-    assert by_words(monkeypatch, [-5.0, -4.2 + 1e-9, -4.0, -4.1, -4.2]) == (3, [1, 3, 5, 7, 10])
-    # two numbers past the best one, but not past one topic: the directions have shown more
-    assert by_words(monkeypatch, [-5.0, -5.1, -5.2, -4.9, -4.8, -4.9, -5.0]) == (10, [1, 3, 5, 7, 10, 14, 20])
-    assert by_words(monkeypatch, [-5.0, -5.1, -5.2, -4.9, -4.8], most=9) == (7, [1, 3, 5, 7])
-    assert by_words(monkeypatch, [-5.0, -4.0, -4.1, -3.9, -4.0, -4.1])[1] == [1, 3, 5, 7, 10, 14]
+    assert by_words(monkeypatch, [-5.0, -4.3, -4.0, -4.1, -4.2])[0] == 5
+    assert by_words(monkeypatch, [-5.0, -4.2 + 1e-9, -4.0, -4.1, -4.2])[0] == 3
+    chosen, seen, found = by_words(monkeypatch, [-5.0, -5.1, -5.2, -4.9, -4.8, -4.9, -5.0])
+    assert (chosen, seen) == (10, [n for n in number.GRID if n < 48])
+    assert found.plausible == (10,)
+    # prediction does not know, and the directions have shown more than one topic
+    assert by_words(monkeypatch, [-5.0, -5.1], scores=[9.0, 9.0, 9.0])[0] == 4
+
+
+def test_directions_that_end_at_more_than_twice_the_practical_number_do_not_count(monkeypatch):
+    values = [-5.0, -4.3, -4.0, -4.1, -4.2]
+    for topics, want in ((8, 8), (10, 10), (11, 5), (22, 5)):
+        assert by_words(monkeypatch, values, scores=[9.0] * (topics - 1) + [0.0] * 8)[0] == want
 
 
 def test_no_more_topics_are_tried_than_there_are_words_or_documents(monkeypatch):

@@ -16,6 +16,9 @@ from tacit.data.sampling import Words, numbered_apart, scramble, uniform
 from tacit.kernels import Floats
 from tacit.kernels.topics import WordLists
 
+LEAST_COPY = 5
+"""Tokens from which two equal documents are copies of one."""
+
 
 @dataclass(frozen=True)
 class Documents:
@@ -76,6 +79,21 @@ class Documents:
         cells = scramble(scramble(self.word_keys, 0)[self.matrix.indices] ^ self.matrix.data.view(np.uint64), 0)
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
         return np.asarray(sums[self.matrix.indptr[1:]] - sums[self.matrix.indptr[:-1]])  # wraps around, exactly
+
+    @cached_property
+    def copies(self) -> NDArray[np.bool_]:
+        """Documents (D,) that repeat an earlier one word for word; short ones may be alike by chance, and do not count.
+
+        Earlier is by content alone: of equal documents it makes no difference which one stays.
+        """
+        _, first = np.unique(self.content, return_index=True)
+        repeated = np.ones(self.n_documents, bool)
+        repeated[first] = False
+        return repeated & (self.lengths >= LEAST_COPY)
+
+    def distinct(self) -> Documents:
+        """Without copies: what tests and samples of documents may count."""
+        return self.take(~self.copies) if self.copies.any() else self
 
     def hashes(self, seed: int) -> Words:
         """One number per document, equal documents numbered apart."""

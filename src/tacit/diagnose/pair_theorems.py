@@ -96,8 +96,9 @@ def undecidable_below(n_symbols: int, *, error: float = 1 / 3) -> int:
     """Corollary 1.7: up to this length no estimator of a 2-state chain's entropy rate is trustworthy.
 
     The chains of Theorem 5.1 have an entropy rate log 2 − H(1/4) = .131 nats below that of uniform noise. An estimator
-    within half of that, with a chance of failure below `error`, would tell them apart, and Claim D.2 forbids it. An
-    `error` of one half or more asks for nothing: zero.
+    within half of that, with a chance of failure below `error`, would tell them apart, and Claim D.2 forbids it. The
+    corollary speaks of any constant c ≤ 1; with t = 1/4 the argument covers c up to .065 nats alone. An `error` of one
+    half or more asks for nothing: zero.
 
     >>> undecidable_below(1000)
     781

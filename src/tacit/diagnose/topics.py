@@ -1,6 +1,7 @@
 """Can topics be trusted? The verdict, with the numbers behind it.
 
-Three doubts have their own question. Is there any structure, and enough for so many topics: directions of word pairs
+Nothing found, copies, words that all topics share, counts that are not whole: each is said. Three doubts have their own
+question. Is there any structure, and enough for so many topics: directions of word pairs
 found on one half of the documents are asked on the other (`refine/choose_topics.py`; the paper's lower bound says that
 below a constant number of pairs per word nothing can be known). Would other documents of the kind give the same topics:
 two halves are fitted apart from scratch and matched. Do the documents determine topics at all: shares inside the
@@ -20,9 +21,13 @@ Symbols   paper   here              meaning
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.documents import Documents
+from tacit.diagnose.coherence import top_words
 from tacit.diagnose.report import Examination, Examiner
 from tacit.factor.assign import match_classes
 from tacit.factor.topic_start import first_topics, word_spectrum
@@ -42,6 +47,11 @@ PURE_SHARE, PURE_DOCUMENTS = 0.8, 3
 """A document is pure from such a share on; so many pure documents anchor a topic too."""
 SMALLEST = 30.0
 """Tokens below which a topic is empty: three for each of the ten words that its list shows."""
+TOP_WORDS, SHARED = 10, 0.3
+"""Words of a list that is shown, and the share of them on half of the other lists: above it with stop words, below .1
+without on real texts."""
+MANY_COPIES = 0.25
+"""Share of copies from which the documents say much less than their number."""
 HALF_PASSES = 100
 """EM passes over half of the documents at most."""
 
@@ -60,26 +70,49 @@ def examine_topics(
 ) -> Examination:
     """Diagnose topics (K, M) with shares (D, K); `prior` are the pseudo-counts per topic and per word."""
     examiner, K = Examiner(), len(topics)
-    lengths = documents.lengths
+    lengths, distinct = documents.lengths, documents.distinct()
     examiner.quantities |= {
         "n_documents": documents.n_documents,
+        "n_distinct": distinct.n_documents,
         "n_words": documents.n_words,
         "n_tokens": documents.total,
         "tokens_per_word": documents.total / max(int((documents.totals > 0).sum()), 1),
         "empty_documents": int((lengths == 0).sum()),
         "documents_of_three": int((lengths >= 3).sum()),
     }
-    examiner.doubt_few(documents.n_documents, "documents")
-    enough = _examine_structure(examiner, documents, K, number, seed)
+    examiner.doubt_few(distinct.n_documents, "distinct documents" if documents.copies.any() else "documents")
+    _examine_counts(examiner, documents, distinct)
+    enough = _examine_structure(examiner, distinct, K, number, seed)
     if K > 1:
         _examine_lists(examiner, documents, topics, weights)
         _examine_anchors(examiner, documents, topics, shares, weights)
         if enough:
-            _examine_halves(examiner, documents, topics, prior, seed, n_jobs)
+            _examine_halves(examiner, distinct, topics, prior, seed, n_jobs)
     if examiner.quantities["empty_documents"]:
         examiner.quantities["note"] = "documents without words got the mean shares"
     examiner.doubt_stopped(converged, what="topics")
     return examiner.conclude()
+
+
+def _examine_counts(examiner: Examiner, documents: Documents, distinct: Documents) -> None:
+    """Copies of documents, and counts that are not counts."""
+    copies = documents.n_documents - distinct.n_documents
+    if copies >= MANY_COPIES * documents.n_documents:
+        examiner.doubt(
+            "caution",
+            f"{copies} of the {documents.n_documents} documents are copies of others, word for word, so that they say "
+            f"what {_documents(distinct)} would: number and checks rest on those; leave the copies out.",
+        )
+    if (documents.matrix.data != np.floor(documents.matrix.data)).any():
+        examiner.doubt(
+            "caution",
+            "The counts are not whole (tf-idf?): they were taken as weights, and the checks assume how often words "
+            "occur; give counts.",
+        )
+
+
+def _documents(documents: Documents) -> str:
+    return f"{documents.n_documents} document{'s' if documents.n_documents != 1 else ''}"
 
 
 def _examine_structure(examiner: Examiner, documents: Documents, K: int, number: TopicNumber | None, seed: int) -> bool:
@@ -93,6 +126,14 @@ def _examine_structure(examiner: Examiner, documents: Documents, K: int, number:
             "caution",
             f"Word pairs of half of the documents show {rank} topics or more on the other half, and one was fitted; "
             f"ask for {rank}.",
+        )
+    if K == 1 and number is not None and number.unlimited is None and rank == 1:  # chosen, not asked for
+        seen = f"the first direction of the word pairs stands {scores[0]:.1f} standard errors out" if scores else (
+            f"{_documents(documents)} with words are too few to show any"
+        )  # fmt: skip
+        examiner.doubt(
+            "caution",
+            f"No structure found: {seen}; one topic is the marginal of the words; bring more or longer documents.",
         )
     if K == 1:
         return False
@@ -132,6 +173,17 @@ def _examine_lists(examiner: Examiner, documents: Documents, topics: Floats, wei
             "caution",
             f"Topics {min(one, other)} and {max(one, other)} share {1 - apart[one, other]:.0%} of their words' "
             "probability: they are one; ask for fewer topics.",
+        )
+    listed = top_words(topics, min(TOP_WORDS, topics.shape[1]))
+    shared = shared_top_words(listed)
+    examiner.quantities["shared_top_words"] = shared
+    if shared > SHARED and listed.shape[1] == TOP_WORDS:
+        common = Counter(listed.reshape(-1).tolist()).most_common(3)
+        words = ", ".join(repr(str(documents.words[word])) for word, _ in common)
+        examiner.doubt(
+            "caution",
+            f"Topics share many of their top words ({words} …), which tell nothing of what a topic is about; leave out "
+            "stop words and words of most documents.",
         )
     least = int(weights.argmin())
     tokens = float(weights[least] * documents.total)
@@ -184,6 +236,13 @@ def half_sample_distances(
         apart = distances(topics, found)
         total += apart[np.arange(K), match_classes(-apart)]
     return np.asarray(total / 2)
+
+
+def shared_top_words(listed: NDArray[np.intp]) -> float:
+    """Mean share of a topic's listed words (topic, word) that stand on the lists of at least half of the others."""
+    on = Counter(listed.reshape(-1).tolist())
+    others = len(listed) - 1
+    return float(np.mean([[on[word] - 1 >= others / 2 for word in line] for line in listed.tolist()]))
 
 
 def distances(one: Floats, other: Floats) -> Floats:

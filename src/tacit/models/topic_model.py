@@ -40,6 +40,8 @@ Smoothing = Literal["auto"] | tuple[float, float]
 
 HALVES_SEED = 1
 """Seed of the halves that `score` makes of a document: the same document, the same halves."""
+CHOICE_SEED = 0
+"""Seed of the splits behind number, pseudo-counts and verdict: `random_state` does not decide any of them."""
 
 
 class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
@@ -53,7 +55,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     ----------
     n_topics : int or None
         Number of topics; None chooses it: as many as word pairs of one half of the documents show on the other half,
-        and where that never ends, what predicts held-out words well.
+        and where that never ends, what predicts held-out words well. `random_state` has no part in it.
     init : "auto", "spectral", "random", array (topic, word), frame or fitted TopicModel
         ``"auto"`` is the spectral start beside random ones. Given topics are the only start: an array in the order of
         the words, a frame (topic, word, probability), or a fitted model, whose words are matched by name; words that
@@ -64,13 +66,14 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         Pseudo-counts per topic of a document, and per word of a topic (on average, shaped like the marginal);
         ``"auto"`` takes those that predict documents left out best.
     max_topics : int or None
-        Largest number that is chosen; None is 40.
+        Largest number that is chosen (up to 40 are compared). It cuts the number that would be chosen without it, and
+        a note says so.
     columns : mapping or None
         Names of the columns of a long frame where unusual: {"document": …, "word": …, "count": …}.
     max_iter, tol : int, float
         EM stops when an iteration gains less than `tol` nats per token, or after `max_iter` passes.
     random_state : int or None
-        The one seed; None is 0.
+        Seed of the random initialisations; None is 0.
     n_jobs : int or None
         Threads; results never depend on them.
 
@@ -173,10 +176,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
                 raise DataError(f"n_topics={self.n_topics}, and init has {given.shape[1]} topics; give one of the two")
             return given.shape[1], given
         if self.n_topics is None:
-            most = min(self.max_topics or documents.n_words, documents.n_words)
-            self._chosen = choose_topics(
-                documents, self._seed(), most=None if self.max_topics is None else most, n_jobs=self.n_jobs
-            )
+            self._chosen = choose_topics(documents, CHOICE_SEED, most=self.max_topics, n_jobs=self.n_jobs)
             return self._chosen.chosen, None
         most = min(documents.n_words, documents.n_documents, WIDEST)
         if not 1 <= self.n_topics <= most:
@@ -213,7 +213,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
 
     def _prior(self, documents: Documents, topics: Floats) -> tuple[TopicPrior, PriorChoice | None]:
         if self.smoothing == "auto":
-            chosen = choose_prior(documents, topics, self._seed(), self.n_jobs)
+            chosen = choose_prior(documents, topics, CHOICE_SEED, self.n_jobs)
             a, b = chosen.shares, chosen.words
         else:
             chosen, (a, b) = None, self.smoothing
@@ -236,6 +236,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             found = self._chosen
             heldout = {str(k): value for k, value in found.heldout.items()}
             self.selection_ = {"chosen": found.chosen, "directions": found.directions, "heldout": heldout}
+            if found.plausible:
+                self.selection_["plausible"] = list(found.plausible)
+            if found.unlimited is not None:
+                self.selection_["without_limit"] = found.unlimited
 
     def _publish(self, topics: Floats, weights: Floats, pseudo_shares: Floats) -> None:
         """Parameters under their public names."""
@@ -288,7 +292,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         examination = examine_topics(
             self._documents, self.topics_, self.proportions_, self.weights_,
             prior=(float(self.pseudo_shares_[0]), self.pseudo_words_), number=self._chosen,
-            converged=self.converged_, seed=self._seed(), n_jobs=self.n_jobs,
+            converged=self.converged_, seed=CHOICE_SEED, n_jobs=self.n_jobs,
         )  # fmt: skip
         examination.quantities["coherence"] = self.coherence_.tolist()  # files keep it, documents they do not
         return examination

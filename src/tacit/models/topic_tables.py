@@ -50,17 +50,21 @@ def told(winner: str, n_starts: int, found: TopicNumber | None, prior: PriorChoi
     """Notes of a fit: which start won, how the number and the pseudo-counts were found."""
     notes = [f"the best of {n_starts} starts was {winner}" if n_starts > 1 else f"started from {winner} topics"]
     if found is not None:
+        number = found.chosen if found.unlimited is None else found.unlimited
+        topics = f"{number} topic{'s' if number > 1 else ''}"
         if found.heldout:
+            others = [str(other) for other in found.plausible if other != number]
             notes.append(
-                f"{found.chosen} topics are a practical number: all {len(found.directions)} directions asked for "
-                "stand out, and held-out nats per token for more and more topics are "
+                f"{topics} are a practical number: directions of the word pairs end late or never, and held-out "
+                "nats per token for more and more topics are "
                 + ", ".join(f"{k}: {value:.3f}" for k, value in found.heldout.items())
+                + (f"; other documents of the kind might as well give {' or '.join(others)}" if others else "")
             )
         else:
-            notes.append(
-                f"{found.chosen} topics: {found.chosen - 1} directions of the word pairs hold on documents they were "
-                "not found on"
-            )
+            hold = f"{number - 1} direction{'s' if number != 2 else ''}"
+            notes.append(f"{topics}: {hold} of the word pairs hold on documents they were not found on")
+        if found.unlimited is not None:
+            notes.append(f"max_topics={found.chosen} cut the number: {topics} would have been chosen without it")
     if prior is not None and prior.scores:
         notes.append(
             f"pseudo-counts {prior.shares:g} per topic and {prior.words:g} per word predict documents left out best"
