@@ -159,7 +159,7 @@ def _outcome(run: Run, name: str, settings: list[Setting], full: int = 1) -> Out
             columns += setting.n_columns
         run.say(f"{name}: {len(settings)} settings, repeat {repeat + 1}")
     dataset = f"{name}, {len(settings)} settings"
-    note = f"{dataset}: {aside} of {columns} columns left out as dependent on another, {hit} rightly; {planted} were planted"
+    note = f"{dataset}: {aside} of {columns} columns depend on another, {hit} rightly; {planted} were planted"
     title = f"number of clusters, {run.times(full)} table(s) a setting"
     return Outcome(title, rows_of(dataset, found), [note])
 
