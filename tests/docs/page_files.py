@@ -43,6 +43,7 @@ def yes_no(folder: Path) -> None:
     frame = pd.DataFrame(rows, columns=[f"question {n}" for n in range(12)])
     frame.assign(w=1.0).to_csv(folder / "survey.csv", index=False)
     (frame * 3).to_csv(folder / "counts.csv", index=False)
+    frame[frame.any(axis=1)].to_csv(folder / "baskets.csv", index=False)
     pd.read_csv(folder / "new_patients.csv").to_csv(folder / "new.csv", index=False)
 
 

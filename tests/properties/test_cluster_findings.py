@@ -148,6 +148,19 @@ def test_a_path_that_ends_at_its_limit_is_reported():
     assert not given.report_.quantities["limit_reached"]  # the user's own number
 
 
+# ----------------------------------------------------------- one class alone
+
+
+def test_one_class_of_fifty_columns_is_not_split():
+    """A few rows that are alike by chance had a cluster of their own in a tenth of such tables."""
+    split = 0
+    for seed in range(12):
+        rng = np.random.default_rng([2, 50, 2_000, seed])
+        rows = (rng.random((2_000, 50)) < 0.5).astype(int)
+        split += BernoulliMixture(random_state=seed, n_jobs=1).fit(rows).n_components_ > 1
+    assert split <= 1  # before: 4 of these 12
+
+
 # ---------------------------------------------------------- sparse matrices
 
 

@@ -11,6 +11,7 @@ from tacit.refine.choose_clusters import (
     number_clusters,
     path_criteria,
     practical_number,
+    size_charge,
     statistical_charge,
 )
 
@@ -28,6 +29,17 @@ def test_criteria_by_hand() -> None:
         for name in ("aic", "aic3", "bic", "sabic"):
             assert found[name][at] == pytest.approx(other[name], rel=1e-14)
         assert found["icl"][at] == pytest.approx(other["bic"] + 2 * ENTROPY[at])
+
+
+def test_a_small_cluster_pays_for_being_found_among_many() -> None:
+    assert size_charge(np.array([0.5, 0.5])) == 0
+    assert size_charge(np.array([0.9, 0.1])) == pytest.approx(2 * np.log(5))
+    assert size_charge(np.array([0.6, 0.3, 0.1])) == pytest.approx(2 * (np.log(1 / 0.9) + np.log(1 / 0.3)))
+    assert np.isfinite(size_charge(np.array([1.0, 0.0])))
+    sizes = np.array([0.0, 0.0, 20.0, 0.0, 0.0])
+    assert path_criteria(LL, ENTROPY, 7, 50.0, None, sizes)["statistical"].tolist() == pytest.approx(
+        [2000, 1828, 1836, 1808, 1824]
+    )
 
 
 def test_what_each_criterion_chooses() -> None:

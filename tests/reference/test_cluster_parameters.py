@@ -25,6 +25,17 @@ def test_by_hand():
     assert np.isnan(unseen.low[0, 1])
 
 
+def test_a_class_may_lose_a_selected_part_of_its_rows_to_a_pure_cluster():
+    """Half of a class of 160 says yes; 80 yes-rows stand in a cluster of 880, which is .1-pure all the same."""
+    rows = [[1]] * 80 + [[0]] * 80 + [[1]] * 400 + [[0]] * 400
+    labels = np.array([1] * 80 + [0] * 80 + [1] * 800)
+    found = parameters_of(binary_table(rows), labels, epsilon=80 / 880 + 1e-9)
+    assert found.frequencies[0, 0] == 0
+    assert found.low[0, 0] <= 0.5 <= found.high[0, 0]  # before: [0, .136]
+    assert found.weights_low[0] <= 160 / 960 <= found.weights_high[0]
+    assert found.low[1, 0] <= 0.5 <= found.high[1, 0]
+
+
 def test_intervals_cover():
     model = SimulatedModel(np.array([0.6, 0.4]), np.array([[0.2, 0.5, 0.7, 0.4], [0.6, 0.3, 0.35, 0.8]]))
     held = []

@@ -199,3 +199,10 @@ def test_simulated_answer():
     assert found.separable == 12
     again = simulated_correctness(split_by_sum, **settings, rng=np.random.default_rng(0), repeats=20)
     assert again.oracle == found.oracle
+
+
+def test_lemmas_about_mixtures_refuse_one_class():
+    with pytest.raises(DataError, match=r"K is 1 and Lemma 4\.3 is about mixtures; give two classes or more"):
+        theorems.lemma_4_3(1_000, 50, 20, 1, 0.5, 0.1)
+    with pytest.raises(DataError, match=r"K is 1 and Lemma A\.1 is about mixtures; give two classes or more"):
+        theorems.lemma_a1(20, 1, 0.5, 0.1)

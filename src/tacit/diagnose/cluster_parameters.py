@@ -1,13 +1,16 @@
 """Frequencies and weights of a clustering, with intervals.
 
-After an ε-correct clustering every entry of P and w is known up to ε + O(n^-1/2). The second part is Wilson's score
-interval of the observed share; the first widens it by `epsilon`, since a share of at most ε of the rows comes from
-elsewhere. Gaps are left out of the column they are in.
+The paper says that after an ε-correct clustering every entry of P and w is known up to ε + O(n^-1/2). That is not so:
+purity bounds the strangers in a cluster, not what the class has lost. A small class may lose a *selected* part of its
+rows to a large cluster, which stays ε-pure: 80 rows that say yes, say, among 800 others at ε = .1. So the interval here
+is the widest that an ε-correct clustering allows when every class has one cluster: up to εm of a cluster's m rows are
+strangers, up to ε(n − m) of its class are in other clusters, and both may be all ones or all zeros. Wilson's score
+interval of the observed share is moved outwards by that. Gaps are left out of the column they are in.
 
 Paper     Najafi, Motahari & Rabiee 2020, Section 3, after Theorem 3.1
-Needs     labels of an ε-correct clustering, ε
-Promises  the paper's ε + O(n^-1/2) entry by entry, at the given level
-Differs   Wilson's interval in place of Chernoff's bound
+Needs     labels of an ε-correct clustering with one cluster per class, ε
+Promises  whatever rows were misplaced, the range of shares that is possible, and sampling error at the given level
+Differs   lost rows are counted (see above); Wilson's interval in place of Chernoff's bound
 
 Symbols   paper   here          shape    meaning
           w       weights       (κ,)
@@ -51,11 +54,19 @@ def parameters_of(
     z = standard_errors_of(level)
     share = sizes / sizes.sum()
     seen = np.where(shown > 0, shown, np.nan)
-    weights_low, weights_high = _widened(share, np.full_like(share, sizes.sum()), z, epsilon)
-    low, high = _widened(ones / seen, seen, z, epsilon)
+    strangers, lost = epsilon * sizes, epsilon * (sizes.sum() - sizes)
+    weights_low, weights_high = _moved(
+        share, np.full_like(share, sizes.sum()), z, (sizes - strangers) / sizes.sum(), (sizes + lost) / sizes.sum()
+    )
+    gone, others = np.minimum(strangers[:, None], ones), np.minimum(lost[:, None], shown.sum(axis=0) - shown)
+    zeros_gone = np.minimum(strangers[:, None], shown - ones)
+    least = (ones - gone) / np.maximum(seen - gone + others, 1e-300)
+    most = (ones + others) / np.maximum(seen - zeros_gone + others, 1e-300)
+    low, high = _moved(ones / seen, seen, z, least, most)
     return ClusterParameters(share, weights_low, weights_high, ones / seen, low, high)
 
 
-def _widened(share: Floats, n: Floats, z: float, epsilon: float) -> tuple[Floats, Floats]:
+def _moved(share: Floats, n: Floats, z: float, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """Wilson's interval, its ends moved as far as the share itself may lie off: between `least` and `most`."""
     low, high = wilson(share, n, z)
-    return np.maximum(low - epsilon, 0.0), np.minimum(high + epsilon, 1.0)
+    return np.maximum(low - (share - least), 0.0), np.minimum(high + (most - share), 1.0)

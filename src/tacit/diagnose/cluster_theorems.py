@@ -7,7 +7,8 @@ Promises  the paper's bounds as printed, as logarithms (most are far beyond the 
           orders of magnitude: docs/models/clusters_theory.md shows them beside simulated answers
 Differs   d, a number of columns, is rounded up. K is ⌊1/α⌋, the most that α allows (the paper says ⌈1/α⌉).
           The constants B and C of Theorem 3.1, announced for Section 4, are not given there: `needed` solves (4.5),
-          (4.7) and Lemma A.3 for n and 𝓛 themselves. Slips of the proofs, none of them mended in the printed bounds:
+          (4.7) and Lemma A.3 for n and 𝓛 themselves. Slips of the proofs, none of them mended in the printed bounds.
+          The paper was read in a text version: what is said of (4.6)–(4.8) may be the conversion's slip, not its own
           - Lemma A.1: (A.9) takes the smallest pair difference of every column, which is 0 in a column that separates
             only some of K ≥ 3 classes. The inequality holds all the same, since Σ var = Σ_{i<j} w_i w_j ‖p_i − p_j‖².
             (A.10) is said to increase in r; beyond r = ½ (so for K ≥ 3) it falls, and its infimum can be negative.
@@ -139,6 +140,7 @@ def lemma_4_3(n: float, L: float, separable: float, K: float, delta: float, epsi
 
     `log_impure_floor` keeps h = ⌊𝓛/d⌋ where the printed bound has 𝓛/d.
     """
+    _check_several(K, "Lemma 4.3")
     d, tau = ceil(sub_dimension(K, delta, epsilon)), threshold(K, epsilon)
     log_rate = 2 * log(tau) + log(n) - (d + 1) * LOG_2  # log of τ²n / 2^(d+1)
     each = (d + 1) * LOG_2 - _exp(log_rate - 4 * log(d))  # Lemma 4.1
@@ -158,6 +160,7 @@ def lemma_a1(separable: float, K: int, delta: float, epsilon: float) -> Quantiti
     Repaired: Σ_ℓ var ≥ 𝓛δ² (1 − Σ w²)/2, and 1 − Σ w² is at least 2r(1−r), and at least r when r ≥ ½, for a largest
     weight 1 − r; the entropy is the largest there is at that r, the left side of (A.8).
     """
+    _check_several(K, "Lemma A.1")
     x, last = separable * delta**2, 1 - 1 / K
 
     def a_10(r: Floats) -> Floats:
@@ -255,6 +258,11 @@ def _test(alpha: float, delta: float, epsilon: float) -> tuple[int, int, float]:
     """K, the most classes that α allows, and d and τ of Algorithm 1, (4.1)–(4.2)."""
     d = ceil(sub_dimension(1 / alpha, delta, epsilon) - 1e-9)
     return floor(1 / alpha + 1e-9), d, threshold(1 / alpha, epsilon)
+
+
+def _check_several(K: float, where: str) -> None:
+    if K <= 1:
+        raise DataError(f"K is {K:g} and {where} is about mixtures; give two classes or more")
 
 
 def _test_of_several(alpha: float, delta: float, epsilon: float) -> tuple[int, int, float]:

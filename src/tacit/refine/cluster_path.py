@@ -74,7 +74,7 @@ N_MERGES = 2
 """Merges of the fit above that are tried at each K on the way back."""
 MORE_DRAWS = 9
 """Spectral starts beyond the first, divided by K: where clusters are few starts are cheap, and all that follows stands
-on them, near-copies too."""
+on them, dependent columns too."""
 
 Found = Refined[Mixture, Sums]
 

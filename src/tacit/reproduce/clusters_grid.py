@@ -152,13 +152,14 @@ def _outcome(run: Run, name: str, settings: list[Setting], full: int = 1) -> Out
             for rule, one in judged.items():
                 found.setdefault(rule, []).append(one)
             pairs = {frozenset(pair) for pair in data.copied.items()}
-            aside += len(screened.copies)
-            hit += sum(frozenset((one.column, one.copies)) in pairs for one in screened.copies)
+            left_out = screened.copies + screened.dependent
+            aside += len(left_out)
+            hit += sum(frozenset((one.column, one.copies)) in pairs for one in left_out)
             planted += len(pairs)
             columns += setting.n_columns
         run.say(f"{name}: {len(settings)} settings, repeat {repeat + 1}")
     dataset = f"{name}, {len(settings)} settings"
-    note = f"{dataset}: {aside} of {columns} columns set aside as near-copies, {hit} rightly; {planted} were planted"
+    note = f"{dataset}: {aside} of {columns} columns depend on another, {hit} rightly; {planted} were planted"
     title = f"number of clusters, {run.times(full)} table(s) a setting"
     return Outcome(title, rows_of(dataset, found), [note])
 
