@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from tacit import BlockModel, load
+from tacit import BlockModel, load, scan
 from tacit.data.graph_input import read_graph
 from tacit.errors import DataError, ModelFileError, NotIdentifiableError
 from tacit.io.model_file import read_model, write_model
 from tacit.refine.block_degrees import examine_degrees
-from tacit.refine.blocks import BlockSteps, blocks_in_use, fit_blocks
-from tacit.refine.em import em
+from tacit.refine.blocks import Blocks, BlockSteps, Propagated, blocks_in_use, fit_blocks, heaviest_first
+from tacit.refine.em import Refined, em
+from tacit.refine.starts import Raced
 from tacit.reproduce.pairs_communities import overlap
 from tacit.simulate import block_graph
 
@@ -40,7 +43,7 @@ def test_blocks_are_found(made, fitted):
     assert overlap(made.blocks, fitted.labels_) > 0.8
     assert fitted.report_.verdict == "trusted"
     sizes = np.bincount(fitted.labels_)
-    assert (np.diff(fitted.probabilities_.sum(axis=0)) <= 0).all(), "the largest block first"
+    assert (np.diff(sizes) <= 0).all(), "the block with most nodes first"
     assert fitted.connectivity_.shape == (3, 3)
     np.testing.assert_allclose(fitted.connectivity_, fitted.connectivity_.T)
     assert (np.diag(fitted.connectivity_) > fitted.connectivity_.mean()).all()
@@ -318,3 +321,138 @@ def test_max_iter_zero_is_the_start_alone(made):
     model = BlockModel(3, max_iter=0).fit(made.matrix)
     assert model.n_iter_ == 0
     assert len(model.objective_path_) == 1
+
+
+# ------------------------------------------------------ what users ran into
+
+
+def test_blocks_come_in_the_order_of_their_nodes():
+    """Two blocks of nearly one size, one of whose nodes are unsure: the order is that of the nodes assigned."""
+    beliefs = np.array([[0.9, 0.1]] * 4 + [[0.45, 0.55]] * 5)
+    sums = Propagated(np.zeros((0, 2)), beliefs, np.eye(2), 0.0, 0.0)
+    refined = Refined(Blocks(np.array([0.6, 0.4]), np.eye(2), np.zeros((0, 2)), beliefs), sums, 0.0, 0.0, 0, True, [])
+    assert beliefs.sum(axis=0).argmax() == 0
+    params, ordered = heaviest_first(Raced("x", None, refined, {}))
+    assert np.bincount(ordered.beliefs.argmax(axis=1)).tolist() == [5, 4]
+    assert params.prior.tolist() == [0.4, 0.6]
+
+
+def test_a_graph_of_triangles_without_communities_is_doubted():
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    graph = networkx.powerlaw_cluster_graph(400, 3, 0.6, seed=0)
+    report = BlockModel().fit(graph).report_
+    assert report.verdict == "caution"
+    assert any("The division is unstable" in reason for reason in report.reasons)
+    assert report.quantities["agreement_without_edges"][0] < 0.65
+
+
+def test_sound_blocks_agree_without_some_edges(fitted):
+    assert min(fitted.report_.quantities["agreement_without_edges"]) > 0.75
+
+
+def test_a_grid_is_doubted_and_names_not_places_decide():
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    grid = networkx.grid_2d_graph(12, 12)
+    nodes = list(grid.nodes)
+    model = BlockModel(4).fit(grid)
+    other = networkx.Graph()
+    other.add_nodes_from(nodes[i] for i in np.random.default_rng(0).permutation(len(nodes)))
+    other.add_edges_from(grid.edges)
+    again = BlockModel(4).fit(other)
+    place = {name: at for at, name in enumerate(again.nodes_.tolist())}
+    at = [place[name] for name in model.nodes_.tolist()]
+    np.testing.assert_array_equal(again.labels_[at], model.labels_)
+    assert model.report_.verdict == "caution"
+
+
+def directed_cycle(n=200):
+    blocks = np.arange(n) % 4
+    follows = (blocks[None] - blocks[:, None]) % 4 == 1
+    return sp.csr_array((follows & (np.random.default_rng(0).random((n, n)) < 0.15)).astype(float))
+
+
+@pytest.mark.parametrize("kind", ["matrix", "edges"])
+def test_a_direction_that_says_more_is_said(kind):
+    matrix = directed_cycle()
+    at = matrix.tocoo()
+    data = {"matrix": matrix, "edges": list(zip(at.row.tolist(), at.col.tolist(), strict=True))}[kind]
+    model = BlockModel().fit(data)
+    assert model.n_blocks_ == 2
+    assert model.report_.verdict == "caution"
+    assert any("their direction follows a pattern" in reason for reason in model.report_.reasons)
+    assert any("links were taken as undirected" in note for note in model.report_.notes)
+
+
+def test_a_direction_of_coin_flips_is_noted_and_no_more(made, fitted):
+    at = sp.triu(made.matrix).tocoo()
+    flip = np.random.default_rng(0).random(at.nnz) < 0.5
+    ends = np.where(flip, at.row, at.col), np.where(flip, at.col, at.row)
+    model = BlockModel().fit(sp.csr_array(sp.coo_array((np.ones(at.nnz), ends), shape=made.matrix.shape)))
+    np.testing.assert_array_equal(model.labels_, fitted.labels_)
+    assert model.report_.verdict == "trusted"
+    assert model.report_.quantities["direction_signal"] < 1.1
+    assert any("links were taken as undirected" in note for note in model.report_.notes)
+    assert not any("undirected" in note for note in fitted.report_.notes)
+
+
+def test_the_list_of_an_undirected_graph_has_no_direction(made):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    listed = networkx.from_scipy_sparse_array(made.matrix).edges()
+    assert read_graph(listed).notes == ()
+    assert read_graph(networkx.DiGraph(list(listed))).directed is not None, "who says it has one is believed"
+
+
+def test_users_and_items_with_the_same_ids_stay_apart():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"user": rng.integers(0, 20, 300), "item": rng.integers(0, 20, 300), "rating": 3})
+    graph = read_graph(frame)
+    assert graph.n_nodes == 40
+    assert "user 5" in graph.names.tolist()
+    assert "item 5" in graph.names.tolist()
+    assert any("kept apart" in note for note in graph.notes)
+    assert any("'rating'" in note and "--weight" in note for note in graph.notes)
+    named = frame.assign(user=[f"u{n}" for n in frame["user"]], item=[f"i{n}" for n in frame["item"]])
+    assert "u5" in read_graph(named).names.tolist(), "names that do not collide stay as they are"
+    people = frame.rename(columns={"user": "source", "item": "target"})
+    assert read_graph(people).n_nodes == 20
+
+
+def test_users_and_items_in_a_file_stay_apart_too(tmp_path):
+    pd.DataFrame({"customer_id": [1, 2, 3, 1], "product_id": [1, 2, 3, 2]}).to_csv(tmp_path / "buys.csv", index=False)
+    names = read_graph(scan(tmp_path / "buys.csv")).names.tolist()
+    assert names == [f"customer_id {n}" for n in (1, 2, 3)] + [f"product_id {n}" for n in (1, 2, 3)]
+
+
+def test_edges_of_networkx_are_read():
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    graph = networkx.les_miserables_graph()
+    want = read_graph(graph)
+    for edges in (graph.edges(data="weight"), graph.edges(data=True), iter(graph.edges(data="weight"))):
+        found = read_graph(edges)
+        order = np.argsort(want.names)
+        assert found.names.tolist() == want.names[order].tolist()
+        assert (found.matrix != want.matrix[order][:, order]).nnz == 0
+    assert read_graph(graph.edges()).n_edges == want.n_edges
+
+
+class Series(dict):
+    """Vertices or edges of igraph: columns by name."""
+
+    def attributes(self):
+        return list(self)
+
+
+def test_a_graph_of_igraph_is_read():
+    """What an igraph graph shows of itself, since igraph itself need not be installed."""
+    graph = SimpleNamespace(
+        vs=Series(name=["a", "b", "c", "d"]), es=Series(weight=[1.0, 2.0, 3.0]), vcount=lambda: 4,
+        get_edgelist=lambda: [(0, 1), (1, 2), (2, 0)], is_directed=lambda: True,
+    )  # fmt: skip
+    found = read_graph(graph)
+    assert found.names.tolist() == ["a", "b", "c", "d"]
+    assert found.matrix.toarray()[0].tolist() == [0, 1, 3, 0]
+    assert found.directed is not None
+    plain = SimpleNamespace(**{**vars(graph), "vs": Series(), "es": Series(), "is_directed": lambda: False})
+    assert read_graph(plain).names.tolist() == [0, 1, 2, 3]
+    assert read_graph(plain).directed is None
+    assert BlockModel(1).fit(plain).communities_.num_rows == 4

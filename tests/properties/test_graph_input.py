@@ -83,14 +83,18 @@ def test_networkx_itself():
 def test_direction_repetition_and_loops():
     graph = read_graph([("a", "b"), ("b", "a"), ("a", "b"), ("a", "a"), ("b", "c")])
     assert square(graph) == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
-    assert graph.notes == ("1 links of a node with itself were left out", "1 edges were given in both directions")
+    assert graph.notes == (
+        "1 links of a node with itself were left out",
+        "links were taken as undirected: which end they start from was not used",
+        "1 edges were given in both directions",
+    )
     assert not graph.weighted
     listed_both_ways = [("a", "b", 2.0), ("b", "a", 2.0), ("b", "c", 3.0), ("c", "b", 3.0)]
     assert square(read_graph(listed_both_ways)) == [[0, 2, 0], [2, 0, 3], [0, 3, 0]]
     directed = [("a", "b", 2.0), ("b", "a", 1.0), ("b", "c", 3.0), ("b", "c", 1.0)]
     graph = read_graph(directed)
     assert square(graph) == [[0, 3, 0], [3, 0, 4], [0, 4, 0]]
-    assert graph.notes == ("1 edges were given in both directions: weights added",)
+    assert graph.notes[1:] == ("1 edges were given in both directions: weights added",)
     assert read_graph([("a", "b", 0.0), ("b", "c", 1.0)]).n_edges == 1
 
 

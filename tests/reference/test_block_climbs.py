@@ -193,11 +193,11 @@ def test_who_keeps_all_blocks_wins_over_who_emptied_some(monkeypatch):
 
 
 def test_blocks_by_their_size():
-    beliefs = np.array([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.1, 0.5, 0.4]])
+    beliefs = np.array([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.1, 0.4, 0.5]])
     pairs = np.arange(9.0).reshape(3, 3)
     params = Blocks(np.array([0.1, 0.3, 0.6]), pairs + 10, beliefs, beliefs)
     raced = Raced("a", None, Refined(params, Propagated(beliefs, beliefs, pairs, 0.0, 0.0), 0, 0, 1, True, []), {})
-    blocks, sums = heaviest_first(raced)  # columns sum to .5, 1.1, 1.4
+    blocks, sums = heaviest_first(raced)  # 0, 1 and 2 nodes
     assert blocks.prior.tolist() == [0.6, 0.3, 0.1]
     np.testing.assert_array_equal(blocks.affinity, pairs[::-1, ::-1] + 10)
     np.testing.assert_array_equal(sums.pairs, pairs[::-1, ::-1])

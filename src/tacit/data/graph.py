@@ -23,6 +23,7 @@ class Graph:
     matrix: sp.csr_array  # (n, n) float64, sorted indices
     names: Names
     notes: tuple[str, ...] = ()
+    directed: sp.csr_array | None = None  # (n, n) the links as they were given, where they have a direction
 
     @property
     def n_nodes(self) -> int:
@@ -57,14 +58,16 @@ class Graph:
         take = np.repeat(self.matrix.indptr[order] - starts[:-1], lengths) + np.arange(starts[-1])
         matrix = sp.csr_array((self.matrix.data[take], place[self.matrix.indices[take]], starts), self.matrix.shape)
         matrix.sort_indices()
-        return Graph(matrix, self.names[order], self.notes)
+        directed = None if self.directed is None else sp.csr_array(self.directed[order][:, order])
+        return Graph(matrix, self.names[order], self.notes, directed)
 
 
 def content_order(graph: Graph) -> NDArray[np.intp]:
-    """An order of the nodes that depends on the graph alone, whatever they are called and wherever they stood.
+    """An order of the nodes that does not hang on where they stood.
 
     Nodes are told apart by their degrees, then by those of their neighbours, and so on (colour refinement, by hashes);
-    nodes that stay alike look alike from `REFINEMENTS` steps around, and keep their order.
+    nodes that stay alike look alike from `REFINEMENTS` steps around, and their names decide. The nodes of a matrix have
+    no names: those that stay alike keep their order.
     """
     offsets, reach = graph.matrix.indptr, graph.matrix.indices
     weights = scramble(graph.matrix.data.view(np.uint64), 1) if graph.weighted else None
@@ -73,4 +76,5 @@ def content_order(graph: Graph) -> NDArray[np.intp]:
         said = scramble(colour, round_ + 2)[reach]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(said if weights is None else said * weights)])
         colour = scramble(colour ^ scramble(sums[offsets[1:]] - sums[offsets[:-1]], 0), round_)  # wraps around, exactly
-    return np.argsort(colour, kind="stable")
+    rank = np.argsort(np.argsort(graph.names, kind="stable"), kind="stable")
+    return np.lexsort((rank, colour))

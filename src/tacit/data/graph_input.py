@@ -1,27 +1,32 @@
 """Whatever holds a graph → `Graph`: who is linked with whom, undirected, with the names of the nodes.
 
 Accepted: a scipy.sparse or dense square matrix, also as a frame whose columns name the nodes, a networkx graph
-(anything with `nodes` and `edges(data=…)`), a frame `source, target[, weight]`, a list of pairs or triples, an array
-(edges, 2), a tuple of columns, a `tacit.scan` of files of edges (tables, or text with two words a line), added
-batch by batch.
+(anything with `nodes` and `edges(data=…)`) or its `edges()`, an igraph graph, a frame `source, target[, weight]`, a
+list or any other collection of pairs or triples, an array (edges, 2), a tuple of columns, a `tacit.scan` of files of
+edges (tables, or text with two words a line), added batch by batch.
 
-Rules, each counted in `notes`: direction is dropped, and an edge given both ways is one edge; weights of the same edge
-are added (a listing in which every edge stands both ways with the same weight counts it once); without weights an edge
-given twice is one edge. Links of a node with itself say nothing about blocks and are left out. A weight of zero is no
-edge; only ratios of weights matter to a fit (`Graph.evened`). A node without edges is kept: in a matrix an empty row,
-in a list a row without a target. Rows without a name at all are left out.
+Rules, each counted in `notes`: links are taken as undirected, and an edge given both ways is one edge (what was given
+is kept in `directed` where it has a direction, for the diagnosis); two columns of different kinds (user and item) whose
+ids are numbers or occur in both are kept apart by the names of the columns; weights of the same edge are added (a
+listing in which every edge stands both ways with the same weight counts it once); without weights an edge given twice
+is one edge. Links of a node with itself say nothing about blocks and are left out. A weight of zero is no edge; only
+ratios of weights matter to a fit (`Graph.evened`). A node without edges is kept: in a matrix an empty row, in a list a
+row without a target. Rows without a name at all are left out.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from tacit.data.count_input import read_counts
 from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
@@ -41,6 +46,21 @@ ALIASES = {
     "weight": ("weight", "weights", "count", "counts", "w", "n", "value"),
 }
 
+KINDS = (
+    frozenset((
+        "user", "customer", "client", "buyer", "shopper", "reader", "viewer", "listener", "visitor", "person", "member",
+        "patient", "student", "author", "reviewer", "rater", "actor", "voter", "legislator", "woman", "employee",
+    )),
+    frozenset((
+        "item", "product", "article", "movie", "film", "book", "song", "track", "artist", "paper", "page",
+        "url", "course", "drug", "disease", "diagnosi", "symptom", "gene", "event", "group", "club", "company",
+        "store", "shop", "tag", "category", "bill", "project", "game", "restaurant", "busines", "hashtag",
+    )),
+)  # fmt: skip
+"""Words for who chooses, and for what is chosen, without the ending s: columns called so hold nodes of two kinds."""
+ROUND = 0.02
+"""Share of the nodes that paths must lead back to for links to have a direction."""
+
 
 def read_graph(data: Any, *, columns: Columns = None, what: str = "the graph") -> Graph:
     """A graph of any accepted kind; `columns` names the columns of a frame ({"source": …, "target": …})."""
@@ -50,6 +70,10 @@ def read_graph(data: Any, *, columns: Columns = None, what: str = "the graph") -
         return _from_scan(data, columns, what)
     if hasattr(data, "nodes") and hasattr(data, "edges") and callable(data.edges):
         return _from_networkx(data, what)
+    if hasattr(data, "get_edgelist") and hasattr(data, "vs"):
+        return _from_igraph(data, what)
+    if isinstance(data, Iterator | Set) or type(data).__module__.startswith("networkx"):
+        data = list(data)  # G.edges(), a generator, a set of pairs
     if isinstance(data, tuple) and len(data) in (2, 3) and all(np.ndim(part) == 1 for part in data):
         return _from_edges(data[0], data[1], data[2] if len(data) == 3 else None, what)
     if isinstance(data, list) and data and all(isinstance(edge, tuple | list) for edge in data):
@@ -88,7 +112,25 @@ def _from_networkx(data: Any, what: str) -> Graph:
     values = np.array([1.0 if weight is None else weight for *_, weight in edges], np.float64)
     source, target = (np.array([place[edge[end]] for edge in edges], np.int64) for end in (0, 1))
     matrix = _added(source, target, _checked_weights(values, what), len(nodes))
-    return _finished(matrix, names, what, weighted=weighted)
+    return _finished(matrix, names, what, weighted=weighted, directed=_says(data, "is_directed"))
+
+
+def _from_igraph(data: Any, what: str) -> Graph:
+    """A graph of igraph: vertices by their names, if they have any, and the edges' weights."""
+    n = int(data.vcount())
+    if not n:
+        raise DataError(f"{what} has no nodes; give at least one edge")
+    names = _plain_names(list(data.vs["name"]) if "name" in data.vs.attributes() else list(range(n)))
+    edges = np.array(data.get_edgelist(), np.int64).reshape(-1, 2)
+    weighted = "weight" in data.es.attributes()
+    values = np.array([1.0 if w is None else w for w in data.es["weight"]] if weighted else np.ones(len(edges)), float)
+    matrix = _added(edges[:, 0], edges[:, 1], _checked_weights(values, what), n)
+    return _finished(matrix, names, what, weighted=weighted, directed=_says(data, "is_directed"))
+
+
+def _says(data: Any, question: str) -> bool:
+    """What a graph answers; one that cannot be asked says no."""
+    return bool(getattr(data, question, lambda: False)())
 
 
 def _from_list(data: list[Any], what: str) -> Graph:
@@ -97,8 +139,10 @@ def _from_list(data: list[Any], what: str) -> Graph:
         raise DataError(
             f"{what} has {len(data[wrong])} entries in edge {wrong + 1}; give two names, and a weight if any"
         )
-    weighted = any(len(edge) == 3 for edge in data)
-    weights = [edge[2] if len(edge) == 3 else 1.0 for edge in data] if weighted else None
+    given = [edge[2] if len(edge) == 3 else 1.0 for edge in data]
+    given = [one.get("weight", 1.0) if isinstance(one, dict) else one for one in given]  # edges(data=True) of networkx
+    named = any(len(edge) == 3 and not (isinstance(edge[2], dict) and "weight" not in edge[2]) for edge in data)
+    weights = given if named else None
     return _from_edges([edge[0] for edge in data], [edge[1] for edge in data], weights, what)
 
 
@@ -107,8 +151,41 @@ def _roles(words: list[str], columns: Columns) -> tuple[Roles, tuple[str, ...]]:
     roles = find_roles(words, ALIASES, columns)
     if roles["source"] is None and roles["target"] is None and len(words) >= 2:
         roles["source"], roles["target"] = words[:2]
-        return roles, (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges",)
-    return roles, ()
+        taken = (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges",)
+        return roles, taken + _unused(words, roles)
+    return roles, _unused(words, roles)
+
+
+def _unused(words: list[str], roles: Roles) -> tuple[str, ...]:
+    """A word about columns that play no role: one of them may hold the weights."""
+    left = [word for word in words if word not in roles.values()]
+    if not left:
+        return ()
+    shown = ", ".join(repr(word) for word in left[:3]) + (", …" if len(left) > 3 else "")
+    cure = "" if roles["weight"] else "; if one holds the weights of the edges, call it weight (--weight)"
+    return (f"not used: {'column' if len(left) == 1 else 'columns'} {shown}{cure}",)
+
+
+def _kinds(roles: Roles) -> tuple[str, str] | None:
+    """The names of two columns whose ends are things of different kinds, such as user and item; None elsewhere."""
+    ends = [str(roles[end]) for end in ("source", "target")]
+    stems = [end.strip().lower().removesuffix("id").rstrip("_ ").removesuffix("s") for end in ends]
+    sides = [next((side for side, known in enumerate(KINDS) if stem in known), None) for stem in stems]
+    return (ends[0], ends[1]) if None not in sides and sides[0] != sides[1] else None
+
+
+def _apart(left: Any, right: Any, kinds: tuple[str, str] | None) -> tuple[Any, Any, tuple[str, ...]]:
+    """Both ends under names that cannot collide, and the word about it; as they are where they do not."""
+    plain = [decoded(left), decoded(right)]
+    if kinds is None:
+        return left, right, ()
+    whole = all(pa.types.is_integer(one.type) or pa.types.is_floating(one.type) for one in plain)
+    texts = [one.cast(pa.string()) for one in plain]
+    if not whole and not pc.any(pc.is_in(texts[0], value_set=texts[1].drop_null().unique())).as_py():
+        return left, right, ()
+    named = [pc.binary_join_element_wise(kind, one, " ") for kind, one in zip(kinds, texts, strict=True)]
+    note = f"{kinds[0]!r} and {kinds[1]!r} name things of different kinds, so their ids were kept apart: {named[0][0]}"
+    return named[0], named[1], (f"{note}, {named[1][0]}",)
 
 
 def _lacks_end(roles: Roles) -> bool:
@@ -126,8 +203,9 @@ def _from_frame(frame: Any, columns: Columns, what: str) -> Graph:
     if notes and len(frame) == len(words) > 3 and (links := _all_numbers(frame)) is not None:
         return replace(_from_matrix(links, what), names=_plain_names(list(frame.columns)))
     parts = columns_by_role(frame, roles)
-    graph = _from_edges(parts["source"], parts["target"], parts.get("weight"), what)
-    return replace(graph, notes=notes + graph.notes)
+    source, target, told = _apart(parts["source"], parts["target"], _kinds(roles))
+    graph = _from_edges(source, target, parts.get("weight"), what)
+    return replace(graph, notes=notes + told + graph.notes)
 
 
 def _all_numbers(frame: Any) -> Floats | None:
@@ -161,6 +239,7 @@ def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:
 def _from_scan(scan: Scan, columns: Columns, what: str) -> Graph:
     """Files of edges: nodes coded with names that grow, weights added batch by batch."""
     notes: tuple[str, ...] = ()
+    kinds = None
     if scan.text:
         batches, untyped = edge_batches(scan.lines()), True
     else:
@@ -171,7 +250,7 @@ def _from_scan(scan: Scan, columns: Columns, what: str) -> Graph:
                 f"{what} has the columns {names[:12]}; give the ends of every edge in columns source and target, and a "
                 "weight if any"
             )
-        batches, untyped = scan.columns_by_role(roles), scan.untyped
+        batches, untyped, kinds = scan.columns_by_role(roles), scan.untyped, _kinds(roles)
     ends = GrowingNames("source", untyped), GrowingNames("target", untyped)
     tally, behind, edges, nameless, first_nameless = CellTally(), 0, 0, 0, 0
     weighted, unweighted = False, -1  # the first row without a weight: told when another has one
@@ -198,6 +277,8 @@ def _from_scan(scan: Scan, columns: Columns, what: str) -> Graph:
         raise DataError(f"{what} has no line with two words; give one edge a line")
     if not any(len(one) for one in words):
         raise DataError(f"{what} names no node at all; give the ends of every edge")
+    words[0], words[1], told = _apart(words[0], words[1], kinds)
+    notes += told
     place, nodes = encode(_stacked(*words), "node")
     rows, cols, sums = tally.cells()
     from_, to = place[: len(words[0])][rows], place[len(words[0]) :][cols]
@@ -208,20 +289,24 @@ def _from_scan(scan: Scan, columns: Columns, what: str) -> Graph:
 # ------------------------------------------------------------------ rules
 
 
-def _finished(matrix: sp.csr_array, names: Names, what: str, *, weighted: bool) -> Graph:
-    """The rules of direction, repetition and loops."""
+def _finished(matrix: sp.csr_array, names: Names, what: str, *, weighted: bool, directed: bool | None = None) -> Graph:
+    """The rules of direction, repetition and loops; `directed` None: the links themselves say whether they are."""
     notes = []
     loops = int((matrix.diagonal() > 0).sum())
     if loops:
         notes.append(f"{loops} links of a node with itself were left out")
     if not weighted:
         matrix.data[:] = 1.0
+    given = None
     upper, lower = sp.csr_array(sp.triu(matrix, 1)), sp.csr_array(sp.tril(matrix, -1).T)
     mirrored = upper.nnz == lower.nnz and not np.any((upper - lower).data)
     if mirrored:
         joined = upper
     else:
         joined = sp.csr_array(upper + lower)
+        if _has_direction(matrix) if directed is None else directed:
+            given = sp.csr_array(matrix)
+            notes.append("links were taken as undirected: which end they start from was not used")
         if upper.nnz and lower.nnz and joined.nnz < upper.nnz + lower.nnz:
             twice = upper.nnz + lower.nnz - joined.nnz
             notes.append(f"{twice} edges were given in both directions" + (": weights added" if weighted else ""))
@@ -234,7 +319,18 @@ def _finished(matrix: sp.csr_array, names: Names, what: str, *, weighted: bool) 
     isolated = int((np.diff(whole.indptr) == 0).sum())
     if isolated:
         notes.append(f"{isolated} of {whole.shape[0]} nodes have no edge and get the blocks' shares for probabilities")
-    return Graph(whole, names, tuple(notes))
+    return Graph(whole, names, tuple(notes), given)
+
+
+def _has_direction(matrix: sp.csr_array) -> bool:
+    """Whether links that were given one way each go around: a list of undirected ones follows an order of the nodes.
+
+    Programs that list undirected edges go through the nodes one by one, so no path comes back to where it began. Lists
+    in which nodes can be reached from one another have links in a direction, or in none that means anything.
+    """
+    pieces, _ = connected_components(matrix, directed=True, connection="strong")
+    linked = int(((matrix.sum(axis=0) + matrix.sum(axis=1)) > 0).sum())
+    return bool(matrix.shape[0] - pieces > ROUND * max(linked, 1))
 
 
 def _added(source: NDArray[Any], target: NDArray[Any], values: Floats, n: int) -> sp.csr_array:

@@ -219,9 +219,10 @@ def blocks_in_use(sums: Propagated) -> int:
 
 
 def heaviest_first(raced: Raced[Blocks, Propagated]) -> tuple[Blocks, Propagated]:
-    """Parameters and messages with the blocks in order of their size; of equals the one found first."""
+    """Parameters and messages, the blocks in order of the nodes assigned to them; of equals that of their shares."""
     params, sums = raced.refined.params, raced.refined.sums
-    order = np.argsort(-sums.beliefs.sum(axis=0), kind="stable")
+    assigned = np.bincount(sums.beliefs.argmax(axis=1), minlength=sums.beliefs.shape[1])
+    order = np.lexsort((-sums.beliefs.sum(axis=0), -assigned))
     messages, beliefs = (np.ascontiguousarray(rows[:, order]) for rows in (sums.messages, sums.beliefs))
     pairs, affinity = (np.ascontiguousarray(square[np.ix_(order, order)]) for square in (sums.pairs, params.affinity))
     blocks = Blocks(params.prior[order], affinity, messages, beliefs)

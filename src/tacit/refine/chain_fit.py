@@ -364,7 +364,8 @@ def _near_moments(
     learn, held = (thinned(part, most_raced(data), FOLDS) for part in (split.learn, split.held))
     prior = chain_prior(data, FIRST_SMOOTHING)
     tried: dict[str, tuple[float, ChainPrior, Chain, bool]] = {}
-    for name, chain in _few_starts(learn, n_states, init, prior, seed, threads, grown):
+    first = "spectral" if scarce(data) else init  # hardly more observations than symbols: the moments alone
+    for name, chain in _few_starts(learn, n_states, first, prior, seed, threads, grown):
         kinds = [(True, near_chain(prior, chain)), (False, prior)]
         for near, shaped in kinds[1:] if name == "grown" else kinds[:1] if scarce(data) else kinds:
             strengths = STRENGTHS[: 3 if scarce(data) else 2 : -1]
@@ -399,7 +400,7 @@ def _few_starts(
 ) -> list[tuple[str, Chain]]:
     """Initial models where observations are few: from the moments, several draws of them, and a grown one."""
     found = spectral_starts(learn, n_states, _draw(seed, n_states, ""))
-    if init == "spectral" or scarce(learn):
+    if init == "spectral":
         return found[:1]
     if n_states > 2:
         for draw in range(2, MOMENT_DRAWS + 1):

@@ -32,13 +32,13 @@ class NumberOfBlocks:
 
     def tell(self) -> str:
         if self.informative == 1:
-            return "1 block: no signal beside the graph's density rises above what chance makes"
+            return "1 block: no informative Bethe-Hessian eigenvalue beside that of the graph's density"
         if self.chosen < self.informative:
             return (
-                f"{self.chosen} blocks: {self.informative} signals are informative, and the first {self.chosen} stand "
-                f"apart from the others; n_blocks={self.informative} asks for the finer division"
+                f"{self.chosen} blocks: of {self.informative} informative Bethe-Hessian eigenvalues the first "
+                f"{self.chosen} stand apart from the others; n_blocks={self.informative} asks for the finer division"
             )
-        return f"{self.chosen} blocks: so many signals rise above what chance makes"
+        return f"{self.informative} informative Bethe-Hessian eigenvalues, so {self.chosen} blocks"
 
 
 def choose_blocks(matrix: sp.csr_array) -> NumberOfBlocks:
