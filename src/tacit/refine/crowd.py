@@ -136,7 +136,7 @@ def _cleared_tables(shown: Labels, fitted: Floats, own: Floats) -> Callable[[flo
     all_of_task = np.diff(shown.offsets)[task][:, None]
     crowd_cell = np.maximum(crowd[shown.given] - alike * mine, 0.0)
     crowd_total = np.maximum(crowd.sum(axis=0) - all_of_task * mine, 0.0)
-    pooled = np.where(crowd_total > 0, crowd_cell / np.where(crowd_total > 0, crowd_total, 1.0), 1.0 / K)
+    pooled = (crowd_cell + 1 / K) / (crowd_total + 1)  # one label at random: what nobody else says is not impossible
     return lambda smoothing: np.asarray((cell + smoothing * pooled) / (total + smoothing))
 
 
@@ -149,7 +149,7 @@ def _cleared_coins(shown: Labels, fitted: Floats, own: Floats) -> Callable[[floa
     total = np.maximum(counts.sum(axis=(1, 2))[shown.workers] - 1, 0.0)
     of_task = np.bincount(task, mine, shown.n_rows)[task]
     crowd_right = np.maximum(np.einsum("mkk->", counts) - of_task, 0.0)
-    crowd = crowd_right / np.maximum(counts.sum() - np.diff(shown.offsets)[task], 1.0)
+    crowd = (crowd_right + 1 / K) / (np.maximum(counts.sum() - np.diff(shown.offsets)[task], 0.0) + 1)
 
     def table(smoothing: float) -> Floats:
         accuracy = ((right + smoothing * crowd) / (total + smoothing))[:, None]
