@@ -24,6 +24,7 @@ from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture
 from tacit.factor.votes import hold_known
 from tacit.kernels import Floats
 from tacit.refine.em import Refined
+from tacit.refine.one_coin import OneCoinSteps
 from tacit.refine.tables import Prior, TableSteps
 
 SMOOTHING = 1.0
@@ -61,26 +62,6 @@ def crowd_steps(
         return TableSteps(engine, crowd_prior(labels, pooled, smoothing), labels.first, labels.n_labels)
     prior = crowd_prior(labels, pooled / labels.n_classes, smoothing)  # a worker has one accuracy, not one per class
     return OneCoinSteps(engine, prior, labels.first, labels.n_labels)
-
-
-class OneCoinSteps(TableSteps):
-    """EM steps of the one-coin model: a worker is right with one probability whatever the class, and errs evenly.
-
-    The M-step maximises the same objective over such tables: all right labels of a worker against all labels, the
-    pseudo-labels included. Extrapolation keeps the form, because it works on log-probabilities. Class k is label k by
-    construction, so there is no order of classes to choose.
-    """
-
-    def maximise(self, sums: Sums) -> Mixture:
-        full = super().maximise(sums)
-        size = len(full.weights)
-        counts = (sums.table + self.prior.table).reshape(-1, size, size)  # (worker, given, true)
-        total = counts.sum(axis=(1, 2))
-        right = np.einsum("mkk->m", counts)
-        accuracy = np.where(total > 0, right / np.where(total > 0, total, 1.0), 1 / size)[:, None, None]
-        same = np.eye(size)
-        tables = accuracy * same + (1 - accuracy) / max(size - 1, 1) * (1 - same)
-        return Mixture(full.weights, tables.reshape(-1, size), self.first)
 
 
 def cooled(mixture: Mixture, beta: float) -> Mixture:
