@@ -28,8 +28,9 @@ from tacit.factor.assign import part_orders, reorder_workers
 from tacit.factor.votes import vote_sums
 from tacit.kernels import Floats
 from tacit.moments.graph import CoLabelGraph
-from tacit.refine.crowd import OneCoinSteps, crowd_steps, left_out_score
+from tacit.refine.crowd import crowd_steps, left_out_score
 from tacit.refine.em import Refined, Step, em
+from tacit.refine.one_coin import OneCoinSteps
 from tacit.refine.starts import Entrant, race
 from tacit.refine.tables import Prior, TableSteps, permuted
 

@@ -24,6 +24,7 @@ from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture
 from tacit.factor.votes import hold_known
 from tacit.kernels import Floats
 from tacit.refine.em import Refined
+from tacit.refine.one_coin import OneCoinSteps
 from tacit.refine.tables import Prior, TableSteps
 
 SMOOTHING = 1.0
@@ -61,26 +62,6 @@ def crowd_steps(
         return TableSteps(engine, crowd_prior(labels, pooled, smoothing), labels.first, labels.n_labels)
     prior = crowd_prior(labels, pooled / labels.n_classes, smoothing)  # a worker has one accuracy, not one per class
     return OneCoinSteps(engine, prior, labels.first, labels.n_labels)
-
-
-class OneCoinSteps(TableSteps):
-    """EM steps of the one-coin model: a worker is right with one probability whatever the class, and errs evenly.
-
-    The M-step maximises the same objective over such tables: all right labels of a worker against all labels, the
-    pseudo-labels included. Extrapolation keeps the form, because it works on log-probabilities. Class k is label k by
-    construction, so there is no order of classes to choose.
-    """
-
-    def maximise(self, sums: Sums) -> Mixture:
-        full = super().maximise(sums)
-        size = len(full.weights)
-        counts = (sums.table + self.prior.table).reshape(-1, size, size)  # (worker, given, true)
-        total = counts.sum(axis=(1, 2))
-        right = np.einsum("mkk->m", counts)
-        accuracy = np.where(total > 0, right / np.where(total > 0, total, 1.0), 1 / size)[:, None, None]
-        same = np.eye(size)
-        tables = accuracy * same + (1 - accuracy) / max(size - 1, 1) * (1 - same)
-        return Mixture(full.weights, tables.reshape(-1, size), self.first)
 
 
 def cooled(mixture: Mixture, beta: float) -> Mixture:
@@ -139,7 +120,7 @@ def _cleared_tables(shown: Labels, fitted: Floats, own: Floats) -> Callable[[flo
     all_of_task = np.diff(shown.offsets)[task][:, None]
     crowd_cell = np.maximum(crowd[shown.given] - alike * mine, 0.0)
     crowd_total = np.maximum(crowd.sum(axis=0) - all_of_task * mine, 0.0)
-    pooled = np.where(crowd_total > 0, crowd_cell / np.where(crowd_total > 0, crowd_total, 1.0), 1.0 / K)
+    pooled = (crowd_cell + 1 / K) / (crowd_total + 1)  # one label at random: what nobody else says is not impossible
     return lambda smoothing: np.asarray((cell + smoothing * pooled) / (total + smoothing))
 
 
@@ -152,7 +133,7 @@ def _cleared_coins(shown: Labels, fitted: Floats, own: Floats) -> Callable[[floa
     total = np.maximum(counts.sum(axis=(1, 2))[shown.workers] - 1, 0.0)
     of_task = np.bincount(task, mine, shown.n_rows)[task]
     crowd_right = np.maximum(np.einsum("mkk->", counts) - of_task, 0.0)
-    crowd = crowd_right / np.maximum(counts.sum() - np.diff(shown.offsets)[task], 1.0)
+    crowd = (crowd_right + 1 / K) / (np.maximum(counts.sum() - np.diff(shown.offsets)[task], 0.0) + 1)
 
     def table(smoothing: float) -> Floats:
         accuracy = ((right + smoothing * crowd) / (total + smoothing))[:, None]
