@@ -290,6 +290,8 @@ def test_cells_that_are_no_cells_are_refused_in_a_sentence():
         fit("x.csv")
     with pytest.raises(DataError, match=r"a dict is no frame; make one of it: pandas.DataFrame"):
         fit({"a": [1, 2]})
+    texts = pd.DataFrame({"text": ["tea milk", "soup"]})  # one column of texts is read as it is
+    assert tacit.TopicModel(1).fit(texts).words_.tolist() == ["milk", "soup", "tea"]
 
 
 def test_a_string_is_a_sequence_of_letters():

@@ -417,3 +417,9 @@ def test_documents_that_show_nothing_are_not_trusted(made, kind):
     assert model.report_.verdict == "caution"
     assert any(reason.startswith("No structure found") for reason in model.report_.reasons)
     assert any("are copies of others" in reason for reason in model.report_.reasons) == ("copied" in kind)
+
+
+def test_two_short_texts_are_two_however_often_they_are_repeated():
+    model = TopicModel(2).fit(["tea milk sugar cup", "car road wheel fuel"] * 40)
+    assert model.report_.verdict != "trusted"
+    assert any(reason.startswith("2 different documents show too little") for reason in model.report_.reasons)

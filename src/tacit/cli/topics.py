@@ -126,10 +126,10 @@ def _read_matrix(path: str, words_file: str | None) -> Documents:
 
 def _read(found: Any, name: str, columns: dict[str, str]) -> Documents:
     """Documents of counted files: texts with one a line, or tables with one row per document and word."""
-    from tacit.data.document_input import is_long, read_documents
+    from tacit.data.document_input import is_named, read_documents
     from tacit.errors import DataError
 
-    if not is_long(found, columns):
+    if not is_named(found, columns):
         raise DataError(
             f"{name} has the columns {found.column_names[:8]}; give document, word and count, or say which "
             "they are with --document, --word and --count; a text in every row belongs into a .txt, one document a line"

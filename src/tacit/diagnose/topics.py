@@ -80,7 +80,8 @@ def examine_topics(
         "empty_documents": int((lengths == 0).sum()),
         "documents_of_three": int((lengths >= 3).sum()),
     }
-    examiner.doubt_few(distinct.n_documents, "distinct documents" if documents.copies.any() else "documents")
+    unlike = len(np.unique(documents.content))  # short ones too: a handful of texts, however often, fits any model
+    examiner.doubt_few(unlike, "documents" if unlike == documents.n_documents else "different documents")
     _examine_counts(examiner, documents, distinct)
     enough = _examine_structure(examiner, distinct, K, number, seed)
     if K > 1:
