@@ -184,6 +184,17 @@ def test_rotation_recovers_a_sparse_factor_from_any_square_root(seed):
     np.testing.assert_allclose(polished.factor[:, order], factor, atol=1e-8)
 
 
+def test_a_decomposition_that_gives_up_is_done_by_the_slower_way(monkeypatch):
+    root = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 4)))[0]
+    usual = rotate_nonnegative(root)
+
+    def gives_up(matrix):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(np.linalg, "svd", gives_up)
+    np.testing.assert_allclose(rotate_nonnegative(root).factor, usual.factor, atol=1e-8)
+
+
 def test_the_schedules_are_the_papers():
     assert schedule("diminishing", 0) == 0.8
     assert schedule("diminishing", 2) == pytest.approx(0.8**3)

@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from tacit.engine.mixture import Mixture, normalise_tables
@@ -81,13 +82,22 @@ def rotate_nonnegative(
         factor = np.where(rotated >= schedule(alpha, step), rotated, 0.0)  # (13a)
         if keep_path:
             path.append(factor)
-        w, _, vt = np.linalg.svd(factor.T @ root)  # (13b)
+        w, vt = _singular_vectors(factor.T @ root)  # (13b)
         new_turn = vt.T @ w.T  # (13c)
         still = np.abs(new_turn - turn).max() < tol and schedule(alpha, step) <= SETTLED
         turn = new_turn
         if still:
             break
     return Rotation(np.maximum(root @ turn, 0.0), turn, step + 1 - begin, path)
+
+
+def _singular_vectors(matrix: Floats) -> tuple[Floats, Floats]:
+    """Left and right singular vectors; where divide and conquer gives up, as it may with hundreds of classes, by QR."""
+    try:
+        w, _, vt = np.linalg.svd(matrix)
+    except np.linalg.LinAlgError:
+        w, _, vt = scipy.linalg.svd(matrix, lapack_driver="gesvd")
+    return w, vt
 
 
 def _first_round(rotated: Floats, alpha: str, most: int) -> int:
