@@ -34,6 +34,7 @@ SHOWN = 8
 @click.option("--bins", type=click.IntRange(min=2), help="Cut numeric columns with many values into so many intervals.")
 @click.option("--weights", metavar="COLUMN", help="Column that says how many rows each row stands for.")
 @click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
+@click.option("--n-init", type=click.IntRange(min=1), help="Number of initialisations; 4 to 48 by default, by cost.")
 @click.option("--select", type=click.Choice(["heldout", "bic"]), default="heldout", show_default=True)
 @click.option("--smoothing", type=float, help="Pseudo-rows per class; 0: maximum likelihood.")
 @click.option("--compare", "most", type=click.IntRange(min=0), metavar="F",
@@ -45,7 +46,7 @@ SHOWN = 8
 @output_options("tacit-table", report=True)
 def table(
     files: tuple[str, ...], components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
-    select: str, smoothing: float | None, most: int | None, draws: int | None, engine: str, memory: int | None,
+    n_init: int | None, select: str, smoothing: float | None, most: int | None, draws: int | None, engine: str, memory: int | None,
     cache: str | None, checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
@@ -68,6 +69,7 @@ def table(
     model = LatentClass(
         components,
         init=init,
+        n_init="auto" if n_init is None else n_init,
         select=select,  # type: ignore[arg-type]
         smoothing="auto" if smoothing is None else smoothing,
         bins=bins,
