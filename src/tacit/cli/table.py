@@ -38,6 +38,7 @@ SHOWN = 8
               help="Cut columns with many numbers into N intervals, or those that are named.")  # fmt: skip
 @weight_options
 @click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
+@click.option("--n-init", type=click.IntRange(min=1), help="Number of initialisations; 4 to 48 by default, by cost.")
 @click.option("--select", type=click.Choice(["heldout", "bic"]), default="heldout", show_default=True)
 @click.option("--smoothing", type=float, help="Pseudo-rows per class; 0: maximum likelihood.")
 @click.option("--compare", "most", type=click.IntRange(min=0), metavar="F",
@@ -51,8 +52,8 @@ SHOWN = 8
 @output_options("tacit-table", report=True)
 def table(
     files: tuple[str, ...], components: int | None, id_: str | None, bins: Any, weights: str | None,
-    weight_type: str, init: str, select: str, smoothing: float | None, most: int | None, draws: int | None,
-    engine: str, memory: int | None, cache: str | None, checkpoint: str | None, resume: bool,
+    weight_type: str, init: str, n_init: int | None, select: str, smoothing: float | None, most: int | None,
+    draws: int | None, engine: str, memory: int | None, cache: str | None, checkpoint: str | None, resume: bool,
     threads: int | None, strict: bool, reading: Reading, max_iter: int | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
@@ -75,6 +76,7 @@ def table(
     model = LatentClass(
         components,
         init=init,
+        n_init="auto" if n_init is None else n_init,
         select=select,  # type: ignore[arg-type]
         smoothing="auto" if smoothing is None else smoothing,
         bins=bins,

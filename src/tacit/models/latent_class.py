@@ -42,7 +42,7 @@ from tacit.models.table_checkpoint import TableCheckpoint, table_key
 from tacit.models.table_evidence import TableEvidence
 from tacit.models.table_model import CELLS, weight_notes
 from tacit.moments.pairs import count_table_pairs
-from tacit.refine.choose_classes import choose_classes
+from tacit.refine.choose_classes import MOST_ROWS, choose_classes
 from tacit.refine.em import Refined, em
 from tacit.refine.starts import Replication
 from tacit.refine.table_prior import shaped_prior, table_steps
@@ -57,11 +57,8 @@ SETTLED = 0.1
 """Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many."""
 TAIL_GAIN = 0.003
 """Nats that the last quarter of the iterations may gain in all when EM has converged; `tol` per cell if it is less."""
-LONG_TAIL_GAIN = 1.0
-"""The same over all rows of a table longer than the sample: what is left is far below what its parameters are known
-to (half a nat each), and every iteration is a pass over all rows."""
-CHOICE_INIT = 12
-"""Initialisations at every number of classes that is only compared, at the most."""
+CHOICE_INIT, LONG_SHARE = 12, 4
+"""Initialisations at every number of classes that is only compared, at the most; of a long table one in so many."""
 CHOICE_TAIL_GAIN = 0.03
 """The same for fits that are only compared."""
 FOLD_PASSES, FOLD_TOL = 200, 1e-6
@@ -111,8 +108,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         numbers, and a row of weight w is w equal rows.
     max_iter, tol : int, float
         EM stops when an iteration gains less than `tol` nats per observed cell and less than a tenth of a nat in
-        all, and the last quarter of the iterations gained less than .003 nats in all (1 nat beyond 50,000 different
-        rows); or after `max_iter` passes.
+        all, and (up to 50,000 different rows) the last quarter of the iterations gained less than .003 nats in all; or
+        after `max_iter` passes.
     random_state : int or None
         The one seed; None is 0.
 
@@ -257,13 +254,12 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         number = self._number_of(self.init) if isinstance(self.init, LatentClass) else self.n_components
         if number is not None:
             return {"number": int(number), "selection": None, "notes": []}
+        kind: Literal["short", "long"] = "long" if table.n_samples > MOST_ROWS else "short"
         rows = self_weighting(table) if isinstance(table, Table) else table
-        chosen = choose_classes(rows, self._compared, self._refitted, self.select)
+        chosen = choose_classes(
+            rows, lambda part, number: self._fit_at(part, number, compared=kind).refined, self._refitted, self.select
+        )
         return {"number": int(chosen.n_components), "selection": chosen.curve, "notes": [chosen.note]}
-
-    def _compared(self, table: AnyTable, n_components: int) -> Refined[Mixture, Sums]:
-        """A fit that is only compared with others: fewer initialisations, and it may stop earlier."""
-        return self._fit_at(table, n_components, compared=True).refined
 
     def _refitted(self, table: Table, mixture: Mixture) -> Mixture:
         """EM on a table from a mixture, for folds."""
@@ -314,15 +310,15 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         table: AnyTable,
         n_components: int,
         *,
-        compared: bool = False,
+        compared: Literal["short", "long"] | None = None,
         quick: bool = False,
         kept: TableCheckpoint | None = None,
         decided: dict[str, Any] | None = None,
     ) -> FitAt:
         """The best of the initialisations at a number of classes.
 
-        Fits that are only `compared` have fewer initialisations and may stop earlier; `quick` ones have four at the
-        most, of which one is run to the end, as on the samples of long tables.
+        Fits that are only `compared`, of a short table or of a sample of a long one, have fewer initialisations and may
+        stop earlier; `quick` ones have four at the most, of which one is run to the end, as on samples of long tables.
         """
         smoothing, begun = self._pseudo_rows(), None
         n_cells = max(float(table.singles().sum()), 1.0)
@@ -337,7 +333,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             sample = draw_sample(table, SAMPLE_ROWS, self._seed())
             n_init = self._n_init(sample, n_components)
             if compared:
-                n_init = min(n_init, CHOICE_INIT)
+                n_init = min(n_init, CHOICE_INIT if compared == "short" else max(FEWEST, n_init // LONG_SHARE))
             costly = self.n_init == "auto" and 1 < n_init <= FEWEST
             if sample.whole and not quick and not costly:
                 climb["tail_gain"] = min(self.tol * n_cells, CHOICE_TAIL_GAIN if compared else TAIL_GAIN)
@@ -355,7 +351,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
         steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
         keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
-        climb["tail_gain"] = LONG_TAIL_GAIN if table.n_rows > SAMPLE_ROWS else min(self.tol * n_cells, TAIL_GAIN)
+        if table.n_rows <= SAMPLE_ROWS:  # beyond, `SETTLED` alone: half a nat is what each parameter is uncertain by
+            climb["tail_gain"] = min(self.tol * n_cells, TAIL_GAIN)
         return FitAt(name, em(steps, start, accelerate=True, begun=begun, keep=keep, **climb))
 
     # ------------------------------------------------------------ results

@@ -23,7 +23,7 @@ class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
     ----------
     n_components : int or None
         Number of classes; None chooses it. In a grid search: ``latentclassimputer__n_components``.
-    init, smoothing, select, bins, weight_type, max_iter, tol, random_state, n_jobs, verbose, engine
+    init, n_init, smoothing, select, bins, weight_type, max_iter, tol, random_state, n_jobs, verbose, engine
         As in `LatentClass`.
 
     Attributes
