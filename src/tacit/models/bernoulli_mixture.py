@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import ClusterMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.binary_input import LearnYesNo, dense_rows, read_binary
@@ -114,7 +115,6 @@ class BernoulliMixture(ClusterMixin, TableModel):
     """
 
     _model_name = "BernoulliMixture"
-    _takes = (*TableModel._takes, "sparse")
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         start, silent = with_columns(table, found, start, silent)
         return Decided(
             number, path.numbers, found.modelled, found.copies, found.screened, path.at(number).start, silent, start,
-            found.dependent, path.limit if path.limit < table.n_rows else 0,
+            found.dependent, int(path.limit) if path.limit < table.n_rows else 0,
         )  # fmt: skip
 
     def _walk(self, table: Table) -> Screened:
@@ -478,7 +478,16 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _dense(self, X: Any) -> Any:
         """A sparse matrix as zeros and ones; anything else as it is."""
-        return dense_rows(X, self.binarize, free_memory()) if issparse(X) else X
+        if not issparse(X):
+            return X
+        if self.binarize is not None:  # which of its zeros are meant would have to be guessed
+            raise DataError("a sparse matrix is read as 0 and 1 and cannot be cut by binarize=; give X > threshold")
+        return dense_rows(X, free_memory())
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.binarize is None
+        return tags
 
     def _learner(self) -> LearnColumn:
         return LearnYesNo(self.binarize)
