@@ -318,8 +318,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 stacklevel=3,
             )
         if self.n_components is None and found.numbers.differ:
+            more = " or more (the search limit)" if chosen["statistical"] == found.limit else ""
             warnings.warn(
-                f"the evidence asks for {chosen['statistical']} clusters, the practical number is "
+                f"the evidence asks for {chosen['statistical']}{more} clusters, the practical number is "
                 f"{chosen['practical']}: more than {FAR_APART} apart; path_ has the whole walk",
                 IdentifiabilityWarning,
                 stacklevel=3,
