@@ -141,7 +141,7 @@ CASES = {
 
 @parametrize_with_checks(
     [
-        BernoulliMixture(2, binarize=0.0, weight_type="frequency"),
+        BernoulliMixture(binarize=0.0, weight_type="frequency"),
         BinaryFactors(),
         DawidSkene(),
         LatentClass(weight_type="frequency"),  # what scikit-learn means by weights: a row of weight w is w rows

@@ -141,7 +141,7 @@ def test_a_column_twice_is_listed_and_set_aside():
     assert [set(pair) for pair in model.copies_[["column", "copies"]].to_numpy()] == [{"again", "s4"}]
     assert model.frequencies_.shape == (2, 13)  # its frequencies are given all the same
     np.testing.assert_allclose(model.frequencies_[:, 4], model.frequencies_[:, 12], atol=0.02)
-    assert any("nearly copy another" in note for note in model.report_.notes)
+    assert any("near-duplicates of others" in note for note in model.report_.notes)
     gone = model.copies_["column"][0]
     anything = frame.assign(again=frame["s4"]).assign(**{gone: np.nan})
     assert (model.predict(anything) == model.labels_).all()  # a column set aside is not asked for again

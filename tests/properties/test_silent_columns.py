@@ -17,7 +17,7 @@ from tacit import BernoulliMixture, load
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import Mixture
 from tacit.models import checkpoint
-from tacit.refine.choose_clusters import statistical_charge
+from tacit.refine.choose_clusters import size_charge, statistical_charge
 from tacit.refine.cluster_path import cluster_path
 from tacit.refine.em import em
 from tacit.refine.silent_columns import column_gains, fit_speaking
@@ -82,7 +82,7 @@ def test_the_charge_is_that_of_the_columns_and_of_their_choice() -> None:
         assert s >= spoke
         paid += log(comb(L - spoke, s - spoke)) + log(L)
         spoke = s
-        charge = (number - 1) * statistical_charge(s) + paid
+        charge = (number - 1) * statistical_charge(s) + size_charge(quiet.mixture.weights) + paid
         assert quiet.value == pytest.approx(quiet.log_likelihood - charge, rel=1e-12)
 
 

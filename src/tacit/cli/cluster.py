@@ -93,15 +93,16 @@ def cluster(
         if frame.num_rows:
             results.batches(stem, [frame])
     results.model("BernoulliMixture", *model_state(model))
-    more = {"n_columns": len(model._names), "weights": model.weights_.tolist(), "chosen": dict(model._numbers.chosen)}
+    extra = {"n_columns": len(model._names), "weights": model.weights_.tolist(), "chosen": dict(model._numbers.chosen)}
     if truncated:
-        more["n_unseen"] = model.n_unseen_
-    summary = summarise(model, model.report_, len(model.labels_), model.n_components_, seed=seed, inputs=files) | more
+        extra["n_unseen"] = model.n_unseen_
+    summary = summarise(model, model.report_, len(model.labels_), model.n_components_, seed=seed, inputs=files) | extra
     chosen = summary["chosen"]
+    more = " or more" if chosen["statistical"] == model._limit else ""
     facts = (
         f"{number_of(summary['n_rows'], 'rows')}, {number_of(summary['n_columns'], 'columns')}, "
         f"{number_of(summary['n_components'], 'clusters')} "
-        f"(evidence asks for {chosen['statistical']}, practical {chosen['practical']})"
+        f"(evidence asks for {chosen['statistical']}{more}, practical {chosen['practical']})"
     )
     page = partial(results.report, model, summary, input=None if rows is None else rows.data)
     seen = partial(show, model, talk)

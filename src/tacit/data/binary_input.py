@@ -64,33 +64,23 @@ def read_binary(
     return table
 
 
-def dense_rows(matrix: Any, binarize: float | None, memory: int) -> NDArray[Any]:
-    """A scipy sparse matrix as a full one: a byte per cell, where its stored values allow it.
+def dense_rows(matrix: Any, memory: int) -> NDArray[Any]:
+    """A scipy sparse matrix of zeros and ones as a full one: a byte per cell, unless other values have to be shown.
 
-    A cell that is not stored is 0, a stored NaN is missing. With `binarize` a cell holds 0 or 1 as it would be cut, or
-    numbers on the same side of the threshold. More than half of `memory` bytes is refused: the codes need as much.
+    A cell that is not stored is 0, a stored NaN is missing. More than half of `memory` bytes is refused: the codes need
+    as much.
     """
     rows = csr_array(matrix, copy=True)
     rows.sum_duplicates()
-    values = rows.data
-    if binarize is not None:
-        if values.dtype.kind == "f" and np.isinf(values).any():
-            raise DataError("the sparse matrix holds an infinite number; give finite numbers, or NaN for a gap")
-        yes, no = (1.0, 0.0) if 0 <= binarize < 1 else (binarize + 1.0, binarize - 1.0)
-        values = np.where(np.isnan(values.astype(np.float64)), np.nan, np.where(values > binarize, yes, no))
-        background = yes if binarize < 0 else no
-    else:
-        background = 0.0
-    small = bool(np.isin(values, (0, 1)).all()) and background == 0.0
-    kind = np.dtype(np.uint8 if small else np.float64)
+    kind = np.dtype(np.uint8) if np.isin(rows.data, (0, 1)).all() else np.dtype(np.float64)
     needed = rows.shape[0] * rows.shape[1] * kind.itemsize
     if 2 * needed > memory:
         raise DataError(
             f"the sparse matrix has {rows.shape[0]:,} x {rows.shape[1]:,} cells, {needed / 2**30:.1f} GiB when full, "
             "too much for the free memory; leave out rare columns, or give a file (tacit.scan)"
         )
-    out = np.full(rows.shape, background, kind)
-    out[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices] = values
+    out = np.zeros(rows.shape, kind)
+    out[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices] = rows.data
     return out
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import ClusterMixin
-from sklearn.utils import ClassifierTags, Tags
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.binary_input import LearnYesNo, dense_rows, read_binary
@@ -120,7 +120,6 @@ class BernoulliMixture(ClusterMixin, TableModel):
     """
 
     _model_name = "BernoulliMixture"
-    _takes = (*TableModel._takes, "sparse")
 
     def __init__(
         self,
@@ -329,8 +328,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 stacklevel=3,
             )
         if self.n_components is None and found.numbers.differ:
+            more = " or more (the search limit)" if chosen["statistical"] == found.limit else ""
             warnings.warn(
-                f"the evidence asks for {chosen['statistical']} clusters, the practical number is "
+                f"the evidence asks for {chosen['statistical']}{more} clusters, the practical number is "
                 f"{chosen['practical']}: more than {FAR_APART} apart; path_ has the whole walk",
                 IdentifiabilityWarning,
                 stacklevel=3,
@@ -491,7 +491,16 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _dense(self, X: Any) -> Any:
         """A sparse matrix as zeros and ones; anything else as it is."""
-        return dense_rows(X, self.binarize, free_memory()) if issparse(X) else X
+        if not issparse(X):
+            return X
+        if self.binarize is not None:  # which of its zeros are meant would have to be guessed
+            raise DataError("a sparse matrix is read as 0 and 1 and cannot be cut by binarize=; give X > threshold")
+        return dense_rows(X, free_memory())
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.binarize is None
+        return tags
 
     def _learner(self) -> LearnColumn:
         return LearnYesNo(self.binarize)
@@ -528,12 +537,6 @@ class BernoulliMixture(ClusterMixin, TableModel):
             number = getattr(self, name)
             if number is not None and not 1 <= number <= most:
                 raise DataError(f"{name}={number} clusters were asked of {rows} rows; give a number from 1 to {most}")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        # scikit-learn's check of sparse input reads these of everything that has predict_proba
-        tags.classifier_tags = ClassifierTags(multi_class=False)
-        return tags
 
     # --------------------------------------------------------- model file
 

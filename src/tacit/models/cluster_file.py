@@ -84,6 +84,7 @@ def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
         "dependent": _listed(model._dependent),
         "silent": np.flatnonzero(model._silent).tolist(),
         "n_unseen": float(model.n_unseen_),
+        "limit": int(model._limit),
         "path": plain(model._numbers.columns),
         "chosen": plain(model._numbers.chosen),
         "purity": plain(purity),
@@ -118,9 +119,9 @@ def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str
     model._silent[silent] = True
     if not (given[:, silent] == given[:1, silent]).all() or (model._silent & gone).any():
         raise ValueError("a silent column has more than one frequency, or was set aside")
-    model.n_unseen_, model._limit = float(metadata.get("n_unseen", 0.0)), 0
-    if not np.isfinite(model.n_unseen_) or model.n_unseen_ < 0:
-        raise ValueError("n_unseen is no number of rows")
+    model.n_unseen_, model._limit = float(metadata.get("n_unseen", 0.0)), metadata.get("limit", 0)
+    if not np.isfinite(model.n_unseen_) or model.n_unseen_ < 0 or type(model._limit) is not int:
+        raise ValueError("n_unseen or limit is no number")
     model._numbers = _read_numbers(typed(metadata, "path", dict), typed(metadata, "chosen", dict))
     model._purity = _read_purity(typed(metadata, "purity", dict), model.n_components_)
     model.purity_ = build_frame(model._purity, "pyarrow")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ class TableModel(LatentModel):
     """Base of the estimators whose parameters are one `Mixture`. A subclass reads its input and fits."""
 
     _engines = ("auto", "memory", "stream", "dask")
-    _takes: ClassVar[tuple[str, ...]] = ("allow_nan", "categorical", "string")
+    _takes = ("allow_nan", "categorical", "string")
     _for_report = ("_table", "_later", "_stored", "_clock")
 
     smoothing: float | Literal["auto"]

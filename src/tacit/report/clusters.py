@@ -49,7 +49,7 @@ def page_of(fitted: BernoulliMixture, context: Context) -> Page:
             next_section(report, "tacit predict puts new rows into these clusters."),
         ],
         papers=PAPERS,
-        lead=f"{len(fitted._names):,} yes/no columns; inside a cluster every column is a coin of its own.",
+        lead=f"{len(fitted._names):,} yes/no columns; inside a cluster they are independent.",
     )
 
 
@@ -58,7 +58,8 @@ def page_of(fitted: BernoulliMixture, context: Context) -> Page:
 
 def _figures(fitted: BernoulliMixture) -> list[Figure]:
     chosen = fitted._numbers.chosen
-    how = f"the evidence asks for {chosen['statistical']}, practical use for {chosen['practical']}"
+    more = " or more (the search limit)" if chosen["statistical"] == fitted._limit else ""
+    how = f"the evidence asks for {chosen['statistical']}{more}, practical use for {chosen['practical']}"
     if fitted.selection_ is None:
         how = "as asked for"
     purity = rows_of(as_frame(fitted.purity_))
@@ -201,7 +202,11 @@ def _assumed(fitted: BernoulliMixture) -> Section:
     if len(copies):
         rows = [[row["column"], row["copies"], row["correlation"]] for row in copies]
         columns: list[str | Column] = ["column", "copies", Column("correlation", ".3f")]
-        blocks.append(DataTable(columns, rows, "Columns that were set aside.", "Near-copies"))
+        blocks.append(DataTable(columns, rows, "Columns that were set aside.", "Near-duplicate columns"))
     else:
-        blocks.append(Note("No column nearly copies another."))
+        blocks.append(Note("No column is a near-duplicate of another."))
+    if len(dependent := rows_of(as_frame(fitted.local_dependence_))):
+        rows = [[row["column"], row["with"], row["correlation"]] for row in dependent]
+        columns = ["column", "with", Column("correlation inside clusters", ".3f")]
+        blocks.append(DataTable(columns, rows, "Both columns are in the model.", "Local dependence"))
     return Section("What was assumed", blocks, text)
