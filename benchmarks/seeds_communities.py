@@ -3,9 +3,9 @@
     pip install ".[bench]" networkx
     python benchmarks/seeds_communities.py                 # ten seeds of real graphs
 
-Graphs: those of $TACIT_DATA (or ../shared/data), and those that come with networkx. The number is counted in the spectrum
-and is a function of the graph; the agreement of the divisions of different seeds (adjusted Rand index, the least and the
-mean over pairs with the first seed) hangs on the initialisations.
+Graphs: those of $TACIT_DATA (or ../shared/data), and those that come with networkx. The number is counted in the
+spectrum and is a function of the graph; the agreement of the divisions of different seeds (adjusted Rand index, the
+least and the mean over pairs with the first seed) hangs on the initialisations.
 """
 
 from __future__ import annotations

@@ -129,3 +129,25 @@ def test_text_that_is_not_utf8_names_the_line(tmp_path, capsys):
     (tmp_path / "t.txt").write_bytes(b"a b\n\xff c\n")
     assert main(["hmm", str(tmp_path / "t.txt"), "--out", str(tmp_path / "o")]) == 3
     assert "line 2" in capsys.readouterr().err
+
+
+def test_the_limit_and_the_column_of_time_are_options(words, tmp_path, capsys):
+    rows = [f"s{n},{at},{word}" for n, one in enumerate(words) for at, word in enumerate(one)]
+    order = np.random.default_rng(0).permutation(len(rows))
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["visitor,tick,page", *(rows[at] for at in order)]) + "\n")
+    asked = ["--time", "tick", "--symbol", "page", "--max-states", "1"]
+    assert main(["hmm", str(path), *asked, "--out", str(tmp_path / "out"), "--quiet", "--no-report"]) == 0
+    table = pc.read_csv(tmp_path / "out" / "states.csv").to_pylist()
+    first = table[0]["sequence"]
+    shown = [row["symbol"] for row in table if row["sequence"] == first]
+    assert shown == words[int(first[1:])], "sorted by time"
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["n_components"] == 1
+    assert any("symbols depend on one another" in reason for reason in summary["reasons"])
+
+
+def test_a_fold_without_any_pair_is_no_crash_on_the_command_line(tmp_path):
+    path = tmp_path / "short.txt"
+    path.write_text("a b c\n" + "d\n" * 9)
+    assert main(["hmm", str(path), "--states", "2", "--out", str(tmp_path / "out"), "--quiet", "--no-report"]) == 0

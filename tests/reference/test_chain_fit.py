@@ -248,7 +248,7 @@ def test_which_starts_there_are(monkeypatch):
     assert names(1) == ["one state"]
     assert names(2, "spectral") == ["slices"]
     assert names(2) == [*two, "random 1", "random 2"]
-    assert names(9) == [*two, "grown", *(f"random {n}" for n in (1, 2, 3, 4))]
+    assert names(9) == [*two, "grown", *(f"random {n}" for n in (1, 2, 3))]
     assert names(9, "random", 2) == ["random 1", "random 2"]
     assert names(9, n_init=0) == [*two, "grown"]
     many = drawn(3000)

@@ -48,13 +48,15 @@ FAR = 0.01
 """Nats an observation by which a choice is so much worse than the best that those beyond it need no look."""
 FOLDS = 0
 """The hash that decides what is left out: the same for every seed, so that seeds change initialisations alone."""
-FEW_RANDOM, SOME_RANDOM, MORE_RANDOM = 4, 5, 10
+FEW_RANDOM, SOME_RANDOM, MORE_RANDOM = 3, 5, 10
 """Random initialisations when no number is given: a few at first; if one of them wins, moments are no guide and more
 are drawn. Some from the beginning where symbols were seen `WELL_KNOWN` times each: only luck is wanting there, no data.
 Below `KNOWN` times each, a random model with a higher likelihood fits chance, and none is drawn."""
 GROWTH, GROWTH_PASSES, GROWTH_TRIED = 1 / 3, 12, 2
 """Share of the states that are split at a time where a model is grown, iterations of EM after each time, and choices of
 the states to split: the most promising ones and the next, of which the better stays."""
+GROWN_ON = 20_000
+"""Steps that a model is grown on, or `SCARCE` per symbol where that is more: the multi-start does the rest."""
 GROWTH_SMOOTHING = 512.0
 """Pseudo-observations per state under which a model is grown where observations are few."""
 MOMENT_DRAWS = 3
@@ -211,12 +213,12 @@ def starts_of(
     return found + random_starts(n_states, frequencies, number, rng)
 
 
-def grown_chain(steps: ChainSteps, n_states: int) -> Chain:
+def grown_chain(steps: ChainSteps, n_states: int, choices: int = GROWTH_TRIED) -> Chain:
     """A model grown out of one state: a third of the states is split at a time, a few iterations of EM in between."""
     chain = one_state(steps.data)
     while (size := chain.n_states) < n_states:
         more = min(n_states - size, max(1, int(GROWTH * size)))
-        tried = splits(chain, steps.data, GROWTH_TRIED, more, threads=steps.threads)
+        tried = splits(chain, steps.data, choices, more, threads=steps.threads)
         ends = [em(steps, wider, max_iter=GROWTH_PASSES, tol=RACE_TOL, accelerate=True) for _, wider in tried]
         chain = max(ends, key=lambda end: end.objective).params
     return chain
@@ -320,7 +322,7 @@ def fit_chain(
     prior = chain_prior(data, FIRST_SMOOTHING if auto else float(smoothing))
     split = cut(data, FOLDS)
     learn, held = (thinned(part, most_raced(data), FOLDS) for part in (split.learn, split.held))
-    some = learn if max_iter > 0 else data
+    some = thinned(learn if max_iter > 0 else data, max(GROWN_ON, SCARCE * data.n_symbols), FOLDS)
     starts = starts_of(data, n_states, init, n_init, np.random.default_rng([seed, n_states]), some, grown)
     (name, chain), held_out = starts[0], None
     scores: dict[str, float] = {}
@@ -408,7 +410,8 @@ def _few_starts(
             more = dict(spectral_starts(learn, n_states, _draw(seed, n_states, name)))
             found += [(name, chain) for kind, chain in more.items() if kind == "slices"]
         steps = ChainSteps(learn, replace(prior, emissions=GROWTH_SMOOTHING, moves=MOVES), threads)
-        found.append(("grown", grown_chain(steps, n_states) if grown is None else grown))
+        # Of several splits the likelihood would take the one that fits chance best: the most promising is taken.
+        found.append(("grown", grown_chain(steps, n_states, 1) if grown is None else grown))
     return found
 
 

@@ -3,7 +3,7 @@
 Models with 1, 2, … states are fitted to most of the sequences (long ones are cut into pieces) and compared on the rest,
 piece by piece. The walk ends when `PATIENCE` larger numbers in a row are no better than the best, or at the largest
 number allowed. Of all numbers tried the smallest is taken whose loss to the best, by the pieces' differences, is at
-most `SURE` standard errors (the one-standard-error rule of Breiman, Friedman, Olshen & Stone 1984) or `WORTH`. Numbers
+most `SURE` standard errors (the one-standard-error rule of regression trees) or `WORTH`. Numbers
 whose model has a state that nothing is in, or the same state twice, are not taken.
 
 Nothing here depends on the seed of a fit: what is left out, their content decides, every model is grown out of the one
