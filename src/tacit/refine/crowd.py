@@ -115,8 +115,8 @@ def _cleared_tables(shown: Labels, fitted: Floats, own: Floats) -> Callable[[flo
     cell = np.maximum(fitted[shown.cell_of()] - mine, 0.0)
     total = np.maximum(fitted.reshape(-1, K, K).sum(axis=1)[shown.workers] - mine, 0.0)
     crowd = fitted.reshape(-1, K, K).sum(axis=0)  # (given, true)
-    pair, at = np.unique(task * K + shown.given, return_inverse=True)
-    alike = np.bincount(at, minlength=len(pair))[at][:, None]  # labels of the task that say the same
+    said = task * K + shown.given
+    alike = np.bincount(said, minlength=shown.n_rows * K)[said][:, None]  # labels of the task that say the same
     all_of_task = np.diff(shown.offsets)[task][:, None]
     crowd_cell = np.maximum(crowd[shown.given] - alike * mine, 0.0)
     crowd_total = np.maximum(crowd.sum(axis=0) - all_of_task * mine, 0.0)
