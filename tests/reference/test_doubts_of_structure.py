@@ -381,7 +381,7 @@ def test_words_that_all_topics_list_are_said():
     for made, doubted in ((apart, False), (alike, True)):
         examiner = Examiner()
         topics._examine_lists(examiner, documents, made / made.sum(axis=1, keepdims=True), np.full(K, 1 / K))
-        assert told(examiner, "Topics share many of their top words ('50', '51', '52' …)") == doubted
+        assert told(examiner, "Topics share most of their top words ('50', '51', '52' …)") == doubted
         assert examiner.quantities["shared_top_words"] == (0.5 if doubted else 0.0)
 
 
