@@ -189,3 +189,15 @@ def test_a_wide_file_with_ids_and_text_is_read_and_the_label_minus_one_is_kept_w
     told = " ".join(capsys.readouterr().err.split())
     assert "column 'key' has another value in every row, so it is taken as the task" in told
     assert f"-1 stands in {(said == -1).sum()} cells" in told
+
+
+def test_values_that_mean_missing_are_no_labels_and_names_keep_them(tmp_path):
+    votes = "".join(f"{n},{who},{99 if (n + who) % 7 == 0 else n % 2}\n" for n in range(120) for who in range(4))
+    (tmp_path / "votes.csv").write_text("task,worker,label\n" + votes)
+    (tmp_path / "truth.csv").write_text("task,label\n" + "".join(f"{n},{n % 2}\n" for n in range(120)))
+    for engine in ("memory", "stream"):
+        more = ["--missing", "99", "--truth", str(tmp_path / "truth.csv"), "--engine", engine, "--quiet"]
+        assert main(["labels", str(tmp_path / "votes.csv"), *more, "--out", str(tmp_path / engine)]) == 0
+        facts = json.loads((tmp_path / engine / "summary.json").read_text())
+        assert (facts["n_rows"], facts["n_components"], facts["n_truth"]) == (120, 2, 120)
+    assert (tmp_path / "memory" / "consensus.csv").read_bytes() == (tmp_path / "stream" / "consensus.csv").read_bytes()

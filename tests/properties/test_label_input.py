@@ -143,6 +143,27 @@ def test_repeated_answers_enter_the_likelihood_as_dawid_and_skene_count_them():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+def test_repeated_answers_help_where_they_are_independent_and_are_doubted_where_they_are_copies():
+    rng = np.random.default_rng(0)
+    truth, accuracy = rng.integers(0, 3, 400), rng.uniform(0.5, 0.7, 5)
+    task, worker = (axis.ravel() for axis in np.indices((400, 5)))
+
+    def answers():
+        right = rng.random(len(task)) < accuracy[worker]
+        said = np.where(right, truth[task], (truth[task] + rng.integers(1, 3, len(task))) % 3)
+        return pd.DataFrame({"task": task, "worker": worker, "label": said})
+
+    once = answers()
+    model = DawidSkene().fit(pd.concat([once, *(answers() for _ in range(4))]))
+    assert (model.labels_ != truth).mean() < 0.05  # one answer of each: 0.2
+    assert abs(model.report_.quantities["self_agreement"] - model.report_.quantities["self_agreement_expected"]) < 0.03
+    assert not any("one worker to one task" in reason for reason in model.report_.reasons)
+    copied = DawidSkene().fit(pd.concat([once] * 5))
+    assert copied.report_.verdict == "caution"
+    assert any("Answers of one worker to one task agree in 100% of the pairs" in one for one in copied.report_.reasons)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_worker_who_repeats_himself_is_no_crowd():
     rows = [(task, "x", task % 2) for task in range(60) for _ in range(3)]
     rows += [(task, "y", task % 2) for task in range(60, 80)]

@@ -89,7 +89,7 @@ def admixture(
         model._check_settings()
     genotypes: AnyGenotypes
     if streamed:
-        with talk.counting("coding", "people") as told:
+        with talk.counting("coding", "people") as told, talk.heeding_warnings():
             genotypes = _store(files, id_, cache, threads, told, reading, talk, autosomes=not all_chromosomes)
     else:
         tell_no_cache(cache, talk)

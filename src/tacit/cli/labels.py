@@ -65,6 +65,7 @@ def labels(
     tacit labels votes.parquet --truth truth.csv --method robust
     tacit labels 'history/*.parquet' --engine stream --cache coded
     """
+    from tacit.data.label_input import ALIASES
     from tacit.io.read import read_columns
     from tacit.models.clock import StageClock
     from tacit.models.crowd import CrowdSettings, check_crowd, fit_crowd
@@ -78,7 +79,9 @@ def labels(
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
     silent = labels_of_silence(abstain)
     with clock.stage("data"):
-        answers, known = (read_columns(one, **reading.beside.rules()) if one else None for one in (truth, gold))
+        with talk.heeding_warnings():
+            rules = reading.beside.rules(aliases=ALIASES)
+            answers, known = (read_columns(one, **rules) if one else None for one in (truth, gold))
         data = _read(files, engine, memory, cache, talk, control, chosen, silent, bins, known, reading)
         with talk.heeding_warnings():
             check_crowd(data)

@@ -56,7 +56,7 @@ def plan(
     if simulate != (truth is not None):
         raise click.UsageError("--simulate and --truth go together; give both: the truth measures the replay's errors")
     from tacit.cli.labels import errors_against, labels_of_silence, read_label_file, tell_control, tell_reading
-    from tacit.data.label_input import read_labels
+    from tacit.data.label_input import ALIASES, read_labels
     from tacit.io.read import read_columns
     from tacit.models.clock import StageClock
     from tacit.models.crowd import CrowdSettings, check_crowd, fit_crowd
@@ -65,7 +65,7 @@ def plan(
 
     talk, clock = Talk(quiet), StageClock()
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
-    beside = reading.beside.rules()
+    beside = reading.beside.rules(aliases=ALIASES)
     silent = labels_of_silence(abstain)
     tell_control(control, labels_file, talk)
     with talk.doing("reading"), clock.stage("data"):

@@ -26,6 +26,7 @@ from tacit.data.sampling import block_hashes
 from tacit.diagnose import theorems
 from tacit.diagnose.copies import agreements, expected_agreement, pairs_within_reach
 from tacit.diagnose.label_structure import examine_classes, examine_graph, listed, spell
+from tacit.diagnose.repeats import examine_repeats
 from tacit.diagnose.report import Examination, Examiner
 from tacit.diagnose.scatter import check_scatter, nearest_to_axes, rows_for_scatter
 from tacit.diagnose.workers import Judged, WorkerQuality, own_posterior, worker_quality
@@ -88,6 +89,7 @@ def examine_labels(
     if connected and labels.n_classes > 1:
         examine_classes(examiner, labels, lambda tasks: own_posterior(tasks, mixture), pairs)
     _examine_workers(examiner, labels, mixture, quality, pairs)
+    examine_repeats(examiner, labels, mixture)
     _examine_consensus(examiner, judged, believed)
     _examine_model(examiner, labels, mixture, pairs)
     examiner.doubt_stopped(converged)
