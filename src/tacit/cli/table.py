@@ -46,9 +46,9 @@ SHOWN = 8
 @output_options("tacit-table", report=True)
 def table(
     files: tuple[str, ...], components: int | None, id_: str | None, bins: int | None, weights: str | None, init: str,
-    n_init: int | None, select: str, smoothing: float | None, most: int | None, draws: int | None, engine: str, memory: int | None,
-    cache: str | None, checkpoint: str | None, resume: bool, threads: int | None, strict: bool,
-    out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
+    n_init: int | None, select: str, smoothing: float | None, most: int | None, draws: int | None,
+    engine: str, memory: int | None, cache: str | None, checkpoint: str | None, resume: bool,
+    threads: int | None, strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
     """Hidden classes and the joint distribution of a table of categories, gaps allowed.
 

@@ -223,7 +223,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         number = self._number_of(self.init) if isinstance(self.init, LatentClass) else self.n_components
         if number is not None:
             return {"number": int(number), "selection": None, "notes": []}
-        kind: Literal["short", "long"] = "long" if table.n_samples > MOST_ROWS else "short"
+        kind: Literal["short", "long"] | None = "long" if table.n_samples > MOST_ROWS else "short"
+        if self.select == "bic" and kind == "short":  # one local optimum decides, where folds would average
+            kind = None
         chosen = choose_classes(
             table, lambda rows, number: self._fit_at(rows, number, compared=kind).refined, self._refitted, self.select
         )
