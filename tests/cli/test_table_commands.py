@@ -54,6 +54,13 @@ def test_table_writes_everything(survey, tmp_path, capsys):
         assert words in said.err
 
 
+def test_table_takes_the_number_of_initialisations_and_says_how_many_reached_the_best(survey, tmp_path):
+    assert fit(survey, tmp_path / "out", "--n-init", "7", "--json") == 0
+    notes = json.loads((tmp_path / "out" / "summary.json").read_text())["notes"]
+    assert any("EM runs carried to the end, from 7 initialisations" in note for note in notes)
+    assert fit(survey, tmp_path / "other", "--n-init", "0") == 2
+
+
 @pytest.mark.parametrize("command", ["table", "cluster"])
 def test_several_files_are_all_read_whatever_the_engine(survey, tmp_path, command):
     """With --engine memory too, which used to read the first one only."""
