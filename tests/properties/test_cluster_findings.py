@@ -138,9 +138,9 @@ def test_a_path_that_ends_at_its_limit_is_reported():
     model = BernoulliMixture(max_components=4, n_jobs=1).fit(rows)
     assert model.n_components_ == 4
     assert model.report_.verdict == "caution"
-    assert "The search limit of 4 clusters was reached; raise max_components to look for more." in model.report_.reasons
+    assert "The search limit (4) was reached; raise max_components to look for more clusters." in model.report_.reasons
     assert model.report_.quantities["limit_reached"]
-    assert any("limit of 4 clusters" in note for note in model.report_.notes)
+    assert any("max_components=4" in note for note in model.report_.notes)
     free = BernoulliMixture(n_jobs=1).fit(rows)
     assert free.n_components_ == 8
     assert not free.report_.quantities["limit_reached"]
