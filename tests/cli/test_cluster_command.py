@@ -231,3 +231,36 @@ def test_files_that_are_streamed_give_what_memory_gives(tmp_path):
     assert main(["cluster", str(tmp_path / "parts"), "--quiet", "--out", str(tmp_path / "stream")]) == 0
     for name in ("clusters.csv", "frequencies.csv", "purity.csv", "path.csv"):
         assert (tmp_path / "stream" / name).read_text() == (tmp_path / "memory" / name).read_text()
+
+
+def test_every_column_can_be_kept(tmp_path):
+    columns, _ = made(2, n=400, columns=14)
+    columns["again"] = columns["s3"]
+    path = tmp_path / "t.csv"
+    write_columns(pa.table(columns), path, format="csv")
+    out = tmp_path / "out"
+    assert main(["cluster", str(path), "--id", "patient", "--out", str(out), "--no-screen", "--components", "2"]) == 0
+    assert not (out / "copies.csv").exists()
+    assert len(load(out / "model.tacit").profiles_) == 15
+
+
+def test_rows_of_zeros_that_are_never_recorded(tmp_path, capsys):
+    rows = np.random.default_rng(0).random((3_000, 12)) < 0.12
+    path = tmp_path / "baskets.csv"
+    there = rows[rows.any(axis=1)].astype(int)
+    write_columns(pa.table({f"d{n}": there[:, n] for n in range(12)}), path, format="csv")
+    assert main(["cluster", str(path), "--out", str(tmp_path / "as it is")]) == 0
+    assert "(--truncated)" in capsys.readouterr().err
+    assert main(["cluster", str(path), "--out", str(tmp_path / "out"), "--truncated"]) == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["n_components"] == 1
+    assert summary["verdict"] == "trusted"
+    assert summary["n_unseen"] == pytest.approx((~rows.any(axis=1)).sum(), rel=0.15)
+
+
+def test_the_search_limit_is_said_and_can_be_raised(symptoms, tmp_path, capsys):
+    path, _ = symptoms
+    assert fit(path, tmp_path / "one", "--max-components", "1") == 0
+    assert "The search limit (1) was reached" in capsys.readouterr().err
+    assert fit(path, tmp_path / "two", "--max-components", "6") == 0
+    assert "search limit" not in capsys.readouterr().err

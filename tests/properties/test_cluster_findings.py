@@ -66,7 +66,7 @@ def test_two_questions_that_correlate_by_less_than_half_are_both_in_the_model():
         assert any(f"differ in {column!r} and {source!r} alone" in reason for reason in model.report_.reasons)
 
 
-def test_a_column_that_depends_on_another_is_in_the_model_and_makes_no_cluster():
+def test_a_column_that_depends_on_another_is_in_the_model_and_makes_no_cluster(tmp_path):
     rng = np.random.default_rng(5)
     kind = rng.integers(2, size=2_000)
     rows = (rng.random((2_000, 16)) < np.where(kind, 0.75, 0.25)[:, None]).astype(int)
@@ -82,6 +82,10 @@ def test_a_column_that_depends_on_another_is_in_the_model_and_makes_no_cluster()
     np.testing.assert_allclose(np.sort(model.frequencies_[:, 15]), [0.25, 0.75], atol=0.05)
     np.testing.assert_array_equal(model.predict(frame), model.labels_)
     assert model.selection_["statistical"] == 2
+    model.save(tmp_path / "m.tacit")
+    again = load(tmp_path / "m.tacit")
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    assert again.local_dependence_["column"].to_pylist() == [pair[0]]
     as_it_is = BernoulliMixture(screen=False, n_jobs=1).fit(frame)
     assert as_it_is.selection_["statistical"] > 2
 
@@ -138,9 +142,9 @@ def test_a_path_that_ends_at_its_limit_is_reported():
     model = BernoulliMixture(max_components=4, n_jobs=1).fit(rows)
     assert model.n_components_ == 4
     assert model.report_.verdict == "caution"
-    assert "The search limit of 4 clusters was reached; raise max_components to look for more." in model.report_.reasons
+    assert "The search limit (4) was reached; raise max_components to look for more clusters." in model.report_.reasons
     assert model.report_.quantities["limit_reached"]
-    assert any("limit of 4 clusters" in note for note in model.report_.notes)
+    assert any("max_components=4" in note for note in model.report_.notes)
     free = BernoulliMixture(n_jobs=1).fit(rows)
     assert free.n_components_ == 8
     assert not free.report_.quantities["limit_reached"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
@@ -12,6 +13,7 @@ from tacit import BernoulliMixture, load
 from tacit.data.table import Column, Table
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError
+from tacit.models.table_checkpoint import TableCheckpoint
 from tacit.refine.em import em
 from tacit.refine.table_prior import plain_steps
 from tacit.refine.truncated import BlankRows, TruncatedSteps, completed, recorded_weights, unseen_share
@@ -206,3 +208,38 @@ def test_intervals_know_that_the_number_of_unseen_rows_is_estimated():
         narrow.append((high - low).mean())
     assert 0.88 < np.mean(inside) < 0.99
     assert np.mean(narrow) > 2 * 1.96 * np.sqrt(0.1 * 0.9 / 800)  # wider than with all 800 rows recorded
+
+
+def test_the_order_of_rows_and_columns_does_not_matter():
+    rows = draw(8, n=500)
+    rng = np.random.default_rng(1)
+    row_order, column_order = rng.permutation(len(rows)), rng.permutation(5)
+    names = np.array([f"c{n}" for n in range(5)])
+    one = BernoulliMixture(2, truncated=True, n_jobs=1).fit(pd.DataFrame(rows, columns=names))
+    other = pd.DataFrame(rows[row_order][:, column_order], columns=names[column_order])
+    two = BernoulliMixture(2, truncated=True, n_jobs=1).fit(other)
+    np.testing.assert_allclose(one.frequencies_[:, column_order], two.frequencies_, atol=1e-8)
+    np.testing.assert_array_equal(one.labels_[row_order], two.labels_)
+    threads = BernoulliMixture(2, truncated=True, n_jobs=2).fit(pd.DataFrame(rows, columns=names))
+    np.testing.assert_array_equal(one.frequencies_, threads.frequencies_)
+
+
+def test_a_stopped_fit_goes_on_with_the_same_bits(tmp_path, monkeypatch):
+    rows, settings = draw(9, n=400), {"truncated": True, "n_jobs": 1, "tol": 1e-12, "smoothing": 5.0}
+    whole = BernoulliMixture(2, **settings).fit(rows)
+    assert whole.n_iter_ > 3
+    write = TableCheckpoint.write
+
+    def stop(self, *rest):
+        write(self, *rest)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tacit.models.checkpoint.EVERY", 0.0)
+    monkeypatch.setattr("tacit.models.checkpoint.SPARING", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(TableCheckpoint, "write", stop)
+        with pytest.raises(KeyboardInterrupt):
+            BernoulliMixture(2, **settings).fit(rows, checkpoint=tmp_path / "k")
+    kept = BernoulliMixture(2, **settings).fit(rows, checkpoint=tmp_path / "k", resume=True)
+    np.testing.assert_array_equal(whole.frequencies_, kept.frequencies_)
+    assert kept.n_unseen_ == whole.n_unseen_

@@ -115,7 +115,7 @@ def examine_clusters(
     if screening.reached:
         examiner.doubt(
             "caution",
-            f"The search limit of {screening.reached} clusters was reached; raise max_components to look for more.",
+            f"The search limit ({screening.reached}) was reached; raise max_components to look for more clusters.",
         )
     _examine_screening(examiner, screening, table.n_columns + len(screening.duplicates))
     if not truncated:

@@ -338,7 +338,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     def _tell(self, found: Decided) -> list[str]:
         chosen = found.numbers.chosen
-        notes = [f"{found.number} clusters; the best start: {found.started}"]
+        plural = "" if found.number == 1 else "s"
+        notes = [f"{found.number} cluster{plural}; the best start: {found.started}"]
         if self.n_components is None:
             notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
         if found.copies:
@@ -349,7 +350,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 "clusters (local_dependence_)"
             )
         if self.n_components is None and self._at_limit:
-            notes.append(f"the path ended at its limit of {found.limit} clusters (max_components)")
+            notes.append(f"the path ended at its limit (max_components={found.limit})")
         if self.silent_:
             told = len(self._names) - len(self.silent_) - len(found.copies)
             notes.append(f"{told} columns tell the clusters apart, {len(self.silent_)} do not (silent_)")
