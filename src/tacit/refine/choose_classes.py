@@ -7,7 +7,7 @@ that all folds stand near the same optimum. Two rules keep the number where the 
 - a number counts only if its log-likelihood exceeds that of every smaller one by more than classes gain by chance
   (`gain_by_chance`, which the verdict asks for too);
 - of these the smallest within one standard error of the best is taken, the standard error being that of the paired
-  differences between rows (Breiman et al. 1984, section 3.4.3). From eight classes on, where the candidates leave
+  differences between rows (the one-standard-error rule). From eight classes on, where the candidates leave
   numbers out and local optima move the curve by more than its standard error, within a hundredth of what the best
   number gains over one class is near enough.
 """
