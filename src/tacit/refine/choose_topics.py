@@ -50,8 +50,8 @@ MOST_FACTOR = 2
 below it, while few documents of a real text show two to three times as many directions as help to predict it."""
 FEWEST_DOCUMENTS = 20
 """Half of fewer documents than this tells nothing: one topic."""
-FOLDS, FOLDS_USED = 5, 2
-"""Documents are left out a fifth at a time, and so many fifths are predicted."""
+FOLDS = 5
+"""Documents are left out a fifth at a time, each once: a number that hangs on which are left out is nobody's."""
 RESAMPLES, PLAUSIBLE = 200, 0.1
 """Resamples of the documents left out, and the share of them from which a number is plausible."""
 
@@ -169,7 +169,7 @@ def _predicted(documents: Documents, seed: int, n_jobs: int | None) -> tuple[Flo
     most = min(GRID[-1], documents.n_words - 1, int((fifth != 0).sum()) - 1)
     grid = [number for number in GRID if number <= most]
     folds = []
-    for fold in range(FOLDS_USED):
+    for fold in range(FOLDS):
         fitted, other = (documents.take(np.sort(order[which])) for which in (fifth != fold, fifth == fold))
         folds.append((fitted, word_spectrum(WordPairs.of(fitted), grid[-1] - 1, tol=1e-6), other.split(0.5, seed)))
     values = []
