@@ -482,7 +482,7 @@ def test_a_path_is_begun_again_without_copies_six_times_at_the_most(monkeypatch)
     def fit(some, until):
         widths.append(some.n_columns)
         heard.append(until is not None and until(binary(np.full((some.n_columns, 1), 0.5), [1.0])))
-        return SimpleNamespace(whole_number=1, at=lambda number: SimpleNamespace(mixture=None))
+        return SimpleNamespace(whole_number=1, limit=24, at=lambda number: SimpleNamespace(mixture=None))
 
     def last_goes(moments, mixture, names):
         at = len(names) - 1
@@ -529,7 +529,7 @@ def test_three_columns_stay_whatever_depends_on_what(monkeypatch):
     def fit(some, until):
         if until is not None:
             until(binary(np.full((some.n_columns, 1), 0.5), [1.0]))
-        return SimpleNamespace(whole_number=1, at=lambda number: SimpleNamespace(mixture=None))
+        return SimpleNamespace(whole_number=1, limit=24, at=lambda number: SimpleNamespace(mixture=None))
 
     assert screened_path(table, fit).kept.tolist() == [True, False, True, True]
 

@@ -19,7 +19,8 @@ the pair alike, and the pair waits until it is fitted.
 
 A narrow table may spend a cluster on a pair before it stands out. So the chosen fit is looked at as well: two clusters
 that differ in two columns only are no clusters by any evidence (it takes three columns to tell a hidden class from a
-dependence of two), and these two columns are dependent too, if they are correlated by more than .25 in all rows.
+dependence of two), and these two columns are dependent too, if they are correlated by more than .25 in all rows. Not
+where the path was cut off by its limit: its clusters are as fine as it was let.
 
 How strong the dependence is decides what becomes of the pair:
 
@@ -173,7 +174,8 @@ def screened_path(
         path = fit(table.without(~kept), shows_copies)
         pairs: list[NearCopy] = []
         if not found:
-            pairs = find_pair_splits(some, path.at(path.whole_number).mixture, names)
+            if path.whole_number < path.limit:  # a path that was cut off has clusters as fine as it was let
+                pairs = find_pair_splits(some, path.at(path.whole_number).mixture, names)
             found = chosen(pairs)
         if not found:
             if not holding and not duplicates_only:
