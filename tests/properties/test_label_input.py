@@ -367,6 +367,10 @@ def test_scores_are_refused_as_classes_and_cut_when_asked(spelled, tmp_path):
     assert loaded.bin_edges_ == model.bin_edges_
     some = long[long["task"] < 7]
     assert loaded.predict(some).tolist() == model.labels_[:7].tolist()
+    edges = fitted(long, bins=[0.25, 0.5, 0.75])
+    assert np.array_equal(edges.probabilities_, model.probabilities_)
+    with pytest.raises(DataError, match=r"bins=\[0.5, 0.1\] are no edges; give rising numbers"):
+        fitted(long, bins=[0.5, 0.1])
     known = DawidSkene(bins=4).fit(long, gold={0: 0.99})
     assert known.labels_[0] == ">= 0.75"
 

@@ -119,3 +119,18 @@ def test_more_classes_than_rows():
         LatentClass(5).fit(pd.DataFrame({"a": ["x", "y", "z"]}))
     with pytest.raises(DataError, match="no number of classes"):
         LatentClass(0).fit(pd.DataFrame({"a": ["x", "y", "z"]}))
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_intervals_are_a_number_or_one_for_each_named_column(engine):
+    frame = pd.DataFrame({"age": np.arange(40) % 20, "x": np.arange(40) // 8 / 7.0, "word": ["a", "b"] * 20})
+    model = LatentClass(1, bins={"age": 4}, engine=engine).fit(frame)
+    assert [column.size for column in model._columns] == [4, 5, 2]
+    for bins, sentence in (
+        ([1, 2], r"bins=\[1, 2\] is no number of intervals"),
+        ({"ages": 4}, "names a column 'ages' that the table does not have; did you mean 'age'"),
+        ({"age": 1}, "cuts the column into nothing"),
+        ({"word": 4}, "'word', which holds words such as 'a'"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            LatentClass(1, bins=bins, engine=engine).fit(frame)

@@ -444,7 +444,7 @@ def _edges_of(names: Names, bins: Bins) -> tuple[float, ...]:
         return tuple(even[labelled[:-1]].tolist())  # an interval without a label is joined with the next one
     edges = np.asarray(bins, np.float64).reshape(-1)
     if not len(edges) or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
-        raise DataError(f"bins={list(edges)} are no edges; give rising numbers, or how many intervals to make")
+        raise DataError(f"bins={edges.tolist()} are no edges; give rising numbers, or how many intervals to make")
     return tuple(edges.tolist())
 
 

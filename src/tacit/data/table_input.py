@@ -210,6 +210,8 @@ def _many_numbers(name: str | int, distinct: int, *, ids: bool) -> DataError:
 def check_bins(bins: Bins, names: Sequence[str | int]) -> None:
     """Refuse intervals for a column that is not there, or that are none."""
     if not isinstance(bins, Mapping):
+        if not isinstance(bins, int | np.integer | None):
+            raise DataError(f"bins={bins!r} is no number of intervals; give one, or one for each column: {{'age': 5}}")
         return
     for name, number in bins.items():
         if name not in names:
