@@ -243,3 +243,12 @@ def test_a_stopped_fit_goes_on_with_the_same_bits(tmp_path, monkeypatch):
     kept = BernoulliMixture(2, **settings).fit(rows, checkpoint=tmp_path / "k", resume=True)
     np.testing.assert_array_equal(whole.frequencies_, kept.frequencies_)
     assert kept.n_unseen_ == whole.n_unseen_
+
+
+def test_weighted_scores_are_of_the_conditional_distribution_too():
+    rows = draw(3)
+    rows = rows[~((rows == 0) | np.isnan(rows)).all(axis=1)]
+    model = BernoulliMixture(2, truncated=True, weight_type="frequency").fit(rows)
+    counts = np.ones(len(rows))
+    assert model.score(rows, sample_weight=counts) == pytest.approx(model.score(rows))
+    assert model.bic(rows, sample_weight=counts) == pytest.approx(model.bic(rows))

@@ -23,7 +23,7 @@ from tacit.data.binary_input import LearnYesNo, dense_rows, read_binary
 from tacit.data.copies import sample_rows, self_weighting
 from tacit.data.frames import backend_of, build_frame, long_columns
 from tacit.data.stored_table import AnyTable, batches_with_weights
-from tacit.data.table import Table, packed_alike
+from tacit.data.table import Table
 from tacit.data.table_input import LearnColumn
 from tacit.data.weights import WeightType
 from tacit.diagnose.bootstrap import ratio_test
@@ -33,7 +33,7 @@ from tacit.diagnose.purity import PurityTable, any_flagged, purity_certificates
 from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.free_memory import free_memory
-from tacit.engine.memory import MemoryEngine, Sums, posterior_of
+from tacit.engine.memory import MemoryEngine, Sums
 from tacit.engine.mixture import Mixture
 from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
 from tacit.io.scan import Scan
@@ -480,13 +480,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 drawn = drawn.take(rows)
                 return build_frame(dict(zip(drawn.column_names, drawn.columns, strict=True)), self._backend)
 
-    def _posterior(self, X: Any) -> tuple[Floats, Floats]:
-        if not self.truncated:
-            return super()._posterior(X)
-        check_is_fitted(self)
-        table = packed_alike(self._read_new(X, None))
-        found = posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
-        return truncated_rows(table.codes, self._mixture, *found)
+    def _posterior_of(self, table: Table) -> tuple[Floats, Floats]:
+        found = super()._posterior_of(table)
+        return truncated_rows(table.codes, self._mixture, *found) if self.truncated else found
 
     # -------------------------------------------------------------- input
 

@@ -170,12 +170,14 @@ class TableModel(LatentModel):
             return float(scores.sum()), float(len(scores))
         check_is_fitted(self)
         table = packed_alike(self._read_new(X, sample_weight))
-        scores = posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)[1]
-        return float(scores @ table.each_weight()), table.total_weight
+        return float(self._posterior_of(table)[1] @ table.each_weight()), table.total_weight
 
     def _posterior(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
-        table = packed_alike(self._read_new(X, None))
+        return self._posterior_of(packed_alike(self._read_new(X, None)))
+
+    def _posterior_of(self, table: Table) -> tuple[Floats, Floats]:
+        """Posterior (n, F) and log-likelihood (n,) of coded rows."""
         return posterior_of(MemoryEngine(table, self.n_jobs), self._mixture)
 
     # --------------------------------------------------------- model file
