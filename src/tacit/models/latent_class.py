@@ -17,7 +17,6 @@ from tacit.data.stored_table import AnyTable, StoredTable
 from tacit.data.table import Table, group_rows
 from tacit.data.table_input import LearnColumn, LearnWords, read_table
 from tacit.diagnose.report import Examination
-from tacit.diagnose.table_classes import least_gain
 from tacit.diagnose.tables import examine_table
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
@@ -228,9 +227,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         if self.select == "bic" and kind == "short":  # one local optimum decides, where folds would average
             kind = None
         chosen = choose_classes(
-            table, lambda rows, number: self._fit_at(rows, number, compared=kind).refined, self._refitted,
-            lambda rows, mixture: least_gain(rows, mixture).shown, self.select,
-        )  # fmt: skip
+            table, lambda rows, number: self._fit_at(rows, number, compared=kind).refined, self._refitted, self.select
+        )
         return {"number": int(chosen.n_components), "selection": chosen.curve, "notes": [chosen.note]}
 
     def _refitted(self, table: Table, mixture: Mixture) -> Mixture:
