@@ -39,7 +39,7 @@ def walked(monkeypatch, values, rows=1000.0):
 
     monkeypatch.setattr(choose_classes, "bic", lambda table, number, value: values[len(seen) - 1])
     table = table_of([[0, 1], [1, 0]], np.array([rows / 2, rows / 2]))
-    found = choose_classes.choose_classes(table, fit_at, None, None, "bic")
+    found = choose_classes.choose_classes(table, fit_at, None, "bic")
     assert found.curve["n_components"] == seen
     return found.n_components, len(seen)
 
@@ -127,27 +127,6 @@ def test_of_numbers_that_are_shown_the_smallest_within_one_standard_error_of_the
     # the mean is 3.5: 2.5², .5² and (2 · 1.5)²
     assert choose_classes.standard_error(differences, weight) == pytest.approx(np.sqrt(6.25 + 0.25 + 9))
     assert choose_classes.standard_error(differences, 7 * weight) == pytest.approx(7 * np.sqrt(15.5))
-
-
-def test_a_number_whose_classes_are_not_confirmed_gives_way_to_the_next_smaller(monkeypatch):
-    first = np.array([0, 2, 4, 6], np.int32)
-    table = table_of(np.random.default_rng(0).integers(0, 2, (60, 3)))
-    monkeypatch.setattr(choose_classes, "hidden_scores", lambda fold, mixture: np.full(60, float(mixture.n_classes)))
-
-    def chosen(refused):
-        fits = {K: Mixture(np.full(K, 1 / K), np.full((6, K), 0.5), first) for K in choose_classes.CANDIDATES}
-
-        def fit_at(rows, number):  # more than chance up to five classes
-            return SimpleNamespace(params=fits[number], log_likelihood=100.0 * min(number, 5))
-
-        def confirm(rows, mixture):
-            return mixture.n_classes not in refused
-
-        return choose_classes.choose_classes(table, fit_at, lambda rows, mix: mix, confirm, "heldout").n_components
-
-    assert chosen(()) == 5
-    assert chosen((5,)) == 4
-    assert chosen((5, 4, 3, 2)) == 1
 
 
 def test_a_number_of_classes_counts_when_it_gains_more_than_chance_over_all_smaller_ones():

@@ -18,7 +18,6 @@ from tacit.data.table import Table, group_rows
 from tacit.data.table_input import Bins, LearnColumn, LearnWords, read_table
 from tacit.data.weights import WeightType
 from tacit.diagnose.report import Examination
-from tacit.diagnose.table_classes import least_gain
 from tacit.diagnose.tables import examine_table, unexamined
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
@@ -260,9 +259,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             kind = None
         rows = self_weighting(table) if isinstance(table, Table) else table
         chosen = choose_classes(
-            rows, lambda part, number: self._fit_at(part, number, compared=kind).refined, self._refitted,
-            lambda part, mixture: least_gain(part, mixture).shown, self.select,
-        )  # fmt: skip
+            rows, lambda part, number: self._fit_at(part, number, compared=kind).refined, self._refitted, self.select
+        )
         return {"number": int(chosen.n_components), "selection": chosen.curve, "notes": [chosen.note]}
 
     def _refitted(self, table: Table, mixture: Mixture) -> Mixture:

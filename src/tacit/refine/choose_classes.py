@@ -54,8 +54,6 @@ FitAt = Callable[[AnyTable, int], Refined[Mixture, Any]]
 """The best fit of a table at a number of classes."""
 Refit = Callable[[Table, Mixture], Mixture]
 """EM on a table from a mixture."""
-Confirm = Callable[[Table, Mixture], bool]
-"""Whether the verdict would let the classes of a mixture stand."""
 
 
 @dataclass(frozen=True)
@@ -76,25 +74,19 @@ class Fold:
     at: NDArray[np.intp]
 
 
-def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, confirm: Confirm, criterion: str) -> Chosen:
-    """Walk the candidates while the criterion improves; hidden cells on a sample of rows, BIC on all of them.
-
-    A number by hidden cells whose classes are not all confirmed gives way to the next smaller one: between candidates
-    that lie apart classes may gain enough on average, and one of them too little.
-    """
+def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, criterion: str) -> Chosen:
+    """Walk the candidates while the criterion improves; hidden cells on a sample of rows, BIC on all of them."""
     if criterion == "bic":
         return _by_bic(table, fit_at)
     rows, few, folds = cell_folds(table)
     seen: list[int] = []
     scores: list[Floats] = []  # of every row, at every number
-    fits: list[Mixture] = []
     records = Records(few)
     since_best = 0
     for number in tried(CANDIDATES, "classes"):
         if number > max(table.total_weight / 2, 1):
             break
         full = fit_at(few, number)
-        fits.append(full.params)
         scores.append(np.sum([hidden_scores(fold, refit(fold.shown, full.params)) for fold in folds], axis=0))
         seen.append(number)
         shown = records.add(number, full.log_likelihood)
@@ -104,10 +96,7 @@ def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, confirm: Confir
             break
     n_cells = max(sum(fold.hidden.n_cells for fold in folds), 1.0)
     errors = [standard_error(scores[_best(totals, records.shown)] - score, rows.weight) for score in scores]
-    at = smallest_within(seen, totals, errors, records.shown)
-    while at > 0 and not (records.shown[at] and confirm(few, fits[at])):
-        at -= 1
-    best = seen[at]
+    best = seen[smallest_within(seen, totals, errors, records.shown)]
     name = "log-likelihood per hidden cell"
     sampled = f", on {MOST_ROWS:,} rows" if table.n_samples > MOST_ROWS else ""
     note = (
