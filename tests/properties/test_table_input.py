@@ -134,3 +134,13 @@ def test_intervals_are_a_number_or_one_for_each_named_column(engine):
     ):
         with pytest.raises(DataError, match=sentence):
             LatentClass(1, bins=bins, engine=engine).fit(frame)
+
+
+def test_few_decimals_are_cut_with_bins_and_few_whole_numbers_are_not():
+    """46 measurements are no 46 categories; whole numbers may be codes, which are cut only by their name."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=46), "code": rng.integers(0, 30, 46)})
+    sizes = {column.name: column.size for column in read_table(frame, bins=5).columns}
+    assert sizes["size"] == 5
+    assert sizes["code"] == frame["code"].nunique()
+    assert {column.name: column.size for column in read_table(frame, bins={"code": 5, "size": 5}).columns}["code"] == 5
