@@ -48,7 +48,7 @@ def test_documents(tmp_path):
     kind = rng.integers(0, 2, 30)
     texts = [" ".join(rng.choice(list("abcde" if one else "vwxyz"), 8)) for one in kind]
     whole, parts = in_two(tmp_path, "texts.txt", texts)
-    summary = same("topics", whole, parts, tmp_path / "out-t", files, "--topics", "2", ways=("folder",))
+    summary = same("topics", whole, parts, tmp_path / "out-t", files, "--topics", "2", ways=("stream",))
     assert summary["n_rows"] == 30
     rows = [f"{at},{word},1" for at, text in enumerate(texts) for word in text.split()]
     whole, parts = in_two(tmp_path, "long.csv", rows, ["document,word,count"])

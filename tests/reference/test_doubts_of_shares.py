@@ -262,7 +262,7 @@ def test_vague_labels_and_moving_messages_are_told():
         assert found.quantities["expected_overlap"] == pytest.approx(2 * sure - 1)
         assert told(found, "could be in several blocks") == vague
     for change, moving in ((0.002, False), (0.0021, True)):
-        assert told(examined_blocks(two_blocks(20), change=change), "Messages still move") == moving
+        assert told(examined_blocks(two_blocks(20), change=change), "Belief propagation did not converge") == moving
     assert examined_blocks(two_blocks(20), converged=False).verdict == "caution"
 
 
