@@ -210,7 +210,7 @@ def _many_numbers(name: str | int, distinct: int, *, ids: bool) -> DataError:
 
 
 def check_bins(bins: Bins, names: Sequence[str | int]) -> None:
-    """Refuse intervals for a column that is not there, or that are none."""
+    """Refuse intervals of unknown columns, and numbers of intervals that cannot be."""
     if not isinstance(bins, Mapping):
         if not isinstance(bins, int | np.integer | None):
             raise DataError(f"bins={bins!r} is no number of intervals; give one, or one for each column: {{'age': 5}}")

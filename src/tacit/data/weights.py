@@ -143,6 +143,6 @@ def check_total(total: float) -> None:
 
 
 def check_type(weight_type: Any) -> None:
-    """Refuse a kind of weights that is not there."""
+    """Refuse an unknown kind of weights."""
     if weight_type not in get_args(WeightType):
-        raise DataError(f"weight_type={weight_type!r} is not there; give 'sampling' or 'frequency'")
+        raise DataError(f"weight_type must be 'sampling' or 'frequency', got {weight_type!r}; give one of them")
