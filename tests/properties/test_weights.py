@@ -217,7 +217,7 @@ def test_frequencies_are_whole_numbers(tmp_path):
     for engine in ("memory", "stream"):
         with pytest.raises(DataError, match="the frequencies add up to 3e"):
             LatentClass(2, weight_type="frequency", engine=engine).fit(frame, sample_weight=np.full(30, 1e300))
-    with pytest.raises(DataError, match="weight_type='copies' is not there; give 'sampling' or 'frequency'"):
+    with pytest.raises(DataError, match="weight_type must be 'sampling' or 'frequency', got 'copies'"):
         LatentClass(2, weight_type="copies").fit(frame)
 
 

@@ -118,7 +118,7 @@ def tell_alike(lists: Mapping[str, Names]) -> None:
 def tell_row_names(column: str, name: str | int, why: str, stacklevel: int) -> None:
     """Warn of a `column` that names the rows; the warning points so many calls up, at the user's line."""
     warnings.warn(
-        f"{column} {name!r} {why}, so it names rows and tells nothing of them; leave it out "
+        f"{column} {name!r} {why}, so it identifies rows and cannot be a variable; leave it out "
         f"(--drop {quote(str(name))}), or give --id {quote(str(name))} on the command line",
         DataWarning,
         stacklevel=stacklevel,
