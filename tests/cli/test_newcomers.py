@@ -109,7 +109,7 @@ NOTED = {
         "--components",
         "1",
     ),
-    "column 'n' holds every number from 1 to 80 once, so it names rows": (
+    "column 'n' holds every number from 1 to 80 once, so it identifies rows": (
         "table",
         "n,a\n" + "".join(f"{1 + n * 7 % 80},{'xy'[n % 2]}\n" for n in range(80)),
         "--components",
