@@ -349,6 +349,6 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path, part, change):
 def test_a_feature_that_counts_the_rows_is_told_at_the_line_of_the_fit():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40), "row": np.arange(40)})
-    with pytest.warns(DataWarning, match="feature 'row' counts the rows, so it names rows") as told:
+    with pytest.warns(DataWarning, match="feature 'row' counts the rows, so it identifies rows") as told:
         BinaryFactors(1).fit(rows)
     assert {one.filename for one in told if "counts the rows" in str(one.message)} == {__file__}
