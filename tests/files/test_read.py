@@ -691,3 +691,10 @@ def test_an_address_of_a_folder_takes_any_name(name: str, tmp_path: Path) -> Non
         found = scan(given)
         assert sum(batch.num_rows for batch in found.batches()) == 1
         assert found.fingerprint() == scan(given).fingerprint()
+
+
+def test_one_broken_line_of_a_file_with_semicolons_is_named_by_its_number(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text("task;worker;label\n" + "".join(f"{n};w{n % 3};a\n" for n in range(20)) + "oops;1\n1;w9;b\n")
+    with pytest.warns(DataWarning, match="semicolons"), pytest.raises(FileFormatError, match="line 22: found 2 fields"):
+        read_columns(path)

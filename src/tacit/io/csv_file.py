@@ -137,7 +137,8 @@ def _with_delimiter(source: Source, lines: list[str]) -> Source:
         return source
     for other in ";\t,|":
         rows = _cells(lines, other) if other != source.separator and other in lines[0] else []
-        if len(rows) > 1 and len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows):
+        fitting = sum(len(row) == len(rows[0]) for row in rows[1:])  # a broken line among them is told by its number
+        if len(rows) > 1 and len(rows[0]) > 1 and 2 * fitting > len(rows) - 1:
             return replace(source, delimiter=other)
     return source
 
