@@ -50,6 +50,7 @@ class CodedLabels(ABC):
     worker_names: Names
     class_names: Names
     edges: tuple[float, ...] | None  # inner edges of the intervals that numeric labels were cut into
+    never_given: tuple[int, ...]  # classes that no worker gives: only a known answer says that a task has one
 
     @property
     @abstractmethod
@@ -85,8 +86,15 @@ class CodedLabels(ABC):
         """The same labels, as if no answer were known."""
 
     @abstractmethod
+    def with_never_given(self, classes: tuple[int, ...]) -> CodedLabels:
+        """The same labels with the classes marked that no worker gives."""
+
+    @abstractmethod
     def cells(self, begin: int, end: int) -> RaggedCells:
-        """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
+        """Cells of a range of tasks; a known answer is one more cell, past all workers' rows.
+
+        So is, where classes are never given, that the answer is not known: it rules these classes out.
+        """
 
     def blocks(self) -> Iterator[Labels]:
         """The tasks in order, `BLOCK_ROWS` at a time."""
@@ -124,9 +132,11 @@ class CodedLabels(ABC):
 
     def spread(self, log_table: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log-table that `cells` point into: a known answer's cell rules out every other class."""
-        if not self.has_gold:
+        if not self.has_gold and not self.never_given:
             return log_table
-        return np.vstack([log_table, np.where(np.eye(self.n_classes) > 0, 0.0, RULED_OUT)])
+        unknown = np.zeros(self.n_classes)
+        unknown[list(self.never_given)] = RULED_OUT
+        return np.vstack([log_table, np.where(np.eye(self.n_classes) > 0, 0.0, RULED_OUT), unknown])
 
     def gather(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums over the workers' cells alone."""
@@ -153,6 +163,7 @@ class Labels(CodedLabels):
     class_names: Names
     gold: NDArray[np.int32] | None = None
     edges: tuple[float, ...] | None = None
+    never_given: tuple[int, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -195,6 +206,9 @@ class Labels(CodedLabels):
     def without_gold(self) -> Labels:
         return self if self.gold is None else replace(self, gold=None)
 
+    def with_never_given(self, classes: tuple[int, ...]) -> Labels:
+        return replace(self, never_given=classes)
+
     def task_of(self) -> NDArray[np.int64]:
         """The task of every label."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.offsets))
@@ -219,13 +233,14 @@ class Labels(CodedLabels):
         low, high = self.offsets[begin], self.offsets[end]
         at = self.workers[low:high] * np.int32(self.n_classes) + self.given[low:high]
         offsets = self.offsets[begin : end + 1] - low
-        if self.gold is None:
+        if self.gold is None and not self.never_given:
             return RaggedCells(offsets, at)
-        gold = self.gold[begin:end]
+        gold = np.full(end - begin, NO_GOLD, np.int32) if self.gold is None else self.gold[begin:end]
         known = gold >= 0
-        pins = (self.n_workers * self.n_classes + gold[known]).astype(np.int32)
-        before = np.concatenate([[0], np.cumsum(known)])
-        return RaggedCells(offsets + before, np.insert(at, offsets[1:][known], pins))
+        pinned = known | bool(self.never_given)
+        pin = self.n_workers * self.n_classes + np.where(known, gold, self.n_classes)
+        before = np.concatenate([[0], np.cumsum(pinned)])
+        return RaggedCells(offsets + before, np.insert(at, offsets[1:][pinned], pin[pinned].astype(np.int32)))
 
     def subset(self, keep: NDArray[np.bool_]) -> Labels:
         """The same tasks and workers with only the labels in `keep`."""
@@ -349,7 +364,7 @@ def recode(labels: Labels, worker_names: Names, class_names: Names) -> Labels:
     known = given >= 0
     strangers = np.array([*worker_names.tolist(), None], object)
     renamed = replace(labels, workers=worker.astype(np.int32), given=given, worker_names=strangers, gold=None)
-    return replace(renamed.subset(known), class_names=class_names)
+    return replace(renamed.subset(known), class_names=class_names, never_given=())
 
 
 def assemble(
