@@ -441,6 +441,32 @@ def test_bad_gold_gets_one_clear_sentence():
         DawidSkene().fit(LONG, gold=pd.DataFrame({"x": [1]}))
     with pytest.raises(DataError, match="gold holds 2 answers without task names"):
         DawidSkene().fit(LONG, gold=[0, 1])
+    torn = pd.DataFrame({"task": [3, 0, 3], "label": [0, 1, 2]})
+    for labels in (LONG, LONG.to_pandas()):
+        with pytest.raises(DataError, match="the gold answers give task 3 two labels, 0 and 2; keep the right one"):
+            DawidSkene().fit(labels, gold=torn)
+    with pytest.raises(DataError, match="the gold answers give task 3 two labels, 0 and 2; keep the right one"):
+        DawidSkene(engine="stream").fit(LONG, gold=torn)
+    same = pd.DataFrame({"task": [3, 0, 3], "label": [0, 1, 0]})
+    DawidSkene().fit(LONG, gold=same)
+
+
+def test_two_columns_that_can_be_the_label_are_asked_about():
+    pairs = [(task, judge) for task in range(40) for judge in range(4)]
+    rows = [(task, f"m{task % 3}", "ABCD"[task % 4], judge, (task + judge) % 5) for task, judge in pairs]
+    judged = pd.DataFrame(rows, columns=["question", "model", "answer", "judge", "score"])
+    with pytest.raises(DataError, match=r"answer, score can all be the label; say .* \(--label answer\)"):
+        DawidSkene().fit(judged)
+    assert fitted(judged, columns={"label": "score"}).classes_.tolist() == [0, 1, 2, 3, 4]
+    named = judged.rename(columns={"answer": "label"})
+    assert fitted(named).classes_.tolist() == ["A", "B", "C", "D"]
+
+
+def test_numbers_of_tasks_are_no_worker_although_scores_share_a_few():
+    rows = [(task, judge, 1 + (task + (judge == 3)) % 5) for task in range(100) for judge in range(1, 6)]
+    frame = pd.DataFrame(rows, columns=["qid", "person", "grade"])
+    with pytest.raises(DataError, match="column 'qid' shares only 5 of its 100 values with another column"):
+        DawidSkene().fit(frame)
 
 
 def test_gold_may_name_a_class_that_no_worker_gave():

@@ -413,9 +413,22 @@ def with_gold(labels: Labels, gold: Gold) -> Labels:
         raise stray_gold(tasks, match(tasks, labels.task_names, "gold task"))
     if not len(rows):  # a list without an answer is no gold
         return labels
+    check_one_answer(rows, codes, labels)
     known = np.full(labels.n_rows, NO_GOLD, np.int32)
     known[rows] = codes
     return replace(labels, gold=known)
+
+
+def check_one_answer(rows: NDArray[Any], codes: NDArray[np.int32], labels: CodedLabels) -> None:
+    """Refuse known answers that contradict one another; the same answer twice is one."""
+    order = np.lexsort((codes, rows))
+    rows, codes = rows[order], codes[order]
+    torn = np.flatnonzero((rows[1:] == rows[:-1]) & (codes[1:] != codes[:-1]))
+    if not len(torn):
+        return
+    task = labels.names_of(int(rows[torn[0]]), int(rows[torn[0]]) + 1)[0].as_py()
+    one, other = (plain(labels.class_names[codes[at]]) for at in (torn[0], torn[0] + 1))
+    raise DataError(f"the gold answers give task {task!r} two labels, {one!r} and {other!r}; keep the right one")
 
 
 def stray_gold(tasks: Any, rows: NDArray[Any]) -> DataError:

@@ -31,6 +31,7 @@ from tacit.data.labels import (
     CodedLabels,
     Gold,
     Labels,
+    check_one_answer,
     join_labels,
     match_answers,
     stray_gold,
@@ -121,8 +122,9 @@ class StoredLabels(CodedLabels):
             raise stray_gold(tasks, find_tasks(self, tasks, "gold task"))
         if not len(rows):  # a list without an answer is no gold
             return self
-        found, last = np.unique(rows[::-1], return_index=True)  # of several answers the last one counts
-        return replace(self, answers=(found.astype(np.int64), codes[::-1][last]))
+        check_one_answer(rows, codes, self)
+        found, at = np.unique(rows, return_index=True)
+        return replace(self, answers=(found.astype(np.int64), codes[at]))
 
     # ------------------------------------------------------------- reading
 
