@@ -451,6 +451,24 @@ def test_bad_gold_gets_one_clear_sentence():
     DawidSkene().fit(LONG, gold=same)
 
 
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+@pytest.mark.parametrize(
+    "spelling", [("0.0", "1.0", 0, 1), ("0", "1", 0.0, 1.0), ("0.0", "1.0", "0", "1"), ("0.5", "1", ".5", "1.0")]
+)
+def test_numbers_that_are_spelled_otherwise_are_the_same_label(spelling, engine):
+    low, high, known_low, known_high = spelling
+    pairs = [(task, w) for task in range(40) for w in range(4)]
+    rows = [(f"t{task}", f"w{w}", high if (task + (w == task % 5)) % 2 else low) for task, w in pairs]
+    frame = pd.DataFrame(rows, columns=["task", "worker", "label"])
+    gold = pd.DataFrame({"task": ["t4", "t6"], "label": [known_low, known_high]})
+    model = DawidSkene(engine=engine).fit(frame, gold=gold)
+    assert model.classes_.tolist() == [low, high]
+    answer = dict(zip(model.tasks_["task"], model.labels_, strict=True))
+    assert (answer["t4"], answer["t6"]) == (low, high)
+    new = pd.DataFrame({"task": ["n"] * 3, "worker": ["w0", "w1", "w2"], "label": [known_high] * 3})
+    assert model.predict(new).tolist() == [high]
+
+
 def test_two_columns_that_can_be_the_label_are_asked_about():
     pairs = [(task, judge) for task in range(40) for judge in range(4)]
     rows = [(task, f"m{task % 3}", "ABCD"[task % 4], judge, (task + judge) % 5) for task, judge in pairs]

@@ -306,14 +306,14 @@ def read_known(
 ) -> Labels:
     """Labels of a file as a saved model was told to read them; a note names those that it does not know."""
     from tacit.data.label_input import read_labels
-    from tacit.data.names import match
+    from tacit.data.labels import match_labels
 
     named = columns or model.columns
     with talk.doing("reading"):
         source, _ = read_label_file(path, control, reading, named)
         data = read_labels(source, columns=named, **model._reading_rules())
     tell_reading(source, named, talk)
-    unseen = data.class_names[match(data.class_names, model.classes_, "label") < 0].tolist()
+    unseen = data.class_names[match_labels(data.class_names, model.classes_, "label") < 0].tolist()
     if unseen:
         shown = ", ".join(map(repr, unseen[:3])) + (f" and {len(unseen) - 3} more" if len(unseen) > 3 else "")
         talk.say(f"note: {shown} are no labels that the model knows; they were left out")

@@ -360,7 +360,7 @@ def recode(labels: Labels, worker_names: Names, class_names: Names) -> Labels:
     """
     worker = match(labels.worker_names, worker_names, "worker")
     worker = np.where(worker < 0, np.int32(len(worker_names)), worker)[labels.workers]
-    given = match(labels.class_names, class_names, "label")[labels.given]
+    given = match_labels(labels.class_names, class_names, "label")[labels.given]
     known = given >= 0
     strangers = np.array([*worker_names.tolist(), None], object)
     renamed = replace(labels, workers=worker.astype(np.int32), given=given, worker_names=strangers, gold=None)
@@ -450,7 +450,7 @@ def encode_labels(
         return cut[codes], interval_names(np.array(edges)), edges
     if gold is not None:
         _, extra = _drop_abstentions(*encode(gold[1], "gold label"), abstain)
-        missing = extra[match(extra, names, "gold label") < 0] if len(names) else extra
+        missing = extra[match_labels(extra, names, "gold label") < 0] if len(names) else extra
         if len(missing):
             both = [*names.tolist(), *missing.tolist()]
             order, union = encode(both, "label")
@@ -482,10 +482,23 @@ def cut_labels(names: Names, edges: Sequence[float]) -> NDArray[np.int32]:
     return np.where(np.isfinite(numbers), np.searchsorted(np.array(edges), numbers, "right"), -1).astype(np.int32)
 
 
+def match_labels(values: Any, names: Names, what: str) -> NDArray[np.int32]:
+    """`match`, in which numbers that are spelled otherwise are the same: pandas writes 0.0 where a column has gaps."""
+    codes = match(values, names, what)
+    worth = worth_of(names.tolist())
+    if not len(names) or not np.isfinite(worth).all() or len(np.unique(worth)) < len(worth):
+        return codes
+    found, others = encode(values, what)
+    number, order = worth_of(others.tolist()), np.argsort(worth)
+    place = order[np.minimum(np.searchsorted(worth[order], number), len(order) - 1)]
+    same = np.append(np.where(worth[place] == number, place, -1), -1)
+    return np.where(codes >= 0, codes, same[found]).astype(np.int32)
+
+
 def match_answers(answers: Any, labels: CodedLabels, what: str) -> NDArray[np.int32]:
     """Classes of known answers, -1 for what is none; scores are cut as the labels were."""
     if labels.edges is None:
-        return match(answers, labels.class_names, what)
+        return match_labels(answers, labels.class_names, what)
     codes, names = encode(answers, what)
     return np.append(cut_labels(names, labels.edges), np.int32(-1))[codes]
 
