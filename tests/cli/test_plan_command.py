@@ -35,6 +35,19 @@ def test_plan_names_workers_within_their_load(votes, tmp_path, capsys):
     assert table.worker.value_counts().max() <= 2
 
 
+def test_a_wide_table_names_its_own_workers(tmp_path):
+    rows = ["task,ann,bob,cy,dee"]
+    for task in range(40):
+        answers = [str((task + (who == task % 4)) % 2) for who in range(4)]
+        answers[task % 3] = ""
+        rows.append(f"t{task}," + ",".join(answers))
+    wide = tmp_path / "wide.csv"
+    wide.write_text("\n".join(rows) + "\n")
+    asked = ["plan", str(wide), "--workers", str(wide), "--budget", "5", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(asked) == 0
+    assert set(pc.read_csv(tmp_path / "out" / "plan.csv")["worker"].to_pylist()) <= {"ann", "bob", "cy", "dee"}
+
+
 def test_scores_are_cut_where_the_refusal_says_so(tmp_path, capsys):
     rows = CROWD.labels.to_pydict()
     scores = [(label + 0.01 * (at % 30)) / 3 for at, label in enumerate(rows["label"])]

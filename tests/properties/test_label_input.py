@@ -451,6 +451,19 @@ def test_bad_gold_gets_one_clear_sentence():
     DawidSkene().fit(LONG, gold=same)
 
 
+def test_a_label_that_means_no_answer_may_be_spelled_as_a_decimal():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 60)
+    votes = np.where(rng.random((60, 4)) < 0.9, truth[:, None], 1 - truth[:, None])
+    votes = np.where(rng.random(votes.shape) < 0.2, -1, votes)
+    words = np.array([[f"{value}.0" for value in row] for row in votes], object)  # as a file with gaps has them
+    frame = pd.DataFrame(words, columns=list("abcd"))
+    with pytest.warns(DataWarning, match=f"-1 stands in {(votes == -1).sum()} cells"):
+        assert fitted(frame).classes_.tolist() == ["0.0", "1.0"]
+    assert fitted(frame, abstain=[-1]).classes_.tolist() == ["0.0", "1.0"]
+    assert fitted(frame, abstain=[]).classes_.tolist() == ["-1.0", "0.0", "1.0"]
+
+
 @pytest.mark.parametrize("engine", ["memory", "stream"])
 @pytest.mark.parametrize(
     "spelling", [("0.0", "1.0", 0, 1), ("0", "1", 0.0, 1.0), ("0.0", "1.0", "0", "1"), ("0.5", "1", ".5", "1.0")]

@@ -71,10 +71,14 @@ def plan(
     tell_control(control, labels_file, talk)
     with talk.doing("reading"), clock.stage("data"):
         source, gold = read_label_file(labels_file, control, reading, chosen)
-        available = None if workers_file is None else _worker_column(read_columns(workers_file, **beside), worker)
+        available = None
+        if workers_file is not None and workers_file != labels_file:
+            available = _worker_column(read_columns(workers_file, **beside), worker)
         answers = None if truth is None else read_columns(truth, **beside)
         data = read_labels(source, columns=chosen, abstain=silent, gold=gold, bins=bins)
         check_crowd(data)
+    if workers_file == labels_file:  # also of a wide table or an export, which have no column of workers
+        available = data.worker_names
     tell_reading(source, chosen, talk)
     with talk.doing("fitting"):
         fitted = fit_crowd(data, CrowdSettings(seed=seed, **at_most(max_iter)), clock)

@@ -330,11 +330,14 @@ def is_left_alone(abstain: Any) -> bool:
 
 def _with_snorkels(values: Any) -> Abstain:
     """What abstains in a wide table by default: -1 too, where it stands among at least two non-negative codes."""
-    codes, names = encode(values, "label")
-    if names.dtype.kind != "i" or len(names) < 3 or names[0] != -1:  # sorted: -1 is the only negative one
+    codes, names = _drop_abstentions(*encode(values, "label"), NO_ANSWER)
+    numbers = worth_of(map(str, names.tolist()))  # a file with gaps spells them -1.0
+    whole = np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()
+    if not whole or len(np.unique(numbers)) < 3 or np.sort(numbers[numbers < 0]).tolist() != [-1]:
         return NO_ANSWER
+    at = int(np.argmin(numbers))
     warnings.warn(
-        f"-1 stands in {int((codes == 0).sum()):,} cells of a wide table whose other labels are whole numbers from "
+        f"-1 stands in {int((codes == at).sum()):,} cells of a wide table whose other labels are whole numbers from "
         "0, and is read as no answer, as in snorkel; give abstain=[] (--abstain '') if -1 is a label, or abstain=[-1] "
         "(--abstain -1) to read it so without this note",
         DataWarning,
@@ -538,8 +541,9 @@ def no_name(row: int, what: str) -> DataError:
 def _drop_abstentions(codes: NDArray[np.int32], names: Names, abstain: Abstain) -> tuple[NDArray[np.int32], Names]:
     if isinstance(abstain, str) or not isinstance(abstain, Iterable):  # a word would be taken letter by letter
         raise DataError(f"abstain={abstain!r} is one label; give a list: abstain=[{abstain!r}]")
-    spoken = {str(value) for value in abstain}
+    spoken, numbers = {str(value) for value in abstain}, worth_of(map(str, abstain))
     silent = np.array([str(name) in spoken for name in names.tolist()], bool)
+    silent |= np.isin(worth_of(map(str, names.tolist())), numbers[np.isfinite(numbers)])  # 0 and 0.0 are one label
     if not silent.any():
         return codes, names
     recode = np.full(len(names) + 1, -1, np.int32)
