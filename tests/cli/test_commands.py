@@ -233,6 +233,26 @@ def test_label_studio_and_wide_files(tmp_path):
     assert pc.read_csv(tmp_path / "wide" / "workers.csv")["worker"].to_pylist() == ["ann", "bob", "cy"]
 
 
+def test_known_answers_of_an_export_stand_beside_those_of_a_file(tmp_path):
+    def annotation(who, choice, known=False):
+        result = [{"from_name": "kind", "type": "choices", "value": {"choices": [choice]}}]
+        return {"completed_by": who, "was_cancelled": False, "ground_truth": known, "result": result}
+
+    tasks = [{"id": i, "annotations": [annotation(w, ["cat", "dog"][i % 2]) for w in (1, 2, 4)]} for i in range(12)]
+    tasks[0]["annotations"].append(annotation(9, "dog", known=True))
+    export, gold = tmp_path / "export.json", tmp_path / "gold.csv"
+    export.write_text(json.dumps(tasks))
+    gold.write_text("task,label\n3,cat\n")
+    arguments = ["labels", str(export), "--gold", str(gold), "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(arguments) == 0
+    rows = pc.read_csv(tmp_path / "out" / "consensus.csv").to_pydict()
+    found = dict(zip(rows["task"], rows["label"], strict=True))
+    assert found[0] == "dog"
+    assert found[3] == "cat"
+    gold.write_text("task,label\n0,cat\n")
+    assert main(arguments) == 3
+
+
 @pytest.mark.parametrize(
     "method", ["majority", "majority-em", "robust", "robust-uniform", "robust-paper", "designated", "cnmf", "spectral"]
 )

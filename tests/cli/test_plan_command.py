@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
@@ -32,6 +33,32 @@ def test_plan_names_workers_within_their_load(votes, tmp_path, capsys):
     assert table.columns.tolist() == ["rank", "task", "worker", "reason", "gain"]
     assert len(table) == summary["n_planned"] == 9
     assert table.worker.value_counts().max() <= 2
+
+
+def test_a_wide_table_names_its_own_workers(tmp_path):
+    rows = ["task,ann,bob,cy,dee"]
+    for task in range(40):
+        answers = [str((task + (who == task % 4)) % 2) for who in range(4)]
+        answers[task % 3] = ""
+        rows.append(f"t{task}," + ",".join(answers))
+    wide = tmp_path / "wide.csv"
+    wide.write_text("\n".join(rows) + "\n")
+    asked = ["plan", str(wide), "--workers", str(wide), "--budget", "5", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(asked) == 0
+    assert set(pc.read_csv(tmp_path / "out" / "plan.csv")["worker"].to_pylist()) <= {"ann", "bob", "cy", "dee"}
+
+
+def test_scores_are_cut_where_the_refusal_says_so(tmp_path, capsys):
+    rows = CROWD.labels.to_pydict()
+    scores = [(label + 0.01 * (at % 30)) / 3 for at, label in enumerate(rows["label"])]
+    write_columns(pa.table({**rows, "label": scores}), tmp_path / "scores.csv", format="csv")
+    asked = ["plan", str(tmp_path / "scores.csv"), "--budget", "5", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(asked) == 3
+    assert "--bins 5" in capsys.readouterr().err
+    assert main([*asked, "--bins", "3"]) == 0
+    model = str(tmp_path / "out" / "model.tacit")
+    assert main(["predict", str(tmp_path / "scores.csv"), "--model", model, "--out", str(tmp_path / "new")]) == 0
+    assert "no labels that the model knows" not in capsys.readouterr().err
 
 
 def test_plan_for_anyone_on_stdout(votes, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.data.labels import Labels, assemble, with_gold
+from tacit.data.labels import Labels, assemble, from_wide, with_gold
 from tacit.data.stored_labels import store_labels
 from tacit.models.crowd import CrowdSettings, FittedCrowd, fit_crowd
 from tacit.plan.information import committee_beliefs
@@ -44,6 +44,31 @@ def test_an_empty_list_of_known_answers_is_none(misleading):
     labels = misleading.coded()
     assert with_gold(labels, ([], [])) is labels
     assert not store_labels(labels).with_gold(([], [])).has_gold
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("label", [-1, 3])
+def test_a_known_answer_that_nobody_gives_takes_the_place_of_no_class(seed, label):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 3, 300)
+    votes = np.where(rng.random((300, 5)) < 0.8, truth[:, None], rng.integers(0, 3, (300, 5)))
+    labels = from_wide(votes, gold=([0], [label]))
+    for data in (labels, store_labels(labels)):
+        fitted = fit(data)
+        said = fitted.class_names[fitted.evidence.posterior.argmax(axis=1)]
+        assert said[0] == label
+        assert not (said[1:] == label).any()
+        assert np.mean(said[1:] != truth[1:]) < 0.03
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_interval_without_a_score_is_nobodys_answer(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 3, 300)
+    votes = np.where(rng.random((300, 5)) < 0.8, truth[:, None], rng.integers(0, 3, (300, 5)))
+    fitted = fit(from_wide(votes, bins=[1, 2, 50]))
+    assert not (fitted.evidence.posterior.argmax(axis=1) == 3).any()
+    assert error(fitted, truth) < 0.03
 
 
 def test_known_answers_overrule_a_crowd_that_names_the_classes_wrongly():

@@ -445,6 +445,63 @@ def test_bad_gold_gets_one_clear_sentence():
         DawidSkene().fit(LONG, gold=pd.DataFrame({"x": [1]}))
     with pytest.raises(DataError, match="gold holds 2 answers without task names"):
         DawidSkene().fit(LONG, gold=[0, 1])
+    torn = pd.DataFrame({"task": [3, 0, 3], "label": [0, 1, 2]})
+    for labels in (LONG, LONG.to_pandas()):
+        with pytest.raises(DataError, match="the gold answers give task 3 two labels, 0 and 2; keep the right one"):
+            DawidSkene().fit(labels, gold=torn)
+    with pytest.raises(DataError, match="the gold answers give task 3 two labels, 0 and 2; keep the right one"):
+        DawidSkene(engine="stream").fit(LONG, gold=torn)
+    same = pd.DataFrame({"task": [3, 0, 3], "label": [0, 1, 0]})
+    DawidSkene().fit(LONG, gold=same)
+
+
+def test_a_label_that_means_no_answer_may_be_spelled_as_a_decimal():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 60)
+    votes = np.where(rng.random((60, 4)) < 0.9, truth[:, None], 1 - truth[:, None])
+    votes = np.where(rng.random(votes.shape) < 0.2, -1, votes)
+    words = np.array([[f"{value}.0" for value in row] for row in votes], object)  # as a file with gaps has them
+    frame = pd.DataFrame(words, columns=list("abcd"))
+    with pytest.warns(DataWarning, match=f"-1 stands in {(votes == -1).sum()} cells"):
+        assert fitted(frame).classes_.tolist() == ["0.0", "1.0"]
+    assert fitted(frame, abstain=[-1]).classes_.tolist() == ["0.0", "1.0"]
+    assert fitted(frame, abstain=[]).classes_.tolist() == ["-1.0", "0.0", "1.0"]
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+@pytest.mark.parametrize(
+    "spelling", [("0.0", "1.0", 0, 1), ("0", "1", 0.0, 1.0), ("0.0", "1.0", "0", "1"), ("0.5", "1", ".5", "1.0")]
+)
+def test_numbers_that_are_spelled_otherwise_are_the_same_label(spelling, engine):
+    low, high, known_low, known_high = spelling
+    pairs = [(task, w) for task in range(40) for w in range(4)]
+    rows = [(f"t{task}", f"w{w}", high if (task + (w == task % 5)) % 2 else low) for task, w in pairs]
+    frame = pd.DataFrame(rows, columns=["task", "worker", "label"])
+    gold = pd.DataFrame({"task": ["t4", "t6"], "label": [known_low, known_high]})
+    model = DawidSkene(engine=engine).fit(frame, gold=gold)
+    assert model.classes_.tolist() == [low, high]
+    answer = dict(zip(model.tasks_["task"], model.labels_, strict=True))
+    assert (answer["t4"], answer["t6"]) == (low, high)
+    new = pd.DataFrame({"task": ["n"] * 3, "worker": ["w0", "w1", "w2"], "label": [known_high] * 3})
+    assert model.predict(new).tolist() == [high]
+
+
+def test_two_columns_that_can_be_the_label_are_asked_about():
+    pairs = [(task, judge) for task in range(40) for judge in range(4)]
+    rows = [(task, f"m{task % 3}", "ABCD"[task % 4], judge, (task + judge) % 5) for task, judge in pairs]
+    judged = pd.DataFrame(rows, columns=["question", "model", "answer", "judge", "score"])
+    with pytest.raises(DataError, match=r"answer, score can all be the label; say .* \(--label answer\)"):
+        DawidSkene().fit(judged)
+    assert fitted(judged, columns={"label": "score"}).classes_.tolist() == [0, 1, 2, 3, 4]
+    named = judged.rename(columns={"answer": "label"})
+    assert fitted(named).classes_.tolist() == ["A", "B", "C", "D"]
+
+
+def test_numbers_of_tasks_are_no_worker_although_scores_share_a_few():
+    rows = [(task, judge, 1 + (task + (judge == 3)) % 5) for task in range(100) for judge in range(1, 6)]
+    frame = pd.DataFrame(rows, columns=["qid", "person", "grade"])
+    with pytest.raises(DataError, match="column 'qid' shares only 5 of its 100 values with another column"):
+        DawidSkene().fit(frame)
 
 
 def test_gold_may_name_a_class_that_no_worker_gave():

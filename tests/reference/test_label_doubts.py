@@ -451,7 +451,11 @@ def test_copied_idle_and_unexplained_labels_are_told():
         "adversarial": 0,
         "says": 1,
         "agrees": 0,
+        "overrules": 0,
     }
+    assert not workers_examined(["overrules the others", "", ""], [9, 51, 40]).found
+    followed = workers_examined(["overrules the others", "", ""], [10, 50, 40])
+    assert told(followed, "On the tasks of workers with 10% of the labels")
     assert found.quantities["flagged_labels"]["few"] == pytest.approx(0.39)
     idle = ["guessing", "constant", "adversarial", ""]
     assert not told(workers_examined(idle, [20, 20, 9, 51]), "who guess")

@@ -139,3 +139,49 @@ def test_colluders_who_copy_a_guesser_are_found_and_the_honest_are_not_called_co
     assert all(flag.startswith("says the same as 4") for flag in flags[40:])
     assert not any(flag.startswith("says") for flag in flags[:40])
     assert model.report_.verdict != "trusted"
+
+
+@pytest.mark.parametrize("slips", [0.1, 0.2])
+@pytest.mark.parametrize("seed", range(3))
+def test_colluders_with_slips_whom_the_consensus_follows_overrule_the_others(slips, seed):
+    """By the fit they are nearly always right and explain one another; the others fail on their tasks alone."""
+    rng = np.random.default_rng(seed)
+    n, ring, n_honest = 1500, 8, 40
+    truth = rng.integers(2, size=n)
+    rows = []
+    for task in range(n):
+        for worker in rng.choice(n_honest, 5, replace=False):
+            rows.append((task, worker, truth[task] if rng.random() < 0.8 else 1 - truth[task]))
+    source = rng.integers(2, size=n)
+    for worker in range(n_honest, n_honest + ring):
+        for task in range(400):
+            rows.append((task, worker, rng.integers(2) if rng.random() < slips else source[task]))
+    task, worker, label = np.array(rows).T
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = tacit.DawidSkene(n_jobs=1).fit(pa.table({"task": task, "worker": worker, "label": label}))
+        alone = worker < n_honest
+        honest = tacit.DawidSkene(n_jobs=1).fit(
+            pa.table({"task": task[alone], "worker": worker[alone], "label": label[alone]})
+        )
+    assert np.mean(model.labels_[:400] != truth[:400]) > 0.3
+    flags = np.array(model.workers_["flag"].to_pylist())
+    assert (flags[n_honest:] != "").all()
+    assert "overrules the others" not in flags[:n_honest]
+    assert model.report_.verdict == "caution"
+    assert "overrules the others" not in honest.workers_["flag"].to_pylist()
+    assert honest.report_.verdict == "trusted"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_experts_among_weak_workers_overrule_nobody(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(3, size=1000)
+    accuracy = np.where(np.arange(30) < 5, 0.95, rng.uniform(0.4, 0.7, 30))
+    rows = []
+    for task, true in enumerate(truth):
+        for worker in rng.choice(30, 5, replace=False):
+            rows.append((task, worker, true if rng.random() < accuracy[worker] else rng.integers(3)))
+    task, worker, label = np.array(rows).T
+    model = tacit.DawidSkene(n_jobs=1).fit(pa.table({"task": task, "worker": worker, "label": label}))
+    assert "overrules the others" not in model.workers_["flag"].to_pylist()

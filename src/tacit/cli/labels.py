@@ -15,6 +15,7 @@ from tacit.cli.options import (
     engine_options,
     keeping,
     output_options,
+    score_option,
     settings,
     strict_option,
     tell_no_cache,
@@ -43,7 +44,7 @@ SHOWN = 5
 @click.option("--em/--no-em", default=True, help="Polish the method's answer by EM.")
 @click.option("--smoothing", type=float, help="Pseudo-labels per worker and class; 0: maximum likelihood.")
 @abstain_option
-@click.option("--bins", type=click.IntRange(min=2), help="Cut labels that are scores into so many intervals.")
+@score_option
 @control_option
 @table_options
 @max_iter_option
@@ -125,7 +126,7 @@ def _read(
         tell_no_cache(cache, talk)
         with talk.doing("reading"):
             source, embedded_gold = read_label_file(files[0], control, reading, chosen)
-            gold = embedded_gold if gold is None else gold
+            gold = _both(gold, embedded_gold)
             data = read_labels(source, columns=chosen, abstain=abstain, gold=gold, bins=bins)
         tell_reading(source, chosen, talk)
         return data
@@ -142,6 +143,20 @@ def _read(
             bins=bins,
         )
     return stored.loaded() if engine == "memory" else stored
+
+
+def _both(gold: Any, embedded: Any) -> Any:
+    """Known answers of a file and of the export itself, together."""
+    import pyarrow as pa
+
+    from tacit.data.label_input import read_gold
+    from tacit.data.names import to_arrow
+
+    if gold is None or embedded is None:
+        return embedded if gold is None else gold
+    pairs = [read_gold(one) or ([], []) for one in (gold, embedded)]
+    columns = ([str(v) for part in pairs for v in to_arrow(part[at], "gold").to_pylist()] for at in (0, 1))
+    return pa.table(dict(zip(("task", "label"), columns, strict=True)))
 
 
 def _is_export(path: str) -> bool:
@@ -291,14 +306,14 @@ def read_known(
 ) -> Labels:
     """Labels of a file as a saved model was told to read them; a note names those that it does not know."""
     from tacit.data.label_input import read_labels
-    from tacit.data.names import match
+    from tacit.data.labels import match_labels
 
     named = columns or model.columns
     with talk.doing("reading"):
         source, _ = read_label_file(path, control, reading, named)
         data = read_labels(source, columns=named, **model._reading_rules())
     tell_reading(source, named, talk)
-    unseen = data.class_names[match(data.class_names, model.classes_, "label") < 0].tolist()
+    unseen = data.class_names[match_labels(data.class_names, model.classes_, "label") < 0].tolist()
     if unseen:
         shown = ", ".join(map(repr, unseen[:3])) + (f" and {len(unseen) - 3} more" if len(unseen) > 3 else "")
         talk.say(f"note: {shown} are no labels that the model knows; they were left out")

@@ -71,6 +71,9 @@ strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when th
 abstain_option = click.option(
     "--abstain", multiple=True, help="A label that means no answer (repeatable); '' if there is none, not even -1."
 )
+score_option = click.option(
+    "--bins", type=click.IntRange(min=2), help="Cut labels that are scores into so many intervals."
+)
 control_option = click.option("--control", help="Which control of a Label Studio export to read.")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tacit.cli.columns import VOTES, chosen_columns, column_options
-from tacit.cli.options import abstain_option, control_option, output_options, strict_option
+from tacit.cli.options import abstain_option, control_option, output_options, score_option, strict_option
 from tacit.cli.reading import Reading, at_most, max_iter_option, table_options
 from tacit.cli.results import Results, conclude, summarise
 from tacit.cli.talk import Talk, number_of
@@ -34,6 +34,7 @@ SHOWN = 8
 @click.option("--simulate", is_flag=True, help="Replay a finished crowd: error against labels bought.")
 @click.option("--truth", metavar="FILE", help="Known answers (task, label), for --simulate only.")
 @abstain_option
+@score_option
 @table_options
 @max_iter_option
 @control_option
@@ -42,7 +43,7 @@ SHOWN = 8
 @output_options("tacit-plan", report=True)
 def plan(
     labels_file: str, budget: int | None, per_worker: int | None, workers_file: str | None, simulate: bool,
-    truth: str | None, abstain: tuple[str, ...], control: str | None, strict: bool,
+    truth: str | None, abstain: tuple[str, ...], bins: int | None, control: str | None, strict: bool,
     reading: Reading, max_iter: int | None,
     task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
@@ -70,10 +71,14 @@ def plan(
     tell_control(control, labels_file, talk)
     with talk.doing("reading"), clock.stage("data"):
         source, gold = read_label_file(labels_file, control, reading, chosen)
-        available = None if workers_file is None else _worker_column(read_columns(workers_file, **beside), worker)
+        available = None
+        if workers_file is not None and workers_file != labels_file:
+            available = _worker_column(read_columns(workers_file, **beside), worker)
         answers = None if truth is None else read_columns(truth, **beside)
-        data = read_labels(source, columns=chosen, abstain=silent, gold=gold)
+        data = read_labels(source, columns=chosen, abstain=silent, gold=gold, bins=bins)
         check_crowd(data)
+    if workers_file == labels_file:  # also of a wide table or an export, which have no column of workers
+        available = data.worker_names
     tell_reading(source, chosen, talk)
     with talk.doing("fitting"):
         fitted = fit_crowd(data, CrowdSettings(seed=seed, **at_most(max_iter)), clock)
@@ -92,8 +97,9 @@ def plan(
             more["simulation"] = _simulate(data, answers, results, talk)
             more |= errors_against(fitted, answers)
     arrays, metadata = crowd_state(fitted)
-    parameters = {"abstain": list(silent), "columns": chosen, "random_state": seed}
-    results.model("DawidSkene", arrays, {"parameters": parameters, **metadata})
+    parameters = {"abstain": list(silent), "columns": chosen, "bins": bins, "random_state": seed}
+    edges = None if data.edges is None else list(data.edges)
+    results.model("DawidSkene", arrays, {"parameters": parameters, **metadata, "bin_edges": edges})
     summary = summarise(
         fitted, fitted.report, data.n_rows, data.n_classes, seed=seed, inputs=[labels_file, workers_file, truth]
     )

@@ -41,6 +41,9 @@ PREFIXES = {"task": ("input:", "input."), "worker": (), "label": ("answer.", "ou
 GOLD_ALIASES = (*ALIASES["label"], "truth", "gold", "true")
 LEAST_ROWS = 20
 """Rows from which values that never repeat are names, and a column that shares no value with another is no worker's."""
+LEAST_SHARED = 0.25
+"""Share of the values of a column with more than `LEAST_ROWS` of them that another column has if it is a worker's: the
+numbers of tasks share a few with scores."""
 
 
 def label_roles(names: Sequence[Any], columns: Columns) -> Roles:
@@ -50,15 +53,24 @@ def label_roles(names: Sequence[Any], columns: Columns) -> Roles:
     for role, starts in PREFIXES.items():
         begun = [name for name in spoken if name.lower().startswith(starts)] if starts else []
         if roles[role] is None and len(begun) > 1 and (roles["worker"] is not None or len(given) > 1):
-            raise DataError(
-                f"the columns {', '.join(begun)} can all be the {role}; say which one is with columns={{{role!r}: "
-                f"{begun[0]!r}}} (--{role} {quote(begun[0])})"
-            )
+            raise _several(role, begun)
         if roles[role] is None and len(begun) == 1:
             roles[role] = begun[0]
     if "_task_hash" in spoken and "answer" in spoken and not {"task", "label"} & set(given):
         roles |= {"task": "_task_hash", "label": "answer"}  # Prodigy asks whether the task's label is accepted
+        return roles
+    labels = [name for name in spoken if name.lower() in ALIASES["label"]]
+    plain = "label" in given or str(roles["label"]).lower() == "label"
+    if len(labels) > 1 and None not in roles.values() and not plain:
+        raise _several("label", labels)  # in files of judges "answer" is often what is judged
     return roles
+
+
+def _several(role: str, names: list[str]) -> DataError:
+    return DataError(
+        f"the columns {', '.join(names)} can all be the {role}; say which one is with columns={{{role!r}: "
+        f"{names[0]!r}}} (--{role} {quote(names[0])})"
+    )
 
 
 def is_long(data: Any, columns: Columns = None) -> bool:
@@ -191,15 +203,17 @@ def _all_differ(array: pa.Array) -> bool:
 
 
 def _check_workers(arrays: dict[Any, pa.Array]) -> None:
-    """Refuse a wide frame with a column that shares no value with any other: workers say the same things."""
+    """Refuse a wide frame with a column that shares no value with any other, or few of many: workers say the same."""
     said = {name: {_spelled(value) for value in _values(array)} for name, array in arrays.items()}
     if len(next(iter(arrays.values()))) < LEAST_ROWS:
         return
     shown = Counter(value for values in said.values() for value in values)
     for name, values in said.items():
-        if values and not any(shown[value] > 1 for value in values):
+        shared = sum(shown[value] > 1 for value in values)
+        if values and shared <= (len(values) * LEAST_SHARED if len(values) > LEAST_ROWS else 0):
+            few = f"only {shared} of its {len(values)} values" if shared else "no value"
             raise DataError(
-                f"column {name!r} shares no value with another column, so it is no worker of a wide table; if a row is "
+                f"column {name!r} shares {few} with another column, so it is no worker of a wide table; if a row is "
                 "one label, name the columns with columns={'task': …, 'worker': …, 'label': …} (--task, --worker, "
                 f"--label); if a row is a task, name its id (--task) and leave the column out (--drop "
                 f"{quote(str(name))})"

@@ -50,6 +50,7 @@ class CodedLabels(ABC):
     worker_names: Names
     class_names: Names
     edges: tuple[float, ...] | None  # inner edges of the intervals that numeric labels were cut into
+    never_given: tuple[int, ...]  # classes that no worker gives: only a known answer says that a task has one
 
     @property
     @abstractmethod
@@ -85,8 +86,15 @@ class CodedLabels(ABC):
         """The same labels, as if no answer were known."""
 
     @abstractmethod
+    def with_never_given(self, classes: tuple[int, ...]) -> CodedLabels:
+        """The same labels with the classes marked that no worker gives."""
+
+    @abstractmethod
     def cells(self, begin: int, end: int) -> RaggedCells:
-        """Cells of a range of tasks; a known answer is one more cell, past all workers' rows."""
+        """Cells of a range of tasks; a known answer is one more cell, past all workers' rows.
+
+        So is, where classes are never given, that the answer is not known: it rules these classes out.
+        """
 
     def blocks(self) -> Iterator[Labels]:
         """The tasks in order, `BLOCK_ROWS` at a time."""
@@ -124,9 +132,11 @@ class CodedLabels(ABC):
 
     def spread(self, log_table: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log-table that `cells` point into: a known answer's cell rules out every other class."""
-        if not self.has_gold:
+        if not self.has_gold and not self.never_given:
             return log_table
-        return np.vstack([log_table, np.where(np.eye(self.n_classes) > 0, 0.0, RULED_OUT)])
+        unknown = np.zeros(self.n_classes)
+        unknown[list(self.never_given)] = RULED_OUT
+        return np.vstack([log_table, np.where(np.eye(self.n_classes) > 0, 0.0, RULED_OUT), unknown])
 
     def gather(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums over the workers' cells alone."""
@@ -153,6 +163,7 @@ class Labels(CodedLabels):
     class_names: Names
     gold: NDArray[np.int32] | None = None
     edges: tuple[float, ...] | None = None
+    never_given: tuple[int, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -195,6 +206,9 @@ class Labels(CodedLabels):
     def without_gold(self) -> Labels:
         return self if self.gold is None else replace(self, gold=None)
 
+    def with_never_given(self, classes: tuple[int, ...]) -> Labels:
+        return replace(self, never_given=classes)
+
     def task_of(self) -> NDArray[np.int64]:
         """The task of every label."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.offsets))
@@ -219,13 +233,14 @@ class Labels(CodedLabels):
         low, high = self.offsets[begin], self.offsets[end]
         at = self.workers[low:high] * np.int32(self.n_classes) + self.given[low:high]
         offsets = self.offsets[begin : end + 1] - low
-        if self.gold is None:
+        if self.gold is None and not self.never_given:
             return RaggedCells(offsets, at)
-        gold = self.gold[begin:end]
+        gold = np.full(end - begin, NO_GOLD, np.int32) if self.gold is None else self.gold[begin:end]
         known = gold >= 0
-        pins = (self.n_workers * self.n_classes + gold[known]).astype(np.int32)
-        before = np.concatenate([[0], np.cumsum(known)])
-        return RaggedCells(offsets + before, np.insert(at, offsets[1:][known], pins))
+        pinned = known | bool(self.never_given)
+        pin = self.n_workers * self.n_classes + np.where(known, gold, self.n_classes)
+        before = np.concatenate([[0], np.cumsum(pinned)])
+        return RaggedCells(offsets + before, np.insert(at, offsets[1:][pinned], pin[pinned].astype(np.int32)))
 
     def subset(self, keep: NDArray[np.bool_]) -> Labels:
         """The same tasks and workers with only the labels in `keep`."""
@@ -315,11 +330,14 @@ def is_left_alone(abstain: Any) -> bool:
 
 def _with_snorkels(values: Any) -> Abstain:
     """What abstains in a wide table by default: -1 too, where it stands among at least two non-negative codes."""
-    codes, names = encode(values, "label")
-    if names.dtype.kind != "i" or len(names) < 3 or names[0] != -1:  # sorted: -1 is the only negative one
+    codes, names = _drop_abstentions(*encode(values, "label"), NO_ANSWER)
+    numbers = worth_of(map(str, names.tolist()))  # a file with gaps spells them -1.0
+    whole = np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()
+    if not whole or len(np.unique(numbers)) < 3 or np.sort(numbers[numbers < 0]).tolist() != [-1]:
         return NO_ANSWER
+    at = int(np.argmin(numbers))
     warnings.warn(
-        f"-1 stands in {int((codes == 0).sum()):,} cells of a wide table whose other labels are whole numbers from "
+        f"-1 stands in {int((codes == at).sum()):,} cells of a wide table whose other labels are whole numbers from "
         "0, and is read as no answer, as in snorkel; give abstain=[] (--abstain '') if -1 is a label, or abstain=[-1] "
         "(--abstain -1) to read it so without this note",
         DataWarning,
@@ -345,11 +363,11 @@ def recode(labels: Labels, worker_names: Names, class_names: Names) -> Labels:
     """
     worker = match(labels.worker_names, worker_names, "worker")
     worker = np.where(worker < 0, np.int32(len(worker_names)), worker)[labels.workers]
-    given = match(labels.class_names, class_names, "label")[labels.given]
+    given = match_labels(labels.class_names, class_names, "label")[labels.given]
     known = given >= 0
     strangers = np.array([*worker_names.tolist(), None], object)
     renamed = replace(labels, workers=worker.astype(np.int32), given=given, worker_names=strangers, gold=None)
-    return replace(renamed.subset(known), class_names=class_names)
+    return replace(renamed.subset(known), class_names=class_names, never_given=())
 
 
 def assemble(
@@ -398,9 +416,22 @@ def with_gold(labels: Labels, gold: Gold) -> Labels:
         raise stray_gold(tasks, match(tasks, labels.task_names, "gold task"))
     if not len(rows):  # a list without an answer is no gold
         return labels
+    check_one_answer(rows, codes, labels)
     known = np.full(labels.n_rows, NO_GOLD, np.int32)
     known[rows] = codes
     return replace(labels, gold=known)
+
+
+def check_one_answer(rows: NDArray[Any], codes: NDArray[np.int32], labels: CodedLabels) -> None:
+    """Refuse known answers that contradict one another; the same answer twice is one."""
+    order = np.lexsort((codes, rows))
+    rows, codes = rows[order], codes[order]
+    torn = np.flatnonzero((rows[1:] == rows[:-1]) & (codes[1:] != codes[:-1]))
+    if not len(torn):
+        return
+    task = labels.names_of(int(rows[torn[0]]), int(rows[torn[0]]) + 1)[0].as_py()
+    one, other = (plain(labels.class_names[codes[at]]) for at in (torn[0], torn[0] + 1))
+    raise DataError(f"the gold answers give task {task!r} two labels, {one!r} and {other!r}; keep the right one")
 
 
 def stray_gold(tasks: Any, rows: NDArray[Any]) -> DataError:
@@ -422,7 +453,7 @@ def encode_labels(
         return cut[codes], interval_names(np.array(edges)), edges
     if gold is not None:
         _, extra = _drop_abstentions(*encode(gold[1], "gold label"), abstain)
-        missing = extra[match(extra, names, "gold label") < 0] if len(names) else extra
+        missing = extra[match_labels(extra, names, "gold label") < 0] if len(names) else extra
         if len(missing):
             both = [*names.tolist(), *missing.tolist()]
             order, union = encode(both, "label")
@@ -454,10 +485,23 @@ def cut_labels(names: Names, edges: Sequence[float]) -> NDArray[np.int32]:
     return np.where(np.isfinite(numbers), np.searchsorted(np.array(edges), numbers, "right"), -1).astype(np.int32)
 
 
+def match_labels(values: Any, names: Names, what: str) -> NDArray[np.int32]:
+    """`match`, in which numbers that are spelled otherwise are the same: pandas writes 0.0 where a column has gaps."""
+    codes = match(values, names, what)
+    worth = worth_of(names.tolist())
+    if not len(names) or not np.isfinite(worth).all() or len(np.unique(worth)) < len(worth):
+        return codes
+    found, others = encode(values, what)
+    number, order = worth_of(others.tolist()), np.argsort(worth)
+    place = order[np.minimum(np.searchsorted(worth[order], number), len(order) - 1)]
+    same = np.append(np.where(worth[place] == number, place, -1), -1)
+    return np.where(codes >= 0, codes, same[found]).astype(np.int32)
+
+
 def match_answers(answers: Any, labels: CodedLabels, what: str) -> NDArray[np.int32]:
     """Classes of known answers, -1 for what is none; scores are cut as the labels were."""
     if labels.edges is None:
-        return match(answers, labels.class_names, what)
+        return match_labels(answers, labels.class_names, what)
     codes, names = encode(answers, what)
     return np.append(cut_labels(names, labels.edges), np.int32(-1))[codes]
 
@@ -497,8 +541,9 @@ def no_name(row: int, what: str) -> DataError:
 def _drop_abstentions(codes: NDArray[np.int32], names: Names, abstain: Abstain) -> tuple[NDArray[np.int32], Names]:
     if isinstance(abstain, str) or not isinstance(abstain, Iterable):  # a word would be taken letter by letter
         raise DataError(f"abstain={abstain!r} is one label; give a list: abstain=[{abstain!r}]")
-    spoken = {str(value) for value in abstain}
+    spoken, numbers = {str(value) for value in abstain}, worth_of(map(str, abstain))
     silent = np.array([str(name) in spoken for name in names.tolist()], bool)
+    silent |= np.isin(worth_of(map(str, names.tolist())), numbers[np.isfinite(numbers)])  # 0 and 0.0 are one label
     if not silent.any():
         return codes, names
     recode = np.full(len(names) + 1, -1, np.int32)

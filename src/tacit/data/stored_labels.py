@@ -31,6 +31,7 @@ from tacit.data.labels import (
     CodedLabels,
     Gold,
     Labels,
+    check_one_answer,
     join_labels,
     match_answers,
     stray_gold,
@@ -61,6 +62,7 @@ class StoredLabels(CodedLabels):
     edges: tuple[float, ...] | None = None
     answers: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None  # tasks that are known, in order; their classes
     lease: Lease | None = None
+    never_given: tuple[int, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -84,7 +86,8 @@ class StoredLabels(CodedLabels):
             gold = np.full(end - begin, NO_GOLD, np.int32)
             gold[rows[low:high] - begin] = codes[low:high]
         numbers = np.arange(begin, end)  # stand for the names, which are read when asked for
-        return Labels(offsets, workers, given, numbers, self.worker_names, self.class_names, gold, self.edges)
+        names = numbers, self.worker_names, self.class_names
+        return Labels(offsets, workers, given, *names, gold, self.edges, self.never_given)
 
     def names_of(self, begin: int, end: int) -> pa.Array:
         ends = self._numbers(self.offset + 8 * (self.n_tasks + 1 + begin), end - begin + 1, np.int64)
@@ -93,7 +96,7 @@ class StoredLabels(CodedLabels):
         return names.cast(pa.string()) if self.kind == "word" and len(letters) < 2**31 else names
 
     def cells(self, begin: int, end: int) -> RaggedCells:
-        if self.answers is None:
+        if self.answers is None and not self.never_given:
             return RaggedCells(*self._labels(begin, end))
         return self.piece(begin, end).cells(0, end - begin)
 
@@ -106,6 +109,9 @@ class StoredLabels(CodedLabels):
     def without_gold(self) -> StoredLabels:
         return self if self.answers is None else replace(self, answers=None)
 
+    def with_never_given(self, classes: tuple[int, ...]) -> StoredLabels:
+        return replace(self, never_given=classes)
+
     def with_gold(self, gold: Gold) -> StoredLabels:
         """The same labels with known answers attached, as `labels.with_gold` does it."""
         tasks, answers = gold
@@ -116,8 +122,9 @@ class StoredLabels(CodedLabels):
             raise stray_gold(tasks, find_tasks(self, tasks, "gold task"))
         if not len(rows):  # a list without an answer is no gold
             return self
-        found, last = np.unique(rows[::-1], return_index=True)  # of several answers the last one counts
-        return replace(self, answers=(found.astype(np.int64), codes[::-1][last]))
+        check_one_answer(rows, codes, self)
+        found, at = np.unique(rows, return_index=True)
+        return replace(self, answers=(found.astype(np.int64), codes[at]))
 
     # ------------------------------------------------------------- reading
 

@@ -44,6 +44,8 @@ LABELS_PER_WORKER = 10
 """Half of the labels should come from workers with at least so many: fewer do not show who is good."""
 COPIED_LABELS = 0.2
 """Share of the labels of workers who say the same or agree beyond the model: above, a vote is no longer a vote."""
+OVERRULING_LABELS = 0.1
+"""Share of the labels of workers who overrule the others: what they say is the consensus of all their tasks."""
 IDLE_LABELS = 0.5
 """Share of the labels that guessing, constant and adversarial workers may hold."""
 UNEXPLAINED = 0.15
@@ -139,7 +141,7 @@ def _examine_workers(
     kinds = np.array([str(flag).split(" ")[0] for flag in quality.flag], object)
     share = {
         kind: float(quality.n_labels[kinds == kind].sum()) / max(labels.n_labels, 1)
-        for kind in ("few", "guessing", "constant", "adversarial", "says", "agrees")
+        for kind in ("few", "guessing", "constant", "adversarial", "says", "agrees", "overrules")
     }
     unexplained = None if pairs is None else unexplained_agreement(mixture, pairs)
     examiner.quantities |= {
@@ -149,6 +151,14 @@ def _examine_workers(
     }
     if share["says"] + share["agrees"] >= COPIED_LABELS:
         _doubt_alike(examiner, labels, kinds, share)
+    if share["overrules"] >= OVERRULING_LABELS:
+        names = listed([spell(labels.worker_names[m]) for m in np.flatnonzero(kinds == "overrules")])
+        examiner.doubt(
+            "caution",
+            f"On the tasks of workers with {share['overrules']:.0%} of the labels ({names}) the others look far worse "
+            "than on other tasks: either these tasks are harder, or those workers have a common source and the "
+            "consensus follows it; check some of the tasks by hand.",
+        )
     idle = share["guessing"] + share["constant"] + share["adversarial"]
     if idle >= IDLE_LABELS:
         examiner.doubt(

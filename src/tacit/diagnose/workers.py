@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from tacit.data.labels import CodedLabels, Labels
 from tacit.diagnose.copies import Alike, find_copies, pairs_within_reach
 from tacit.diagnose.intervals import jeffreys
+from tacit.diagnose.overruled import overruling_workers
 from tacit.engine.memory import MemoryEngine, posterior_of
 from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture, unstack_confusions
 from tacit.kernels import Floats
@@ -46,6 +47,7 @@ FEW_LABELS = 10
 CONSTANT_CHANCE = 1e-3
 """Called constant: a worker who tells classes apart like the crowd would say one label only this rarely."""
 BEYOND = "more than the model explains"
+OVERRULES = "overrules the others"
 UNSURE_WIDTH = 0.5
 """A guesser is reported when surely less than this share of the way from guessing to perfect."""
 
@@ -168,6 +170,9 @@ def worker_quality(
     alike = None if pairs is None else find_copies(pairs, mixture)
     quality = WorkerQuality(n_labels, accuracy, low, high, np.full(labels.n_workers, "", object))
     _raise_flags(quality, labels, mixture, judged, alike)
+    if pairs is not None:  # as many numbers as the list of pairs has
+        for worker in overruling_workers(judged, accuracy):
+            quality.flag[worker] = quality.flag[worker] or OVERRULES
     return quality
 
 

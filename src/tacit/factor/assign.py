@@ -24,7 +24,7 @@ Symbols   here         shape                  meaning
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,20 +105,27 @@ def _order_of(confusions: Floats, labels_per_worker: NDArray[np.int64], evidence
 
 
 def part_orders(
-    mixture: Mixture, labels_per_worker: NDArray[np.int64], part: NDArray[np.int32], evidence: Mapping[int, Floats]
+    mixture: Mixture,
+    labels_per_worker: NDArray[np.int64],
+    part: NDArray[np.int32],
+    evidence: Mapping[int, Floats],
+    never_given: Sequence[int] = (),
 ) -> NDArray[np.intp]:
     """`label_order` of every part of the crowd (part, label), given the part of each worker (M,).
 
     `evidence` has the (label, latent class) of parts with known answers. A part without labels has the order of the
-    first that has some.
+    first that has some. Labels that are `never_given` stay where they are: beside them nobody would be decisive.
     """
     n_parts = int(part.max()) + 1 if len(part) else 0
-    confusions = unstack_confusions(mixture)
-    orders = np.zeros((n_parts, mixture.n_classes), np.intp)
+    given = np.setdiff1d(np.arange(mixture.n_classes), never_given)
+    confusions = unstack_confusions(mixture)[:, given[:, None], given]
+    orders = np.tile(np.arange(mixture.n_classes), (n_parts, 1))
     spoken = np.bincount(part, labels_per_worker, n_parts) > 0
     members = np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=n_parts))[:-1])
     for at in np.flatnonzero(spoken):
-        orders[at] = _order_of(confusions[members[at]], labels_per_worker[members[at]], evidence.get(int(at)))
+        known = evidence.get(int(at))
+        known = None if known is None else known[given[:, None], given]
+        orders[at, given] = given[_order_of(confusions[members[at]], labels_per_worker[members[at]], known)]
     orders[~spoken] = orders[np.argmax(spoken)] if spoken.any() else np.arange(mixture.n_classes)
     return orders
 

@@ -135,6 +135,7 @@ def fit_crowd(
         from tacit.models.crowd_checkpoint import labels_key
 
         kept = KeptFile(checkpoint, labels_key(data), settings.deciding(), resume=resume)
+    data = _with_never_given(data)
     with one_blas_thread():
         free = data.without_gold()  # the classes are found without the known answers, see crowd_em.py
         with clock.stage("moments"):
@@ -176,6 +177,15 @@ def fit_crowd(
     )
     fitted.evidence = Evidence(data, graph, believed, notes, clock, settings)
     return fitted
+
+
+def _with_never_given(data: CodedLabels) -> CodedLabels:
+    """The labels with the classes marked that no worker gives: a known answer brings one, or bins without a label.
+
+    No label says that a task has such a class; were it fitted like the others, it would take the place of one of them.
+    """
+    unsaid = np.flatnonzero(data.counts.sum(axis=0) == 0)
+    return data.with_never_given(tuple(unsaid.tolist())) if len(unsaid) else data
 
 
 def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dict[str, Start]:

@@ -180,7 +180,7 @@ def _score(data: CodedLabels, found: Fit, steps: TableSteps, limits: Limits) -> 
 def class_orders(data: CodedLabels, graph: CoLabelGraph, mixture: Mixture, threads: int) -> np.ndarray[Any, Any]:
     """Which latent class stands for each label, in every part of the crowd (part, label)."""
     evidence = known_evidence(data, graph, mixture, threads)
-    return part_orders(mixture, data.per_worker, graph.component, evidence)
+    return part_orders(mixture, data.per_worker, graph.component, evidence, data.never_given)
 
 
 def known_evidence(data: CodedLabels, graph: CoLabelGraph, mixture: Mixture, threads: int) -> dict[int, Floats]:

@@ -7,12 +7,13 @@ the statistics of an M-step, from which EM goes on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.labels import CodedLabels, Labels
 from tacit.data.sampling import sample_tasks
@@ -86,12 +87,45 @@ def start_moments(labels: CodedLabels, seed: int) -> Start:
 
     Of more than `MOMENT_TASKS` tasks those with the smallest hashes are looked at: a start needs two digits.
     """
-    votes = vote_mixture(labels)
-    shown = sample_tasks(labels, MOMENT_TASKS, seed)
-    graph = co_label_graph(shown)
-    root, sweeps = fit_root(shown, votes.table * np.sqrt(votes.weights))
+    votes, whole = vote_mixture(labels), sample_tasks(labels, MOMENT_TASKS, seed)
+    given = np.setdiff1d(np.arange(labels.n_classes), labels.never_given)
+    shown = _among_classes(whole, given)
+    start = _of_classes(votes, given, shown)
+    root, sweeps = fit_root(shown, start.table * np.sqrt(start.weights))
+    mixture = _beside_others(_rotated(shown, root, start, co_label_graph(shown)), votes, given)
     seen = "the tasks" if shown.n_rows == labels.n_rows else f"{shown.n_rows:,} of {labels.n_rows:,} tasks"
-    return Start(_rotated(shown, root, votes, graph), notes=[f"moments: {sweeps} sweeps over {seen}"])
+    return Start(mixture, notes=[f"moments: {sweeps} sweeps over {seen}"])
+
+
+def _among_classes(labels: Labels, given: NDArray[np.intp]) -> Labels:
+    """The same labels where `given` are all classes; no other class has a label."""
+    if len(given) == labels.n_classes:
+        return labels
+    code = np.searchsorted(given, labels.given).astype(np.int32)
+    return replace(labels, given=code, class_names=labels.class_names[given], never_given=())
+
+
+def _of_classes(votes: Mixture, given: NDArray[np.intp], labels: Labels) -> Mixture:
+    """The mixture of the `given` classes alone: the other labels have probability 0 in them."""
+    size = votes.n_classes
+    if len(given) == size:
+        return votes
+    cube = votes.table.reshape(-1, size, size)[:, given[:, None], given]
+    weights = votes.weights[given]
+    return Mixture(weights / weights.sum(), cube.reshape(-1, len(given)), labels.first)
+
+
+def _beside_others(mixture: Mixture, votes: Mixture, given: NDArray[np.intp]) -> Mixture:
+    """A mixture of the `given` classes as one of all classes; the others are as the votes have them."""
+    size = votes.n_classes
+    if len(given) == size:
+        return mixture
+    cube = votes.table.reshape(-1, size, size).copy()
+    cube[:, :, given] = 0.0
+    cube[:, given[:, None], given] = mixture.table.reshape(-1, len(given), len(given))
+    weights = votes.weights.copy()
+    weights[given] = mixture.weights * weights[given].sum()
+    return Mixture(weights, cube.reshape(votes.table.shape), votes.first)
 
 
 def start_robust(

@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.data.frames import as_frame, backend_of, build_frame, column, find_column
 from tacit.data.label_input import ALIASES
-from tacit.data.labels import Labels, with_gold
+from tacit.data.labels import Labels, match_labels, with_gold
 from tacit.data.names import Names, encode, match
 from tacit.data.stored_labels import find_tasks
 from tacit.engine.blas import one_blas_thread
@@ -173,7 +173,7 @@ def plan_crowd(
 
 def _under_model(fitted: FittedCrowd, data: Labels) -> tuple[Labels, Mixture]:
     """The labels with the model's classes, and its mixture with one table per worker of the labels."""
-    given = match(data.class_names, fitted.class_names, "label")[data.given]
+    given = match_labels(data.class_names, fitted.class_names, "label")[data.given]
     known = given >= 0  # a label the model does not know says nothing it could use
     data = replace(replace(data, given=given).subset(known), class_names=fitted.class_names, gold=None)
     if data.n_labels == 0:

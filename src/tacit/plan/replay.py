@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tacit.data.frames import backend_of, build_frame
 from tacit.data.label_input import read_gold, read_labels
-from tacit.data.labels import Labels
+from tacit.data.labels import Labels, match_answers
 from tacit.data.names import encode, match
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
@@ -176,7 +176,7 @@ def _known(data: Labels, truth: Any) -> tuple[Ints, NDArray[np.int32]]:
     gold = read_gold(truth)
     if gold is None:
         raise DataError("a replay needs the truth to measure errors; give a frame with the columns task and label")
-    rows, answers = match(gold[0], data.task_names, "truth task"), match(gold[1], data.class_names, "truth label")
+    rows, answers = match(gold[0], data.task_names, "truth task"), match_answers(gold[1], data, "truth label")
     asked = (rows >= 0) & (encode(gold[1], "truth label")[0] >= 0)  # an answer that nobody gave is an error, a gap none
     if not asked.any():
         raise DataError("no task of the truth occurs in the labels; check that both use the same task ids")

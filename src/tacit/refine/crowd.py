@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.labels import CodedLabels, Labels
+from tacit.data.labels import RULED_OUT, CodedLabels, Labels
 from tacit.data.sampling import sample_tasks
 from tacit.engine.memory import MemoryEngine, Sums, posterior_of
 from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture
@@ -100,6 +100,7 @@ def left_out_score(
     log_table = np.log(np.maximum(cleared(SMOOTHING), PROBABILITY_FLOOR))
     chance = cleared(PREDICTIVE_SMOOTHING)
     log_joint = np.add.reduceat(log_table, shown.offsets[:-1], axis=0) + refined.params.log_weights()
+    log_joint[:, list(shown.never_given)] = RULED_OUT
     answer = shown.answer_of()
     if answer is not None:  # a worker's repeated answers are left out together
         log_table = np.add.reduceat(log_table, np.flatnonzero(np.diff(answer, prepend=-1)), axis=0)[answer]
