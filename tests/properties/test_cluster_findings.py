@@ -200,3 +200,36 @@ def test_a_sparse_matrix_that_memory_cannot_hold_is_refused(monkeypatch):
     monkeypatch.setattr("tacit.models.bernoulli_mixture.free_memory", lambda: 1_000)
     with pytest.raises(DataError, match="too much for the free memory; leave out rare columns"):
         BernoulliMixture(2).fit(sp.csr_array(np.eye(100)))
+
+
+@pytest.mark.parametrize("n_copies", [1, 2, 4])
+@pytest.mark.parametrize("n_columns", [6, 10, 20])
+def test_equal_columns_are_set_aside_however_many(n_columns, n_copies):
+    """Three equal columns or more explain one another, so none stood out, and their two values became clusters."""
+    rng = np.random.default_rng(n_columns)
+    kind = rng.integers(3, size=1000)
+    often = rng.choice([0.15, 0.85], (3, n_columns))
+    table = pd.DataFrame((rng.random((1000, n_columns)) < often[kind]).astype(int)).add_prefix("v")
+    copies = {f"w{n}": (1 - table["v0"] if n == 1 else table["v0"]) for n in range(n_copies)}
+    alone, both = BernoulliMixture().fit(table), BernoulliMixture().fit(table.assign(**copies))
+    assert sorted(both.copies_["column"]) == sorted(copies)
+    assert set(both.copies_["copies"]) == {"v0"}
+    assert both.n_components_ == alone.n_components_
+    assert sorted(BernoulliMixture(3).fit(table.assign(**copies)).copies_["column"]) == sorted(copies)
+
+
+def test_columns_that_are_equal_because_they_are_the_clusters_stay():
+    """Four kinds of rows that never stray: eight columns, two of them different, and four clusters."""
+    kind = np.arange(400) % 4
+    table = pd.DataFrame({f"q{n}": (kind >> n % 2) & 1 for n in range(8)})
+    model = BernoulliMixture().fit(table)
+    assert len(model.copies_) == 0
+    assert model.n_components_ == 4
+
+
+def test_rare_columns_that_are_equal_by_chance_stay():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame((rng.random((500, 12)) < 0.4).astype(int)).add_prefix("v")
+    rare = np.zeros(500, int)
+    rare[[3, 70, 200]] = 1
+    assert len(BernoulliMixture().fit(table.assign(x=rare, y=rare, z=rare)).copies_) == 0
