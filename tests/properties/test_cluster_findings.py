@@ -266,3 +266,28 @@ def test_rows_with_a_single_one_do_not_tell_how_many_were_not_recorded():
     some = one_class(0)
     quantities = BernoulliMixture(truncated=True).fit(some).report_.quantities
     assert quantities["rows_with_two_ones"] == (some.sum(axis=1) > 1).sum()
+
+
+@pytest.mark.parametrize("pair", [("f", "m"), ("F", "M"), (1, 2), ("female", "male")])
+def test_two_values_of_a_survey_are_read_whatever_they_spell(pair):
+    rng = np.random.default_rng(0)
+    rows = rng.random((300, 6)) < np.where(rng.random((300, 1)) < 0.5, 0.15, 0.85)
+    with pytest.warns(UserWarning, match="the later one in order counts as yes"):
+        model = BernoulliMixture(2).fit(pd.DataFrame(np.where(rows, pair[1], pair[0]), dtype=object))
+    expected = BernoulliMixture(2).fit(rows.astype(int))
+    np.testing.assert_allclose(model.frequencies_, expected.frequencies_, atol=0.01)
+
+
+def test_columns_that_are_refused_get_advice_that_fits():
+    """The codes 1 and 2: --missing 2 would have emptied every column, --missing j every yes."""
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(rng.integers(1, 3, (60, 4))).add_prefix("q")
+    with pytest.raises(DataError, match=r"'q4' holds 2 alone, .*; leave the column out \(--drop q4\)") as found:
+        BernoulliMixture(2).fit(rows.assign(q4=2))
+    assert "--missing" not in str(found.value)
+    with pytest.raises(DataError, match="holds 'j' in row 1 beside 'n', which means no; recode the two as 0/1"):
+        BernoulliMixture(2).fit(rows.assign(q4=["j", "n"] * 30))
+    with pytest.warns(UserWarning, match="counts as yes"):
+        model = BernoulliMixture(2).fit(rows)
+    with pytest.raises(DataError, match="the model knows 1 and 2 there; write its cells as when the model was fitted"):
+        model.predict(rows - 1)
