@@ -291,3 +291,12 @@ def test_columns_that_are_refused_get_advice_that_fits():
         model = BernoulliMixture(2).fit(rows)
     with pytest.raises(DataError, match="the model knows 1 and 2 there; write its cells as when the model was fitted"):
         model.predict(rows - 1)
+
+
+def test_text_that_spells_numbers_is_ordered_by_value():
+    """As a file is: '10' was no beside '2' in a frame of text, and yes in a file."""
+    rows = np.random.default_rng(0).random((100, 3)) < 0.3
+    with pytest.warns(UserWarning, match=r"counts as yes \('x0': '10', 'x1': '10', 'x2': '10'\)"):
+        model = BernoulliMixture(1).fit(pd.DataFrame(np.where(rows, "10", "2")).add_prefix("x"))
+    np.testing.assert_allclose(model.frequencies_[0], rows.mean(axis=0), atol=0.02)
+    assert (model.predict(pd.DataFrame(np.where(rows, 10, 2)).add_prefix("x")) == 0).all()

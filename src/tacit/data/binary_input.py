@@ -153,7 +153,7 @@ def _yes_no(
     codes, words = encode(array, f"{name!r}")
     pair = np.arange(2) if known is None or _is_plain(known) else known
     if known is None and _are_two(words):
-        pair = words
+        pair = words if _in_order(words) else words[::-1]
     if _is_plain(pair):
         meaning = np.array([*(WORDS.get(str(word).strip().lower(), 2) for word in words.tolist()), -1], np.int32)
     else:
@@ -177,6 +177,15 @@ def _are_two(words: Names) -> bool:
         return False
     spelled = [str(word).strip().lower() for word in words.tolist()]
     return not any(word in WORDS for word in spelled) or spelled in TWO_OF_ONE_SPELLED
+
+
+def _in_order(words: Names) -> bool:
+    """Whether two values stand in order: text that spells numbers by its value ('2' before '10'), as in a file."""
+    try:
+        low, high = (float(word) for word in words.tolist())
+    except (TypeError, ValueError):
+        return True
+    return low <= high
 
 
 def _third_value(
