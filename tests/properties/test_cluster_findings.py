@@ -200,3 +200,103 @@ def test_a_sparse_matrix_that_memory_cannot_hold_is_refused(monkeypatch):
     monkeypatch.setattr("tacit.models.bernoulli_mixture.free_memory", lambda: 1_000)
     with pytest.raises(DataError, match="too much for the free memory; leave out rare columns"):
         BernoulliMixture(2).fit(sp.csr_array(np.eye(100)))
+
+
+@pytest.mark.parametrize("n_copies", [1, 2, 4])
+@pytest.mark.parametrize("n_columns", [6, 10, 20])
+def test_equal_columns_are_set_aside_however_many(n_columns, n_copies):
+    """Three equal columns or more explain one another, so none stood out, and their two values became clusters."""
+    rng = np.random.default_rng(n_columns)
+    kind = rng.integers(3, size=1000)
+    often = rng.choice([0.15, 0.85], (3, n_columns))
+    table = pd.DataFrame((rng.random((1000, n_columns)) < often[kind]).astype(int)).add_prefix("v")
+    copies = {f"w{n}": (1 - table["v0"] if n == 1 else table["v0"]) for n in range(n_copies)}
+    alone, both = BernoulliMixture().fit(table), BernoulliMixture().fit(table.assign(**copies))
+    assert sorted(both.copies_["column"]) == sorted(copies)
+    assert set(both.copies_["copies"]) == {"v0"}
+    assert both.n_components_ == alone.n_components_
+    assert sorted(BernoulliMixture(3).fit(table.assign(**copies)).copies_["column"]) == sorted(copies)
+
+
+def test_columns_that_are_equal_because_they_are_the_clusters_stay():
+    """Four kinds of rows that never stray: eight columns, two of them different, and four clusters."""
+    kind = np.arange(400) % 4
+    table = pd.DataFrame({f"q{n}": (kind >> n % 2) & 1 for n in range(8)})
+    model = BernoulliMixture().fit(table)
+    assert len(model.copies_) == 0
+    assert model.n_components_ == 4
+
+
+def test_rare_columns_that_are_equal_by_chance_stay():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame((rng.random((500, 12)) < 0.4).astype(int)).add_prefix("v")
+    rare = np.zeros(500, int)
+    rare[[3, 70, 200]] = 1
+    assert len(BernoulliMixture().fit(table.assign(x=rare, y=rare, z=rare)).copies_) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_truncated_fit_ends_at_its_maximum(seed):
+    """A slow climb: EM that stopped at small steps ended 1 to 2 nats below, with half of the rows of zeros."""
+    rng = np.random.default_rng(seed)
+    rare = rng.random((40_000, 1)) < 0.9
+    rows = (rng.random((40_000, 8)) < np.where(rare, 0.01, 0.5)).astype(int)
+    rows = rows[rows.any(axis=1)]
+    model = BernoulliMixture(2, truncated=True, smoothing=0).fit(rows)
+    further = BernoulliMixture(2, truncated=True, smoothing=0, tol=1e-12, max_iter=5_000).fit(rows)
+    assert model.converged_
+    assert model.log_likelihood_ == pytest.approx(further.log_likelihood_, abs=0.03)
+    assert model.n_unseen_ == pytest.approx(further.n_unseen_, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_fit_ends_at_its_maximum(seed):
+    """Two clusters: three of four columns are not identified, and a likelihood without a peak has no place to end."""
+    model = BernoulliMixture(2, smoothing=0, screen=False, random_state=seed).fit(survey())
+    further = BernoulliMixture(2, smoothing=0, screen=False, random_state=seed, tol=1e-12).fit(survey())
+    assert model.log_likelihood_ == pytest.approx(further.log_likelihood_, abs=0.003)
+
+
+def test_rows_with_a_single_one_do_not_tell_how_many_were_not_recorded():
+    """Categories that exclude one another: the likelihood rises as ever more rows are said to be missing."""
+    rows = np.eye(5)[np.random.default_rng(0).integers(5, size=300)]
+    report = BernoulliMixture(truncated=True).fit(rows).report_
+    assert report.verdict == "caution"
+    assert any("rows have two 1s or more" in reason for reason in report.reasons)
+    some = one_class(0)
+    quantities = BernoulliMixture(truncated=True).fit(some).report_.quantities
+    assert quantities["rows_with_two_ones"] == (some.sum(axis=1) > 1).sum()
+
+
+@pytest.mark.parametrize("pair", [("f", "m"), ("F", "M"), (1, 2), ("female", "male")])
+def test_two_values_of_a_survey_are_read_whatever_they_spell(pair):
+    rng = np.random.default_rng(0)
+    rows = rng.random((300, 6)) < np.where(rng.random((300, 1)) < 0.5, 0.15, 0.85)
+    with pytest.warns(UserWarning, match="the later one in order counts as yes"):
+        model = BernoulliMixture(2).fit(pd.DataFrame(np.where(rows, pair[1], pair[0]), dtype=object))
+    expected = BernoulliMixture(2).fit(rows.astype(int))
+    np.testing.assert_allclose(model.frequencies_, expected.frequencies_, atol=0.01)
+
+
+def test_columns_that_are_refused_get_advice_that_fits():
+    """The codes 1 and 2: --missing 2 would have emptied every column, --missing j every yes."""
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(rng.integers(1, 3, (60, 4))).add_prefix("q")
+    with pytest.raises(DataError, match=r"'q4' holds 2 alone, .*; leave the column out \(--drop q4\)") as found:
+        BernoulliMixture(2).fit(rows.assign(q4=2))
+    assert "--missing" not in str(found.value)
+    with pytest.raises(DataError, match="holds 'j' in row 1 beside 'n', which means no; recode the two as 0/1"):
+        BernoulliMixture(2).fit(rows.assign(q4=["j", "n"] * 30))
+    with pytest.warns(UserWarning, match="counts as yes"):
+        model = BernoulliMixture(2).fit(rows)
+    with pytest.raises(DataError, match="the model knows 1 and 2 there; write its cells as when the model was fitted"):
+        model.predict(rows - 1)
+
+
+def test_text_that_spells_numbers_is_ordered_by_value():
+    """As a file is: '10' was no beside '2' in a frame of text, and yes in a file."""
+    rows = np.random.default_rng(0).random((100, 3)) < 0.3
+    with pytest.warns(UserWarning, match=r"counts as yes \('x0': '10', 'x1': '10', 'x2': '10'\)"):
+        model = BernoulliMixture(1).fit(pd.DataFrame(np.where(rows, "10", "2")).add_prefix("x"))
+    np.testing.assert_allclose(model.frequencies_[0], rows.mean(axis=0), atol=0.02)
+    assert (model.predict(pd.DataFrame(np.where(rows, 10, 2)).add_prefix("x")) == 0).all()

@@ -86,9 +86,30 @@ def test_folds_deal_all_weight_and_know_no_order():
     weight = rng.choice([0.25, 1.0, 2.0, 3.5, 7.0], len(codes))
     folds = fold_weights(Table(codes, columns, weight), 3, 0)
     np.testing.assert_allclose(folds.sum(axis=0), weight)
-    assert (np.ptp(folds, axis=0) <= 1).all()
     order = rng.permutation(len(codes))
     assert np.array_equal(fold_weights(Table(codes[order], columns, weight[order]), 3, 0), folds[:, order])
+
+
+def test_rows_of_a_pattern_are_left_out_one_by_one():
+    """Each of the 900 rows of a pattern has a fold of its own: counts spread as chance has it, not evenly."""
+    codes = np.array([[a, b, c] for a in range(8) for b in range(8) for c in range(8)], np.uint8)
+    columns = tuple(Column(name, np.arange(8)) for name in "abc")
+    folds = fold_weights(Table(codes, columns, np.full(len(codes), 900.0)), 3, 0)
+    assert np.array_equal(folds, np.round(folds))
+    assert folds.std(axis=1) == pytest.approx(np.sqrt(900 * 1 / 3 * 2 / 3), rel=0.15)
+    assert folds.mean(axis=1) == pytest.approx(300, abs=3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_labels_that_follow_from_nothing_are_not_foretold(seed):
+    """Few columns, many equal rows: what is chance in the rows seen must not return in those left out."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(2, size=(2000, 1))
+    X = pd.DataFrame(rng.random((2000, 5)) < 0.25 + 0.5 * kind).astype(int).add_prefix("q")
+    model = LatentClassClassifier().fit(X, rng.integers(2, size=2000))
+    assert model.report_.verdict == "caution"
+    assert any("no more than chance" in reason for reason in model.report_.reasons)
+    assert model.n_components_ <= 2
 
 
 def test_frequencies_are_copies_and_zero_is_absent():

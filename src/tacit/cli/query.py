@@ -15,8 +15,8 @@ def query(model_file: str, question: str, json_: bool) -> int:
     """Ask the joint distribution: P(…) probability, E(…) expectation, H(…) entropy, I(…; …) information.
 
     \b
-    tacit query classes/model.tacit "P(safety=high, class | price=low)"
-    tacit query classes/model.tacit "E(age | class=3)" --json
+    tacit query classes/model.tacit "P(safety=high, doors | price=low)"
+    tacit query classes/model.tacit "E(age | income=high)" --json
     """
     from tacit.cli.rows import load_table_model
     from tacit.query import ask

@@ -31,6 +31,8 @@ WORDS = {"0": 0, "0.0": 0, "false": 0, "f": 0, "no": 0, "n": 0, "1": 1, "1.0": 1
 """Spellings of no and yes, in lower case."""
 UNKNOWN = ("", "?", ".", "-")
 """Words beside which another one is no pair: they mean that nothing is known."""
+TWO_OF_ONE_SPELLED = (["1", "2"], ["-1", "1"], ["f", "m"])
+"""Pairs, in their order, of which one is such a spelling and means something else here."""
 SHOWN = 3
 """Columns that a note lists."""
 MOST_SHOWN = 6
@@ -151,7 +153,7 @@ def _yes_no(
     codes, words = encode(array, f"{name!r}")
     pair = np.arange(2) if known is None or _is_plain(known) else known
     if known is None and _are_two(words):
-        pair = words
+        pair = words if _in_order(words) else words[::-1]
     if _is_plain(pair):
         meaning = np.array([*(WORDS.get(str(word).strip().lower(), 2) for word in words.tolist()), -1], np.int32)
     else:
@@ -159,7 +161,7 @@ def _yes_no(
         meaning = np.append(np.where(place_of < 0, 2, place_of), -1).astype(np.int32)
     found = meaning[codes]
     if (found > 1).any():
-        raise _third_value(name, words, codes, int((found > 1).argmax()), rows)
+        raise _third_value(name, words, codes, int((found > 1).argmax()), rows, known)
     return found, pair
 
 
@@ -167,21 +169,49 @@ def _are_two(words: Names) -> bool:
     """Whether a column's values are two that mean no and yes without spelling it.
 
     One known spelling beside another value is a code for what is not known (0 and 9, yes and ?), unless it is 1 and 2,
-    or -1 and 1.
+    -1 and 1, or f and m.
     """
     if len(words) != 2:
         return False
     if any(is_gap_word(word) or str(word).strip() in UNKNOWN for word in words.tolist()):
         return False
     spelled = [str(word).strip().lower() for word in words.tolist()]
-    return not any(word in WORDS for word in spelled) or spelled in (["1", "2"], ["-1", "1"])
+    return not any(word in WORDS for word in spelled) or spelled in TWO_OF_ONE_SPELLED
+
+
+def _in_order(words: Names) -> bool:
+    """Whether two values stand in order: text that spells numbers by its value ('2' before '10'), as in a file."""
+    try:
+        low, high = (float(word) for word in words.tolist())
+    except (TypeError, ValueError):
+        return True
+    return low <= high
 
 
 def _third_value(
-    name: str | int, words: Names, codes: NDArray[np.int32], at: int, rows: NDArray[np.intp] | None
+    name: str | int, words: Names, codes: NDArray[np.int32], at: int, rows: NDArray[np.intp] | None, known: Names | None
 ) -> DataError:
-    """The sentence for a column with values that cannot be no and yes."""
+    """The sentence for a column with values that cannot be no and yes, or are not those of a fitted model (`known`)."""
     value, place, said = plain(words[codes[at]]), _place(rows, at), quote(str(name))
+    if known is not None and not _is_plain(known):
+        two = " and ".join(repr(plain(word)) for word in known)
+        return DataError(
+            f"column {name!r} holds {value!r}{place}, and the model knows {two} there; write its cells as when the "
+            "model was fitted, or leave the cell empty if nothing is known"
+        )
+    if known is None and len(words) == 1:
+        return DataError(
+            f"column {name!r} holds {value!r} alone, which says neither yes nor no; leave the column out "
+            f"(--drop {said}), or recode it as 0/1"
+        )
+    spelled = [plain(word) for word in words if str(word).strip().lower() in WORDS]
+    if known is None and len(words) == 2 and len(spelled) == 1:
+        means = "yes" if WORDS[str(spelled[0]).strip().lower()] else "no"
+        return DataError(
+            f"column {name!r} holds {value!r}{place} beside {spelled[0]!r}, which means {means}; recode the two as 0/1 "
+            f"if they are no and yes, leave the cell empty if nothing is known (--missing {quote(str(value))}), or "
+            f"drop the column (--drop {said})"
+        )
     if len(words) > MOST_SHOWN:
         cure = f"give --id {said} if it names the rows, --drop {said} to leave it out,"
         listed = f"{len(words):,} values"

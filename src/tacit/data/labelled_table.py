@@ -44,12 +44,17 @@ def label_counts(table: Table) -> Floats:
 def fold_weights(table: Table, n_folds: int, seed: int) -> Floats:
     """How much of every row's weight is left out in each fold (fold, n).
 
-    The rows of a pattern are dealt to the folds one by one from a fold that its content decides: the order of rows does
-    not matter, and a pattern that many rows share is known in every fold.
+    Every row of a pattern goes to a fold of its own accord, the first to one that its content decides, the others by
+    chance, drawn in an order that contents decide: the order of rows does not matter. Dealing them out evenly would
+    give each fold the proportions of labels of the whole table, so that what is chance in the rows seen returns in
+    those left out, and labels that follow from nothing seem to be foretold.
     """
-    weight, begin = table.each_weight(), (row_hashes(table, seed) % np.uint64(n_folds)).astype(np.intp)
-    rows = table.rows_each() if table.sampling else weight
-    whole = np.floor(rows / n_folds)
-    rest = rows - n_folds * whole
-    turn = (np.arange(n_folds)[:, None] - begin) % n_folds  # which copy of the rest a fold gets
-    return np.asarray((whole + np.clip(rest - turn, 0.0, 1.0)) * (weight / rows))
+    weight, hashes = table.each_weight(), row_hashes(table, seed)
+    begin = (hashes % np.uint64(n_folds)).astype(np.intp)
+    rows = np.asarray(table.rows_each() if table.sampling else weight, np.float64)
+    others = np.maximum(np.floor(rows) - 1, 0).astype(np.int64)
+    order = np.argsort(hashes, kind="stable")
+    drawn = np.empty((len(rows), n_folds))
+    drawn[order] = np.random.default_rng(seed).multinomial(others[order], np.full(n_folds, 1 / n_folds))
+    drawn[np.arange(len(rows)), begin] += rows - others
+    return np.asarray(drawn.T * (weight / rows))

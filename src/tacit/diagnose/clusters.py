@@ -40,6 +40,8 @@ IMPURE = 0.2
 """Share of a cluster's rows that may belong elsewhere before it is said."""
 MANY_ASIDE = 0.1
 """Share of the columns that may be near-duplicates before it is said."""
+LEAST_TWICE = 10.0
+"""Rows with two 1s that must be there to tell how many rows of zeros were not recorded, to about a third."""
 ZEROS_EXPECTED = 10.0
 """Rows of zeros that must be expected before it is said that there are none: by chance once in 22,000 tables."""
 ONE_CLASS_PASSES = 200
@@ -118,7 +120,9 @@ def examine_clusters(
             f"The search limit ({screening.reached}) was reached; raise max_components to look for more clusters.",
         )
     _examine_screening(examiner, screening, table.n_columns + len(screening.duplicates))
-    if not truncated:
+    if truncated:
+        _examine_unseen(examiner, table, n_rows)
+    else:
         _examine_zeros(examiner, table, mixture)
     examiner.doubt_stopped(converged)
     return examiner.conclude()
@@ -166,6 +170,18 @@ def _examine_zeros(examiner: Examiner, table: Table, mixture: Mixture) -> None:
             "caution",
             f"No row is all 0, and independent columns would give {expected:.0f} such rows: if they were not recorded, "
             "columns seem to avoid one another and clusters are invented; fit with truncated=True (--truncated).",
+        )
+
+
+def _examine_unseen(examiner: Examiner, table: Table, n_rows: float) -> None:
+    """How many rows were never recorded is told by those with two 1s: with m of them to about one part in √m."""
+    twice = float(table.each_weight() @ ((table.codes == 1).sum(axis=1) >= 2)) * n_rows / table.total_weight
+    examiner.quantities["rows_with_two_ones"] = twice
+    if twice < LEAST_TWICE:
+        examiner.doubt(
+            "caution",
+            f"{twice:.0f} of {n_rows:.0f} rows have two 1s or more, and they alone tell how many rows of zeros were "
+            "never recorded: weights_, frequencies_ and n_unseen_ may be far off; give truncated=False or add columns.",
         )
 
 

@@ -272,6 +272,21 @@ def residual_dependence(counts: Floats, expected: Floats, first: Blocks, level: 
     return np.asarray(values)
 
 
+def one_to_one(counts: Floats, first: Blocks, least: float, least_other: float) -> NDArray[np.bool_]:
+    """Pairs of columns (N, N) of which each tells the other in every row that shows both.
+
+    At least `least` rows show both, and `least_other` of them not the most frequent answer: rare ones agree by chance.
+    """
+    met = counts > 0
+    n_cells = block_sums(met.astype(np.float64), first)
+    seen = np.logical_or.reduceat(met, first[:-1], axis=1)
+    k = np.add.reduceat(seen.astype(np.float64), first[:-1], axis=0)  # categories of i beside column j
+    n = block_sums(counts, first)
+    top = np.maximum.reduceat(np.maximum.reduceat(counts, first[:-1], axis=0), first[:-1], axis=1)
+    alike = (n_cells == k) & (n_cells == k.T) & (k >= 2) & (n >= least) & (n - top >= least_other)
+    return np.asarray(alike & ~np.eye(len(first) - 1, dtype=bool))
+
+
 def parts_that_meet(meetings: Floats, least: float) -> Ints:
     """Which part each column belongs to (N,): columns meet when at least so many rows show both."""
     return np.asarray(connected_components((meetings >= least).astype(np.int8), directed=False)[1], np.intp)

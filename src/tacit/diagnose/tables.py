@@ -25,6 +25,7 @@ from tacit.diagnose.table_pairs import (
     count_evidence,
     dependence_chances,
     expected_pairs,
+    one_to_one,
     parts_that_meet,
     residual_dependence,
 )
@@ -40,6 +41,8 @@ from tacit.refine.tables import count_parameters
 LEAST_ROWS = 50.0
 """Rows a class should have: with fewer a share of one half is known to no better than ± 14 points. Also the rows
 that must show two columns together before they count as met."""
+LEAST_OTHER = 10.0
+"""Rows that do not have the most frequent answer, from which on two columns are the same by more than chance."""
 ROWS_PER_CATEGORY = 10.0
 """Rows a class should have for every (effective) category of a column."""
 THIN_COLUMNS = 0.25
@@ -69,6 +72,8 @@ def examine_table(
             _examine_meetings(examiner, mixture, evidence, informative)
             _examine_count(examiner, mixture, evidence.columns[informative])
             _examine_residuals(examiner, table, mixture, evidence)
+            if mixture.n_classes > 1:
+                _examine_equal(examiner, table, evidence)
         elif mixture.n_classes > 1:
             examiner.doubt(
                 "caution",
@@ -246,6 +251,19 @@ def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evide
             "caution",
             f"Columns {left!r} and {right!r} depend on each other beyond what the classes explain (V = {worst:.2f}); "
             "leave one of them out, or ask for more classes.",
+        )
+
+
+def _examine_equal(examiner: Examiner, table: Table, evidence: CellPairs) -> None:
+    """Columns that repeat another one: classes along their categories explain them, and nothing is left to be seen."""
+    pairs = np.argwhere(np.triu(one_to_one(evidence.counts, evidence.first, LEAST_ROWS, LEAST_OTHER)))
+    names = [[str(table.columns[int(evidence.columns[n])].name) for n in pair] for pair in pairs]
+    examiner.quantities["equal_columns"] = names
+    if names:
+        examiner.doubt(
+            "caution",
+            f"Columns {names[0][0]!r} and {names[0][1]!r} say the same in every row, so that classes may be no more "
+            "than their categories; leave one of them out.",
         )
 
 

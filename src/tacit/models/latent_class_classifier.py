@@ -127,7 +127,8 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         self._keep(table, fits)
         self.n_components_, self._clock = number, clock
         chosen = ", chosen" if self.selection_ else ""
-        self._notes = [f"{number} latent classes per label{chosen}", *weight_notes(table)]
+        classes = "class" if number == 1 else "classes"
+        self._notes = [f"{number} latent {classes} per label{chosen}", *weight_notes(table)]
         self._warn_limit()
         return self
 

@@ -100,8 +100,8 @@ def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, criterion: str)
     name = "log-likelihood per hidden cell"
     sampled = f", on {MOST_ROWS:,} rows" if table.n_samples > MOST_ROWS else ""
     note = (
-        f"{best} classes chosen among {seen} by the {name}{sampled}: the smallest number within one standard error of "
-        "the best, of those that gain more than chance gives"
+        f"{_classes(best)} chosen among {seen} by the {name}{sampled}: the smallest number within one standard error "
+        "of the best, of those that gain more than chance gives"
     )
     curve = {
         "criterion": name, "n_components": seen, "value": [total / n_cells for total in totals],
@@ -124,7 +124,7 @@ def _by_bic(table: AnyTable, fit_at: FitAt) -> Chosen:
         if since_best == 2:
             break
     best = seen[int(np.argmax(values))]
-    note = f"{best} classes chosen among {seen} by the −BIC/2"
+    note = f"{_classes(best)} chosen among {seen} by the −BIC/2"
     return Chosen(best, {"criterion": "−BIC/2", "n_components": seen, "value": values}, note)
 
 
@@ -213,3 +213,7 @@ def hidden_scores(fold: Fold, mixture: Mixture) -> Floats:
             profile = mixture.table[mixture.first[n] + fold.hidden.codes[rows, n].astype(np.intp)]
             scores[rows] += np.log(np.maximum((posterior[rows] * profile).sum(axis=1), 1e-300))
     return np.asarray(scores[fold.at])
+
+
+def _classes(number: int) -> str:
+    return "1 class" if number == 1 else f"{number} classes"

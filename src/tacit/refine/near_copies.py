@@ -30,6 +30,10 @@ How strong the dependence is decides what becomes of the pair:
                       fitted to both. At most a quarter of the columns. In a table of fewer than ten columns, where each
                       is much of the evidence, both take part, and the pair is reported; none where the number is given
 
+Columns that are equal (or opposite) in every row looked at are set aside before the path begins (`equal_columns`):
+three of them or more never stand alone, since each explains the others, and a mixture would take their two values for
+clusters. Where they are more than half of the columns none is: there the equal columns may be the clusters.
+
 The path is begun again without such a column, as soon as a K shows one, six times at the most: with the first gone
 others may stand out. A path that is not cut short there would be long, for every cluster it adds is another dependence
 explained. At least three columns stay: fewer could not tell clusters from dependence.
@@ -61,6 +65,8 @@ LEAST_HOLDING = 10
 """Columns of a table from which on any is left out of the choice of the number."""
 LEAST_COLUMNS = 3
 """Columns that stay in any case: two cannot tell clusters from a dependence."""
+LEAST_EQUAL = 10
+"""Rows that must say yes, and no, in columns that are set aside as equal: rare ones are equal by chance."""
 SURE = 5.0
 ABOVE_REST = 4.0
 ABOVE_NEXT = 2.0
@@ -145,7 +151,8 @@ def screened_path(
         return Screened(fit(table, None), kept, (), False)
     sample = draw_sample(table, SCREEN_ROWS, seed)
     moments = _as_given(pair_moments(sample.table), sample)
-    copies: list[NearCopy] = []
+    copies = equal_columns(moments, [str(column.name) for column in table.columns])
+    kept[[one.column for one in copies]] = False
     dependent: list[NearCopy] = []
     holding = table.n_columns >= LEAST_HOLDING and not duplicates_only
     most_held = int(HELD_SHARE * table.n_columns) if holding else 0
@@ -213,6 +220,27 @@ def with_columns(
     told = np.zeros(rows.n_columns, bool)
     told[on_path] = silent
     return Mixture(mixture.weights, out, rows.first), told
+
+
+def equal_columns(moments: PairMoments, names: Sequence[str]) -> list[NearCopy]:
+    """Columns that equal another one, or are its opposite, in every row that shows both.
+
+    Of equals the column seen most often stays, then the first by name. None where they are more than half of the
+    columns or fewer than `LEAST_COLUMNS` would stay.
+    """
+    seen, correlation = np.diag(moments.n_rows), _correlation(moments)
+    rarer = (1 - np.sqrt(np.maximum(1 - 4 * moments.scale, 0.0))) / 2 * moments.n_rows  # equal columns: scale p (1 − p)
+    equal = (np.abs(correlation) > 1 - 1e-9) & (rarer >= LEAST_EQUAL)
+    staying = np.zeros(len(names), bool)
+    out: list[NearCopy] = []
+    for column in sorted(range(len(names)), key=lambda n: (-seen[n], names[n])):
+        twins = np.flatnonzero(equal[column] & staying)
+        if twins.size:
+            value = float(np.sign(correlation[column, twins[0]]))
+            out.append(NearCopy(column, int(twins[0]), value, value, 1))
+        else:
+            staying[column] = True
+    return out if staying.sum() >= LEAST_COLUMNS and 2 * len(out) <= len(names) else []
 
 
 def find_near_copies(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearCopy]:
