@@ -456,3 +456,17 @@ def test_a_graph_of_igraph_is_read():
     assert read_graph(plain).names.tolist() == [0, 1, 2, 3]
     assert read_graph(plain).directed is None
     assert BlockModel(1).fit(plain).communities_.num_rows == 4
+
+
+def test_the_largest_number_of_blocks_looked_for_is_said():
+    """Sixty groups of eight: 48 signals are all that are looked for, so 48 blocks are no finding, and 60 no mistake."""
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    graph = networkx.relaxed_caveman_graph(60, 8, 0.05, seed=1)
+    found = BlockModel().fit(graph)
+    assert found.n_blocks_ == 48
+    assert found.report_.verdict == "caution"
+    assert any("all that are looked for" in reason for reason in found.report_.reasons)
+    assert any("48 or more informative" in note for note in found.report_.notes)
+    told = BlockModel(60).fit(graph)
+    assert not any("ask for 48" in reason for reason in told.report_.reasons)
+    assert told.report_.verdict == "trusted"

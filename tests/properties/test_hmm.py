@@ -481,6 +481,21 @@ def test_copies_of_a_sequence_are_no_evidence():
     assert short.report_.quantities["copied_share"] == 0.0
 
 
+def test_copies_of_a_few_short_sequences_are_said():
+    sentence = "red cat sat on blue mat".split()
+    model = CategoricalHMM().fit([sentence] * 300)
+    assert model.report_.verdict == "caution"
+    assert any("300 sequences are copies of 1 different one" in reason for reason in model.report_.reasons)
+    by_chance = CategoricalHMM(2).fit([list("abab"), list("baba")] * 200)  # two symbols leave no room for many
+    assert not any("copies" in reason for reason in by_chance.report_.reasons)
+
+
+@pytest.mark.parametrize("lengths", [[2.0, 2.0], ["2", "2"], [[2], [2]], [5, -1]])
+def test_lengths_that_are_no_numbers_of_steps_are_refused_as_such(lengths):
+    with pytest.raises(DataError, match="list of whole numbers, zero or more; give the number of observations"):
+        CategoricalHMM(1).fit(np.array([0, 1, 0, 1]), lengths)
+
+
 def test_the_limit_of_states_is_said_and_the_advice_can_be_followed():
     made = hidden_markov(8000, n_states=5, n_symbols=20, overlap=0.05, random_state=0).sequences
     model = CategoricalHMM(max_states=3).fit(made)

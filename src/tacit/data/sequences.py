@@ -54,6 +54,9 @@ DECIMALS, MANY_DECIMALS = 10, 5.0
 COPY_STEPS, COPIED = 10, 0.2
 """Steps that a sequence must have for its equal to be a copy, and the share of steps in copies that matters."""
 
+FEW_DIFFERENT, ROOM = 5, 100.0
+"""Fewer different sequences than this, where the symbols leave room for so many, are few however often they recur."""
+
 Clock = tuple[str, NDArray[Any]]
 """The name of a column of times, and numbers that sort like them, one a row."""
 
@@ -373,6 +376,27 @@ def _copies(data: Sequences) -> NDArray[np.bool_]:
     return copies
 
 
+def few_different(data: Sequences) -> int:
+    """How many different sequences of two steps or more there are, if they are few by far; 0 where they are not.
+
+    Short sequences over few symbols recur by chance, so the symbols must leave room for more: the exponential of their
+    entropy, to the power of the steps.
+    """
+    lengths = np.diff(data.offsets)
+    seen: set[bytes] = set()
+    longest = 0
+    for at in np.flatnonzero(lengths >= 2).tolist():
+        seen.add(data.codes[data.offsets[at] : data.offsets[at + 1]].tobytes())
+        longest = max(longest, int(lengths[at]))
+        if len(seen) >= FEW_DIFFERENT:
+            return 0
+    if len(seen) == int((lengths >= 2).sum()):  # nothing recurs
+        return 0
+    share = data.counts() / max(data.n_observed, 1)
+    entropy = -float((share[share > 0] * np.log(share[share > 0])).sum())
+    return len(seen) if longest * entropy > np.log(ROOM) else 0
+
+
 def looks_measured(data: Sequences) -> bool:
     """Whether the symbols are decimal numbers, so many and each so seldom that they must be measurements."""
     if data.n_symbols < DECIMALS or data.n_observed >= MANY_DECIMALS * data.n_symbols:
@@ -397,10 +421,14 @@ def _assemble(values: Any, lengths: Any, groups: Any, what: str) -> Sequences:
     if lengths is None:
         return Sequences(codes, np.array([0, len(codes)], np.int64), symbols, np.array([1]))
     sizes = np.asarray(lengths)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or int(sizes.sum()) != len(codes):
-        shown = int(sizes.sum()) if sizes.dtype.kind in "iu" else sizes.dtype
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
         raise DataError(
-            f"lengths add up to {shown} and {what} has {len(codes)} observations; give the length of every sequence"
+            "lengths must be a list of whole numbers, zero or more; give the number of observations of every sequence"
+        )
+    if int(sizes.sum()) != len(codes):
+        raise DataError(
+            f"lengths add up to {int(sizes.sum())} and {what} has {len(codes)} observations; give the length of every "
+            "sequence"
         )
     offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
     return Sequences(codes, offsets, symbols, np.arange(1, len(sizes) + 1))
