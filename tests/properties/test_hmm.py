@@ -482,7 +482,7 @@ def test_copies_of_a_sequence_are_no_evidence():
 
 
 def test_copies_of_a_few_short_sequences_are_said():
-    sentence = "red cat sat on blue mat".split()
+    sentence = ["red", "cat", "sat", "on", "blue", "mat"]
     model = CategoricalHMM().fit([sentence] * 300)
     assert model.report_.verdict == "caution"
     assert any("300 sequences are copies of 1 different one" in reason for reason in model.report_.reasons)
