@@ -188,3 +188,17 @@ def test_edge_lists_as_text(tmp_path):
     path.write_text("alone\n")
     with pytest.raises(DataError, match="no line with two words"):
         read_graph(scan(path))
+
+
+@pytest.mark.parametrize("ends", [("gene", "disease"), ("drug_id", "disease_id"), ("movie", "tag")])
+def test_two_kinds_of_things_stay_apart_too(ends):
+    graph = read_graph(pd.DataFrame({ends[0]: [1, 2, 3], ends[1]: [1, 1, 2]}))
+    assert graph.n_nodes == 5
+    assert graph.n_edges == 3  # 1-1 is no loop
+    assert any("different kinds" in note for note in graph.notes)
+
+
+def test_names_that_mean_one_node_are_said_where_columns_were_taken_by_place():
+    graph = read_graph(pd.DataFrame({"follower": [1, 2, 3], "followed": [2, 1, 2]}))
+    assert graph.n_nodes == 3
+    assert any("what is called the same in both is one node" in note for note in graph.notes)

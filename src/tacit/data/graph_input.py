@@ -151,7 +151,8 @@ def _roles(words: list[str], columns: Columns) -> tuple[Roles, tuple[str, ...]]:
     roles = find_roles(words, ALIASES, columns)
     if roles["source"] is None and roles["target"] is None and len(words) >= 2:
         roles["source"], roles["target"] = words[:2]
-        taken = (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges",)
+        alike = "" if _kinds(roles) else "; what is called the same in both is one node"
+        taken = (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges{alike}",)
         return roles, taken + _unused(words, roles)
     return roles, _unused(words, roles)
 
@@ -171,7 +172,8 @@ def _kinds(roles: Roles) -> tuple[str, str] | None:
     ends = [str(roles[end]) for end in ("source", "target")]
     stems = [end.strip().lower().removesuffix("id").rstrip("_ ").removesuffix("s") for end in ends]
     sides = [next((side for side, known in enumerate(KINDS) if stem in known), None) for stem in stems]
-    return (ends[0], ends[1]) if None not in sides and sides[0] != sides[1] else None
+    chosen = sides == [1, 1] and stems[0] != stems[1]  # gene and disease; two names of people may mean the same people
+    return (ends[0], ends[1]) if set(sides) == {0, 1} or chosen else None
 
 
 def _apart(left: Any, right: Any, kinds: tuple[str, str] | None) -> tuple[Any, Any, tuple[str, ...]]:
