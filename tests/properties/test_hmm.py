@@ -394,6 +394,24 @@ def test_an_event_log_is_read_user_by_user_in_the_order_of_time(kind):
     assert read_sequences(frame).notes == (), "rows that stand in order need no word"
 
 
+def test_steps_that_are_numbered_are_sorted_and_unused_columns_are_named(tmp_path):
+    """user, step, event in another order was read as it stood, without a word."""
+    made, frame = log_of_events()
+    frame = frame.assign(step=made.positions())[["user", "step", "event"]]
+    mixed = frame.sample(frac=1.0, random_state=0)
+    found = read_sequences(mixed)
+    want = {tuple(made.codes[a:b]) for a, b in itertools.pairwise(made.offsets)}
+    assert {tuple(found.codes[a:b]) for a, b in itertools.pairwise(found.offsets)} == want
+    assert found.notes == ("the steps of a sequence were sorted by the column 'step'",)
+    told = ("not used: column 'visit_no'; if one tells the order of the steps, name it as their time (--time)",)
+    other = mixed.rename(columns={"step": "visit_no"})
+    assert read_sequences(other).notes == told
+    other.to_csv(tmp_path / "log.csv", index=False)
+    assert read_sequences(tacit.scan(tmp_path / "log.csv")).notes == told
+    both = read_sequences(mixed.assign(country="x")).notes
+    assert both == ("not used: column 'country'", "the steps of a sequence were sorted by the column 'step'")
+
+
 def test_an_event_log_in_a_file_is_read_like_the_frame(tmp_path):
     _, frame = log_of_events(10)
     mixed = frame.sample(frac=1.0, random_state=0)
