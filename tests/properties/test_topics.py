@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -457,3 +458,20 @@ def test_a_long_frame_with_titles_of_several_words_stays_long():
         columns=["title", "term", "count"],
     )
     assert TopicModel(2).fit(long).proportions_.shape == (40, 2)
+
+
+@pytest.mark.parametrize("fitted_on", ["words=", "texts"])
+def test_names_of_columns_decide_and_not_their_places(fitted_on):
+    """Words came from `words=` or from texts, and a wide frame in another order was read column by column."""
+    words = sorted({word for text in TEXTS for word in text.split()})
+    counts = np.array([[text.split().count(word) for word in words] for text in TEXTS])
+    model = TopicModel(2).fit(counts, words=words) if fitted_on == "words=" else TopicModel(2).fit(TEXTS)
+    want = model.transform(TEXTS)
+    frame = pd.DataFrame(counts, columns=words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(model.transform(frame), want)
+        np.testing.assert_array_equal(model.transform(frame[words[::-1]]), want)
+        np.testing.assert_array_equal(model.transform(pl.DataFrame(frame[words[::-1]])), want)
+    with pytest.warns(DataWarning, match="1 words were not in the fit"):
+        np.testing.assert_array_equal(model.transform(frame.assign(zebra=1)), want)
