@@ -77,7 +77,6 @@ class PairEvidence:
     epsilon: float
     bin_width: float
     tau: float
-    seed: int
     method: str = "auto"
 
     @property
@@ -146,9 +145,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
     counts, number = evidence.counts, evidence.n_components
     test = evidence.test
     if test is None:
-        test = structure_test(
-            counts, symmetric=evidence.symmetric, most=max(number + 1, 2), level=SEEN, seed=evidence.seed
-        )
+        test = structure_test(counts, symmetric=evidence.symmetric, most=max(number + 1, 2), level=SEEN)
     values = effective_values(evidence.factored)
     strongest, weakest = (float(values.max()), float(values.min())) if len(values) else (0.0, 0.0)
     shape = (effective_items(evidence.factored.marginal), effective_items(evidence.factored.column_marginal))

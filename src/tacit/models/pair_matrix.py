@@ -182,7 +182,7 @@ class PairMatrix(LatentModel):
         self._notes, self._test = list(counts.notes), None
         number = self.n_components
         if number is None:
-            self._test = structure_test(counts, symmetric=self.symmetric_, seed=self._seed())
+            self._test = structure_test(counts, symmetric=self.symmetric_)
             number, why = (2, ", as method='paper' has them") if self.method == "paper" else (self._test.chosen, "")
             tried = ", ".join(f"{p:.2g}" for p in self._test.p_values)
             level = self._test.level
@@ -297,7 +297,7 @@ class PairMatrix(LatentModel):
             self._counts, self._factored, symmetric=self.symmetric_,
             symmetry=self._symmetry or (examine_symmetry(self._counts) if self.symmetric_ else None),
             converged=self.converged_, test=self._test, epsilon=self.epsilon, bin_width=self.bin_width,
-            tau=self.tau, seed=self._seed(), method=self.method,
+            tau=self.tau, method=self.method,
         )  # fmt: skip
         return examine_pairs(evidence)
 
