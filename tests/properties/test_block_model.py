@@ -487,3 +487,11 @@ def test_nodes_are_called_as_in_the_fit_whether_or_not_ids_collide_again():
     assert "A70" in plain.nodes_.tolist()
     again = plain.predict_proba(pd.DataFrame({"user": ["A70", "A72"], "item": ["BA2", "A70"]}))
     np.testing.assert_array_equal(again[0], plain.probabilities_[plain.nodes_.tolist().index("A70")])
+
+
+def test_weights_of_networkx_that_are_no_numbers_get_a_sentence():
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    graph = networkx.path_graph(5)
+    graph.add_edge(0, 1, weight="strong")
+    with pytest.raises(DataError, match="a weight that is no number; give numbers"):
+        BlockModel().fit(graph)

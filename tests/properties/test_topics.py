@@ -475,3 +475,19 @@ def test_names_of_columns_decide_and_not_their_places(fitted_on):
         np.testing.assert_array_equal(model.transform(pl.DataFrame(frame[words[::-1]])), want)
     with pytest.warns(DataWarning, match="1 words were not in the fit"):
         np.testing.assert_array_equal(model.transform(frame.assign(zebra=1)), want)
+
+
+@pytest.mark.parametrize("kind", ["list", "series", "object"])
+def test_a_missing_text_keeps_its_place(kind):
+    texts = ["red green blue", None, "sun rain snow"] * 10
+    given = {"list": texts, "series": pd.Series(texts), "object": np.array([*texts[:-1], np.nan], object)}[kind]
+    with pytest.warns(DataWarning, match="documents are missing, and have no words"):
+        model = TopicModel(2).fit(given)
+    assert model.proportions_.shape == (30, 2)
+    assert len(model.words_) == 6
+
+
+@pytest.mark.parametrize("kind", [np.array, set, frozenset, tuple])
+def test_tokens_in_arrays_and_sets_are_read(kind):
+    texts = [kind(["red", "green"]), kind(["sun", "rain", "snow"])] * 10
+    assert TopicModel(2).fit(texts).topics_.shape == (2, 5)

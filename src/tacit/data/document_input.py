@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -100,16 +100,26 @@ def gathered(data: Any) -> Any:
 
 
 def is_text(data: Any) -> bool:
-    """Whether data are documents as texts or token lists, not numbers."""
+    """Whether data are documents as texts or token lists, not numbers; some may be missing (None, NaN)."""
     if isinstance(data, list | tuple):
-        return bool(data) and all(
-            isinstance(one, str) or (isinstance(one, list | tuple) and all(isinstance(token, str) for token in one))
-            for one in data
-        ) and any(len(one) for one in data)  # fmt: skip
+        return all(map(_is_document, data)) and any(not _is_missing(one) and len(one) for one in data)
     if isinstance(data, np.ndarray):
         return data.ndim == 1 and data.dtype.kind in "UO" and is_text(data.tolist())
     series = hasattr(data, "dtype") and not hasattr(data, "columns") and hasattr(data, "to_list")  # pandas, polars
     return series and is_text(data.to_list())
+
+
+def _is_document(one: Any) -> bool:
+    """Whether it is a text, tokens (a list, a set, an array of words), or missing."""
+    if isinstance(one, str) or _is_missing(one):
+        return True
+    if isinstance(one, np.ndarray):
+        one = one.tolist() if one.ndim == 1 and one.dtype.kind in "UO" else [0]
+    return isinstance(one, list | tuple | Set) and all(isinstance(token, str) for token in one)
+
+
+def _is_missing(one: Any) -> bool:
+    return one is None or type(one).__name__ == "NAType" or (isinstance(one, float) and np.isnan(one))
 
 
 def is_long(data: Any, columns: Columns = None) -> bool:
@@ -298,7 +308,8 @@ def _from_array(data: Any, named: Names | None) -> Documents:
 
 
 def _from_texts(texts: list[Any]) -> Documents:
-    lists = [text.split() if isinstance(text, str) else text for text in texts]
+    lists = [[] if _is_missing(text) else text.split() if isinstance(text, str) else list(text) for text in texts]
+    _tell(sum(map(_is_missing, texts)), "documents are missing, and have no words")
     tokens = [token for tokens in lists for token in tokens]
     if not tokens:
         raise DataError(f"the {len(texts)} documents hold no word; give at least one")

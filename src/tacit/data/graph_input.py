@@ -114,7 +114,10 @@ def _from_networkx(data: Any, what: str) -> Graph:
     place = {node: at for at, node in enumerate(nodes)}
     edges = list(data.edges(data="weight"))
     weighted = any(weight is not None for *_, weight in edges)
-    values = np.array([1.0 if weight is None else weight for *_, weight in edges], np.float64)
+    try:
+        values = np.array([1.0 if weight is None else weight for *_, weight in edges], np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} has a weight that is no number; give numbers, or edges without a weight") from None
     source, target = (np.array([place[edge[end]] for edge in edges], np.int64) for end in (0, 1))
     matrix = _added(source, target, _checked_weights(values, what), len(nodes))
     return _finished(matrix, names, what, weighted=weighted, directed=_says(data, "is_directed"))
