@@ -71,7 +71,7 @@ TOLD = {
     "write decimals with a point": ("factors", 'a,b\n"1,5",2\n"2,5",3\n'),
     "give --id name_ if it names the people": ("admixture", "name_,rs1\nanna,1\nbert,2\n"),
     "plink2 --vcf": ("admixture", "##fileformat=VCFv4.2\n", "x.vcf"),
-    "one document a line": ("topics", "id,text\n1,the cat sat\n2,the dog\n"),
+    "name it alone with --columns": ("topics", "id,text\n1,the cat sat\n2,the dog\n"),
     "the columns task hold no labels; give task, worker and label": ("labels", "task\na\nb\n"),
     "give --id 'my id' if it names the rows": ("cluster", text(ids=IDS).replace("id", "my id", 1)),
     "thousands without a comma": ("factors", 'a,b\n"1,234.5",2\n"2,000",3\n'),

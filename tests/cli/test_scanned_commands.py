@@ -48,8 +48,10 @@ def test_documents(tmp_path):
     kind = rng.integers(0, 2, 30)
     texts = [" ".join(rng.choice(list("abcde" if one else "vwxyz"), 8)) for one in kind]
     whole, parts = in_two(tmp_path, "texts.txt", texts)
-    summary = same("topics", whole, parts, tmp_path / "out-t", files, "--topics", "2", ways=("stream",))
+    summary = same("topics", whole, parts, tmp_path / "out-t", files, "--topics", "2", ways=("pattern",))
     assert summary["n_rows"] == 30
+    assert main(["topics", parts, "--topics", "1", "--out", str(tmp_path / "out-f"), "--quiet"]) == 0
+    assert json.loads((tmp_path / "out-f" / "summary.json").read_text())["n_rows"] == 2  # of a folder a file is one
     rows = [f"{at},{word},1" for at, text in enumerate(texts) for word in text.split()]
     whole, parts = in_two(tmp_path, "long.csv", rows, ["document,word,count"])
     same("topics", whole, parts, tmp_path / "out-l", files, "--topics", "2", ways=("pattern", "stream", "files"))

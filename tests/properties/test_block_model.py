@@ -456,3 +456,42 @@ def test_a_graph_of_igraph_is_read():
     assert read_graph(plain).names.tolist() == [0, 1, 2, 3]
     assert read_graph(plain).directed is None
     assert BlockModel(1).fit(plain).communities_.num_rows == 4
+
+
+def test_the_largest_number_of_blocks_looked_for_is_said():
+    """Sixty groups of eight: 48 signals are all that are looked for, so 48 blocks are no finding, and 60 no mistake."""
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    graph = networkx.relaxed_caveman_graph(60, 8, 0.05, seed=1)
+    found = BlockModel().fit(graph)
+    assert found.n_blocks_ == 48
+    assert found.report_.verdict == "caution"
+    assert any("all that are looked for" in reason for reason in found.report_.reasons)
+    assert any("48 or more informative" in note for note in found.report_.notes)
+    told = BlockModel(60).fit(graph)
+    assert not any("ask for 48" in reason for reason in told.report_.reasons)
+    assert told.report_.verdict == "trusted"
+
+
+def test_nodes_are_called_as_in_the_fit_whether_or_not_ids_collide_again():
+    """Ids that occurred in both columns were kept apart; in new links they may not, and known nodes were not known."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 1500)
+    users, items = (rng.integers(0, size, 1500) * 2 + group for size in (40, 30))
+    links = pd.DataFrame({"user": [f"A{one}" for one in users], "item": [f"A{one}" for one in items]})
+    model = BlockModel().fit(links)
+    place = {name: at for at, name in enumerate(model.nodes_.tolist())}
+    found = model.predict_proba(pd.DataFrame({"user": ["A70", "A70"], "item": ["A2", "A4"]}))
+    want = model.probabilities_[[place[name] for name in ("item A2", "item A4", "user A70")]]
+    np.testing.assert_array_equal(found, want)
+    plain = BlockModel().fit(links.assign(item="B" + links["item"]))
+    assert "A70" in plain.nodes_.tolist()
+    again = plain.predict_proba(pd.DataFrame({"user": ["A70", "A72"], "item": ["BA2", "A70"]}))
+    np.testing.assert_array_equal(again[0], plain.probabilities_[plain.nodes_.tolist().index("A70")])
+
+
+def test_weights_of_networkx_that_are_no_numbers_get_a_sentence():
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    graph = networkx.path_graph(5)
+    graph.add_edge(0, 1, weight="strong")
+    with pytest.raises(DataError, match="a weight that is no number; give numbers"):
+        BlockModel().fit(graph)

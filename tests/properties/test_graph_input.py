@@ -188,3 +188,45 @@ def test_edge_lists_as_text(tmp_path):
     path.write_text("alone\n")
     with pytest.raises(DataError, match="no line with two words"):
         read_graph(scan(path))
+
+
+@pytest.mark.parametrize("ends", [("gene", "disease"), ("drug_id", "disease_id"), ("movie", "tag")])
+def test_two_kinds_of_things_stay_apart_too(ends):
+    graph = read_graph(pd.DataFrame({ends[0]: [1, 2, 3], ends[1]: [1, 1, 2]}))
+    assert graph.n_nodes == 5
+    assert graph.n_edges == 3  # 1-1 is no loop
+    assert any("different kinds" in note for note in graph.notes)
+
+
+def test_names_that_mean_one_node_are_said_where_columns_were_taken_by_place():
+    graph = read_graph(pd.DataFrame({"follower": [1, 2, 3], "followed": [2, 1, 2]}))
+    assert graph.n_nodes == 3
+    assert any("what is called the same in both is one node" in note for note in graph.notes)
+
+
+HEAD = "%%MatrixMarket matrix coordinate"
+
+
+@pytest.mark.parametrize(("kind", "edge"), [("pattern symmetric", "{} {}"), ("integer symmetric", "{} {} 2")])
+def test_the_sizes_of_a_matrix_market_file_are_no_edge(tmp_path, kind, edge):
+    lines = [f"{HEAD} {kind}", "% a comment", "5 5 3", *(edge.format(*ends) for ends in ((2, 1), (3, 2), (4, 3)))]
+    path = tmp_path / "graph.mtx"
+    path.write_text("\n".join(lines) + "\n")
+    graph = read_graph(scan(path, lines=True))
+    assert graph.n_edges == 3
+    assert sorted(graph.names.tolist()) == [1, 2, 3, 4]
+    assert graph.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"{HEAD} pattern general\n5 4 1\n1 1\n", "a graph has as many rows as columns"),
+        ("%%MatrixMarket matrix array real\n2 2\n1\n", "no Matrix Market file of coordinates"),
+    ],
+)
+def test_matrices_that_are_no_graph_get_a_sentence(tmp_path, text, words):
+    path = tmp_path / "graph.mtx"
+    path.write_text(text)
+    with pytest.raises(DataError, match=words):
+        read_graph(scan(path, lines=True))

@@ -394,6 +394,24 @@ def test_an_event_log_is_read_user_by_user_in_the_order_of_time(kind):
     assert read_sequences(frame).notes == (), "rows that stand in order need no word"
 
 
+def test_steps_that_are_numbered_are_sorted_and_unused_columns_are_named(tmp_path):
+    """user, step, event in another order was read as it stood, without a word."""
+    made, frame = log_of_events()
+    frame = frame.assign(step=made.positions())[["user", "step", "event"]]
+    mixed = frame.sample(frac=1.0, random_state=0)
+    found = read_sequences(mixed)
+    want = {tuple(made.codes[a:b]) for a, b in itertools.pairwise(made.offsets)}
+    assert {tuple(found.codes[a:b]) for a, b in itertools.pairwise(found.offsets)} == want
+    assert found.notes == ("the steps of a sequence were sorted by the column 'step'",)
+    told = ("not used: column 'visit_no'; if one tells the order of the steps, name it as their time (--time)",)
+    other = mixed.rename(columns={"step": "visit_no"})
+    assert read_sequences(other).notes == told
+    other.to_csv(tmp_path / "log.csv", index=False)
+    assert read_sequences(tacit.scan(tmp_path / "log.csv")).notes == told
+    both = read_sequences(mixed.assign(country="x")).notes
+    assert both == ("not used: column 'country'", "the steps of a sequence were sorted by the column 'step'")
+
+
 def test_an_event_log_in_a_file_is_read_like_the_frame(tmp_path):
     _, frame = log_of_events(10)
     mixed = frame.sample(frac=1.0, random_state=0)
@@ -479,6 +497,21 @@ def test_copies_of_a_sequence_are_no_evidence():
     assert model.report_.quantities["n_observed"] == len(sentence)
     short = CategoricalHMM(1).fit([list("ab"), list("ba")] * 50)
     assert short.report_.quantities["copied_share"] == 0.0
+
+
+def test_copies_of_a_few_short_sequences_are_said():
+    sentence = ["red", "cat", "sat", "on", "blue", "mat"]
+    model = CategoricalHMM().fit([sentence] * 300)
+    assert model.report_.verdict == "caution"
+    assert any("300 sequences are copies of 1 different one" in reason for reason in model.report_.reasons)
+    by_chance = CategoricalHMM(2).fit([list("abab"), list("baba")] * 200)  # two symbols leave no room for many
+    assert not any("copies" in reason for reason in by_chance.report_.reasons)
+
+
+@pytest.mark.parametrize("lengths", [[2.0, 2.0], ["2", "2"], [[2], [2]], [5, -1]])
+def test_lengths_that_are_no_numbers_of_steps_are_refused_as_such(lengths):
+    with pytest.raises(DataError, match="list of whole numbers, zero or more; give the number of observations"):
+        CategoricalHMM(1).fit(np.array([0, 1, 0, 1]), lengths)
 
 
 def test_the_limit_of_states_is_said_and_the_advice_can_be_followed():

@@ -254,3 +254,32 @@ def test_marginals_are_those_of_the_counts_where_few_items_hold_most_pairs(seed:
     whole = model.reconstruct().rows(np.arange(5))
     assert whole.min() >= 0
     assert np.allclose(whole.sum(axis=1), model.marginal_, atol=1e-9)
+
+
+def test_the_largest_rank_looked_for_is_said():
+    """Sixteen pairs of items that occur with each other alone: 12 components are the limit, not the finding."""
+    counts = np.kron(np.eye(16), np.full((2, 2), 40)).astype(int)
+    model = PairMatrix(None).fit(counts)
+    assert model.n_components_ == 12
+    assert model.report_.verdict == "caution"
+    assert any("12 components are all that are looked for" in reason for reason in model.report_.reasons)
+    assert not any("method='auto'" in reason for reason in model.report_.reasons), "that is what was done"
+
+
+def test_a_generator_of_pairs_is_read():
+    pairs = [("a", "x"), ("a", "y"), ("b", "x")] * 10
+    model = PairMatrix(1).fit(pair for pair in pairs)
+    assert model.reconstruct().shape == (2, 2)
+    even = PairMatrix(None).fit(np.full((3, 3), 10))
+    assert any(note.startswith("1 component:") for note in even.report_.notes)
+
+
+def test_rank_and_verdict_do_not_hang_on_the_seed():
+    """Characters of Les Misérables in common chapters: 7 to 11 components by seed, one of them trusted."""
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    edges = networkx.les_miserables_graph().edges(data="weight")
+    pairs = pd.DataFrame(edges, columns=["source", "target", "count"])
+    found = [PairMatrix(None, random_state=seed).fit(pairs) for seed in (0, 1, 4, 5)]
+    assert len({model.n_components_ for model in found}) == 1
+    assert len({model.report_.verdict for model in found}) == 1
+    assert len({tuple(model.report_.quantities["structure_p_values"]) for model in found}) == 1

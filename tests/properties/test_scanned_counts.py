@@ -338,3 +338,11 @@ def test_a_tally_does_not_depend_on_batches(seed, size, fractions):
     assert mine[2].dtype == (np.float64 if fractions else np.int64)
     for one, other in zip(mine, (theirs.row, theirs.col, theirs.data), strict=True):
         assert one.tolist() == other.tolist()
+
+
+def test_hidden_files_of_a_folder_are_left_alone(tmp_path):
+    for name in ("a.txt", "b.txt", "._a.txt", ".hidden.txt"):
+        (tmp_path / name).write_text("tea milk tea\nsoup\n")
+    with pytest.warns(DataWarning, match="each of the 2 files of the folder is a document"):
+        documents = read_documents(tacit.scan(tmp_path))
+    assert documents.names.tolist() == ["a.txt", "b.txt"]

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -423,3 +424,70 @@ def test_two_short_texts_are_two_however_often_they_are_repeated():
     model = TopicModel(2).fit(["tea milk sugar cup", "car road wheel fuel"] * 40)
     assert model.report_.verdict != "trusted"
     assert any(reason.startswith("2 different documents show too little") for reason in model.report_.reasons)
+
+
+TEXTS = [f"tea milk honey bread number{n}" if n % 2 else f"soup salt fish rice number{n}" for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    "columns", [{"id": range(40)}, {"type": ["a", "b"] * 20}, {"label": ["a", "b"] * 20}, {"document": range(40)}]
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_text_in_every_row_is_no_name_of_a_row(columns, first):
+    """`id, text` was a matrix of the one word "id", `text, type` had the types for words."""
+    frame = pd.DataFrame({"text": TEXTS, **columns} if first else {**columns, "text": TEXTS})
+    with pytest.raises(DataError, match=r"column 'text' of .* holds a text in every row; .*columns=\{'text': 'text'\}"):
+        TopicModel(2).fit(frame)
+    model = TopicModel(2, columns={"text": "text"}).fit(frame)
+    assert {"tea", "fish"} < set(model.words_.tolist())
+    assert "a" not in model.words_.tolist()
+
+
+def test_of_a_title_and_a_text_the_text_is_named_and_titles_may_repeat():
+    titles = [f"the title of text {n}" for n in range(40)]
+    frame = pd.DataFrame({"title": titles, "body": [f"{text} and more words than a title has" for text in TEXTS]})
+    with pytest.raises(DataError, match="column 'body' of"):
+        TopicModel(2).fit(frame)
+    frame.loc[1, "title"] = frame.loc[0, "title"]
+    assert TopicModel(2, columns={"text": "body"}).fit(frame).proportions_.shape == (40, 2)
+
+
+def test_a_long_frame_with_titles_of_several_words_stays_long():
+    long = pd.DataFrame(
+        [(f"the title of number {n}", word, 2) for n in range(40) for word in TEXTS[n].split()],
+        columns=["title", "term", "count"],
+    )
+    assert TopicModel(2).fit(long).proportions_.shape == (40, 2)
+
+
+@pytest.mark.parametrize("fitted_on", ["words=", "texts"])
+def test_names_of_columns_decide_and_not_their_places(fitted_on):
+    """Words came from `words=` or from texts, and a wide frame in another order was read column by column."""
+    words = sorted({word for text in TEXTS for word in text.split()})
+    counts = np.array([[text.split().count(word) for word in words] for text in TEXTS])
+    model = TopicModel(2).fit(counts, words=words) if fitted_on == "words=" else TopicModel(2).fit(TEXTS)
+    want = model.transform(TEXTS)
+    frame = pd.DataFrame(counts, columns=words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(model.transform(frame), want)
+        np.testing.assert_array_equal(model.transform(frame[words[::-1]]), want)
+        np.testing.assert_array_equal(model.transform(pl.DataFrame(frame[words[::-1]])), want)
+    with pytest.warns(DataWarning, match="1 words were not in the fit"):
+        np.testing.assert_array_equal(model.transform(frame.assign(zebra=1)), want)
+
+
+@pytest.mark.parametrize("kind", ["list", "series", "object"])
+def test_a_missing_text_keeps_its_place(kind):
+    texts = ["red green blue", None, "sun rain snow"] * 10
+    given = {"list": texts, "series": pd.Series(texts), "object": np.array([*texts[:-1], np.nan], object)}[kind]
+    with pytest.warns(DataWarning, match="documents are missing, and have no words"):
+        model = TopicModel(2).fit(given)
+    assert model.proportions_.shape == (30, 2)
+    assert len(model.words_) == 6
+
+
+@pytest.mark.parametrize("kind", [np.array, set, frozenset, tuple])
+def test_tokens_in_arrays_and_sets_are_read(kind):
+    texts = [kind(["red", "green"]), kind(["sun", "rain", "snow"])] * 10
+    assert TopicModel(2).fit(texts).topics_.shape == (2, 5)

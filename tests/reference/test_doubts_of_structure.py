@@ -239,6 +239,7 @@ def test_topics_that_share_nine_tenths_are_one_and_thirty_tokens_make_one():
     topics._examine_lists(examiner, documents, three, weights)
     assert not examiner.found  # more than a tenth apart, thirty tokens
     expected = {"nearest_topics": 0.11, "smallest_topic_tokens": 30.0, "shared_top_words": 1.0}  # of three words
+    expected["top_words_everywhere"] = 0
     assert examiner.quantities == pytest.approx(expected)
     three[1] = [0.41, 0.5, 0.09]
     topics._examine_lists(examiner, documents, three, np.array([0.41, 0.3, 0.29]))
@@ -383,6 +384,12 @@ def test_words_that_all_topics_list_are_said():
         topics._examine_lists(examiner, documents, made / made.sum(axis=1, keepdims=True), np.full(K, 1 / K))
         assert told(examiner, "Topics share most of their top words ('50', '51', '52' …)") == doubted
         assert examiner.quantities["shared_top_words"] == (0.5 if doubted else 0.0)
+        assert examiner.quantities["top_words_everywhere"] == (5 if doubted else 0)
+    for common, doubted in ((2, False), (3, True)):  # fewer than half of the words, but on every list: the, of, and
+        some, examiner = apart.copy(), Examiner()
+        some[:, 50 : 50 + common] = 9.0
+        topics._examine_lists(examiner, documents, some / some.sum(axis=1, keepdims=True), np.full(K, 1 / K))
+        assert told(examiner, "Topics share many of their top words ('50', '51', '52' …)") == doubted
 
 
 # ------------------------------------------------------------------- clusters

@@ -214,7 +214,7 @@ def examined(p_values=(1e-6, 0.5), agreement=(0.9, 0.5), K=2, matrix=None, **cha
         "symmetry": Symmetry(0.0, 0.0),
         "converged": True,
         "test": StructureTest([0.0] * len(p_values), list(p_values), 0.01, chosen, list(agreement)),
-        "epsilon": 0.2, "bin_width": 2.0, "tau": 0.5, "seed": 0,
+        "epsilon": 0.2, "bin_width": 2.0, "tau": 0.5,
     } | changed  # fmt: skip
     return pairs.examine_pairs(pairs.PairEvidence(**settings))
 
@@ -358,10 +358,10 @@ def test_without_a_test_at_hand_one_rank_more_than_fitted_is_tested(monkeypatch)
     asked = []
 
     def test(counts, **kwargs):
-        asked.append((kwargs["most"], kwargs["level"], kwargs["seed"], kwargs["symmetric"]))
+        asked.append((kwargs["most"], kwargs["level"], kwargs["symmetric"]))
         return StructureTest([9.0] * 3, [1e-9] * 3, 0.01, 4, [0.9] * 3)
 
     monkeypatch.setattr(pairs, "structure_test", test)
     for K in (1, 2, 3):
-        examined(K=K, test=None, seed=5)
-    assert asked == [(2, 0.01, 5, True), (3, 0.01, 5, True), (4, 0.01, 5, True)]
+        examined(K=K, test=None)
+    assert asked == [(2, 0.01, True), (3, 0.01, True), (4, 0.01, True)]

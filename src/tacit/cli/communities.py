@@ -98,13 +98,13 @@ def _are_lines(name: str) -> bool | None:
     return None if several or name == STDIN or plain.endswith(READABLE) else True
 
 
-def read_known(path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Graph:
-    """The graph of a table or of an edge list."""
+def read_known(model: BlockModel, path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Graph:
+    """The graph of a table or of an edge list, its nodes called as those of the fit."""
     from tacit.cli.counted import counted_files
     from tacit.data.graph_input import ALIASES, read_graph
 
     with counted_files((path,), "memory", None, talk, reading, ALIASES, _are_lines(path), columns.values()) as found:
-        return read_graph(found, columns=columns, what=called(path))
+        return read_graph(found, columns=columns, what=called(path), nodes=model.nodes_)
 
 
 def show(model: BlockModel, talk: Talk) -> None:
@@ -124,7 +124,7 @@ def predict_communities(model: BlockModel, asked: Asked) -> int:
     """Blocks of the nodes of a file of edges: known nodes keep theirs, new ones get them from their links."""
     from tacit.models.block_model import community_columns
 
-    graph = read_known(asked.data_file, asked.columns, asked.talk, asked.reading)
+    graph = read_known(model, asked.data_file, asked.columns, asked.talk, asked.reading)
     beliefs = model.beliefs_in(graph)
     asked.results.table("communities", community_columns(graph.names, beliefs), main=True)
     return asked.conclude(graph.n_nodes, number_of(graph.n_nodes, "nodes"))

@@ -110,5 +110,5 @@ def read_input(
     if isinstance(model, models.CategoricalHMM):
         return {"input": hmm.read_known(model, path, columns, talk, reading)}
     if isinstance(model, models.BlockModel):
-        return {"input": communities.read_known(path, columns, talk, reading)}
+        return {"input": communities.read_known(model, path, columns, talk, reading)}
     raise DataError(f"the page of a {type(model).__name__} uses no data; leave {path} out")

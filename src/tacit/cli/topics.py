@@ -132,7 +132,8 @@ def _read(found: Any, name: str, columns: dict[str, str]) -> Documents:
     if not is_named(found, columns):
         raise DataError(
             f"{name} has the columns {found.column_names[:8]}; give document, word and count, or say which "
-            "they are with --document, --word and --count; a text in every row belongs into a .txt, one document a line"
+            "they are with --document, --word and --count; where a column holds a text in every row, name it alone "
+            "with --columns"
         )
     return read_documents(found, columns=columns)
 

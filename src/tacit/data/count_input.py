@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +69,8 @@ def read_counts(
         return _from_scan(data, columns, square, what)
     if sp.issparse(data):
         return _from_matrix(data, None, None, what)
+    if isinstance(data, Iterator):
+        data = list(data)  # a generator of pairs
     if isinstance(data, tuple) and len(data) in (2, 3) and all(np.ndim(part) == 1 for part in data):
         return _from_pairs(data[0], data[1], data[2] if len(data) == 3 else None, square, what)
     if isinstance(data, list) and data and all(isinstance(pair, tuple) and len(pair) in (2, 3) for pair in data):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from tacit.data.counts import Counts
 from tacit.data.documents import Documents
 from tacit.data.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
 from tacit.data.growing_names import GrowingNames
-from tacit.data.long_frames import reads_as_long
+from tacit.data.long_frames import MOST_COLUMNS, reads_as_long
 from tacit.data.named_matrix import read_named_matrix
 from tacit.data.names import LARGEST_EXACT, Names, encode, match, objects, plain, repeated, to_arrow
 from tacit.data.numbers import as_numbers
@@ -44,6 +44,8 @@ ALIASES = {
     "count": ("count", "counts", "n", "frequency", "freq", "weight", "tf", "value"),
     "text": (),  # only where it is said: a frame of texts has no column of words
 }
+PROSE_WORDS, ALL_DIFFERENT, LOOKED_AT = 4.0, 0.9, 1000
+"""Words per cell from which a column holds texts, the share of different ones that it then has, and cells looked at."""
 Owner = Callable[[int], tuple[Any, ...]]
 """The document and the word of a count, by its place among the counts."""
 
@@ -98,16 +100,26 @@ def gathered(data: Any) -> Any:
 
 
 def is_text(data: Any) -> bool:
-    """Whether data are documents as texts or token lists, not numbers."""
+    """Whether data are documents as texts or token lists, not numbers; some may be missing (None, NaN)."""
     if isinstance(data, list | tuple):
-        return bool(data) and all(
-            isinstance(one, str) or (isinstance(one, list | tuple) and all(isinstance(token, str) for token in one))
-            for one in data
-        ) and any(len(one) for one in data)  # fmt: skip
+        return all(map(_is_document, data)) and any(not _is_missing(one) and len(one) for one in data)
     if isinstance(data, np.ndarray):
         return data.ndim == 1 and data.dtype.kind in "UO" and is_text(data.tolist())
     series = hasattr(data, "dtype") and not hasattr(data, "columns") and hasattr(data, "to_list")  # pandas, polars
     return series and is_text(data.to_list())
+
+
+def _is_document(one: Any) -> bool:
+    """Whether it is a text, tokens (a list, a set, an array of words), or missing."""
+    if isinstance(one, str) or _is_missing(one):
+        return True
+    if isinstance(one, np.ndarray):
+        one = one.tolist() if one.ndim == 1 and one.dtype.kind in "UO" else [0]
+    return isinstance(one, list | tuple | Set) and all(isinstance(token, str) for token in one)
+
+
+def _is_missing(one: Any) -> bool:
+    return one is None or type(one).__name__ == "NAType" or (isinstance(one, float) and np.isnan(one))
 
 
 def is_long(data: Any, columns: Columns = None) -> bool:
@@ -129,8 +141,10 @@ def is_named(data: Any, columns: Columns = None) -> bool:
 def _is_long(frame: Any, roles: Roles, columns: Columns) -> bool:
     """Whether a frame has one row per document and word; one that may be a matrix as well is refused."""
     if columns:
-        return roles["document"] is not None and roles["word"] is not None
+        return roles["text"] is None and roles["document"] is not None and roles["word"] is not None
     long = reads_as_long(frame, roles, "document", "word")
+    if long and is_prose(column(frame, str(roles["document"]))):
+        raise _unsaid_texts(frame.columns, str(roles["document"]))
     if long is None:
         raise DataError(
             f"the frame has the columns {[str(name) for name in frame.columns]}, all numbers, which may be one row per "
@@ -145,6 +159,40 @@ def _text_column(frame: Any, roles: Roles) -> str | None:
     if roles["text"] is not None or len(frame.columns) != 1:
         return roles["text"]
     return str(frame.columns[0]) if is_text(column(frame, frame.columns[0]).to_pylist()) else None
+
+
+def is_prose(cells: Any) -> bool:
+    """Whether a column (an arrow array, or a list) holds texts: several words each, hardly one of them twice."""
+    start = _texts_of(cells[:LOOKED_AT])
+    if not start or len(set(start)) < ALL_DIFFERENT * len(start):
+        return False
+    if sum(len(text.split()) for text in start) < PROSE_WORDS * len(start):
+        return False
+    texts = start if len(cells) <= LOOKED_AT else _texts_of(cells)
+    return len(set(texts)) >= ALL_DIFFERENT * len(texts)
+
+
+def _texts_of(cells: Any) -> list[str]:
+    listed = cells if isinstance(cells, list) else cells.to_pylist()
+    return [cell for cell in listed if isinstance(cell, str)]
+
+
+def _refuse_unsaid_texts(frame: Any) -> None:
+    """Refuse a few columns with texts in one of them, which are no matrix of counts with names of its rows."""
+    if len(frame.columns) > MOST_COLUMNS + 1:
+        return
+    cells = {str(name): column(frame, name) for name in frame.columns}
+    texts = [name for name, held in cells.items() if is_prose(held)]
+    if texts:  # of a title and a text the longer one
+        longest = max(texts, key=lambda name: sum(map(len, _texts_of(cells[name][:LOOKED_AT]))))
+        raise _unsaid_texts(frame.columns, longest)
+
+
+def _unsaid_texts(names: Sequence[Any], texts: str) -> DataError:
+    return DataError(
+        f"column {texts!r} of {[str(name) for name in names][:8]} holds a text in every row; to read them as the "
+        f"documents give columns={{'text': {texts!r}}} (--columns {texts} on the command line)"
+    )
 
 
 def match_words(documents: Documents, words: Names) -> Documents:
@@ -197,10 +245,12 @@ def _read(data: Any, columns: Columns, named: Names | None) -> Documents:
         return _from_long(frame, roles)
     texts = _text_column(frame, roles)
     if texts is not None:
-        return _from_text_column(frame, texts, roles)
+        said = bool(columns and "document" in columns)
+        return _from_text_column(frame, texts, roles, said)
     if columns:
         lacking = next(role for role, name in roles.items() if name is None)
         raise DataError(f"the frame has no column for the {lacking} among {list(frame.columns)}; name it in columns=")
+    _refuse_unsaid_texts(frame)
     wide = read_named_matrix(data, what="the frame of the documents")
     names = None if wide.row_names is None else np.array(wide.row_names, object)
     kind = object if all(isinstance(name, str) for name in wide.column_names) else None
@@ -208,13 +258,19 @@ def _read(data: Any, columns: Columns, named: Names | None) -> Documents:
     return _from_matrix(sp.csr_array(wide.values), names, words)
 
 
-def _from_text_column(frame: Any, texts: str, roles: Roles) -> Documents:
-    """Texts of a column, a missing one without words, called by the column of documents or by their rows."""
+def _from_text_column(frame: Any, texts: str, roles: Roles, said: bool) -> Documents:
+    """Texts of a column, a missing one without words, called by the column of documents or by their rows.
+
+    A column of documents that nobody named may hold titles that occur twice: rows are numbered then.
+    """
     parts = columns_by_role(frame, {"text": texts, "document": roles["document"]})
     found = _from_texts(["" if text is None else str(text) for text in parts["text"].to_pylist()])
     if "document" not in parts or roles["document"] == texts:
         return found
-    return _from_matrix(found.matrix, objects(parts["document"].to_pylist()), found.words)
+    names = parts["document"].to_pylist()
+    if not said and (None in names or len(set(names)) < len(names)):
+        return found
+    return _from_matrix(found.matrix, objects(names), found.words)
 
 
 def _from_bags(bags: list[Any], named: Names | None) -> Documents:
@@ -252,7 +308,8 @@ def _from_array(data: Any, named: Names | None) -> Documents:
 
 
 def _from_texts(texts: list[Any]) -> Documents:
-    lists = [text.split() if isinstance(text, str) else text for text in texts]
+    lists = [[] if _is_missing(text) else text.split() if isinstance(text, str) else list(text) for text in texts]
+    _tell(sum(map(_is_missing, texts)), "documents are missing, and have no words")
     tokens = [token for tokens in lists for token in tokens]
     if not tokens:
         raise DataError(f"the {len(texts)} documents hold no word; give at least one")
@@ -301,6 +358,8 @@ def _from_scan(scan: Scan, roles: Roles) -> Documents:
         tally.add(row[named], col[named], counts[named])
         behind, without = behind + len(row), without + int((~named).sum())
     _tell(without, "rows lack a document, a word or a count, and were left out")
+    if len(rows.place) >= ALL_DIFFERENT * behind and is_prose(list(rows.place)):
+        raise _unsaid_texts(scan.first_names(), str(roles["document"]))
     return _tallied(tally, rows, cols, "no row of the files has a document, a word and a count; give at least one")
 
 

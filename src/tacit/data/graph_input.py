@@ -62,12 +62,17 @@ ROUND = 0.02
 """Share of the nodes that paths must lead back to for links to have a direction."""
 
 
-def read_graph(data: Any, *, columns: Columns = None, what: str = "the graph") -> Graph:
-    """A graph of any accepted kind; `columns` names the columns of a frame ({"source": …, "target": …})."""
+def read_graph(
+    data: Any, *, columns: Columns = None, what: str = "the graph", nodes: Names | None = None
+) -> Graph:
+    """A graph of any accepted kind; `columns` names the columns of a frame ({"source": …, "target": …}).
+
+    `nodes` are those of a fit: what is called "user 5" there is called so here, whether or not ids collide here too.
+    """
     if isinstance(data, Graph):
         return data
     if isinstance(data, Scan):
-        return _from_scan(data, columns, what)
+        return _from_scan(data, columns, what, nodes)
     if hasattr(data, "nodes") and hasattr(data, "edges") and callable(data.edges):
         return _from_networkx(data, what)
     if hasattr(data, "get_edgelist") and hasattr(data, "vs"):
@@ -80,7 +85,7 @@ def read_graph(data: Any, *, columns: Columns = None, what: str = "the graph") -
         return _from_list(data, what)
     frame = None if sp.issparse(data) else as_frame(data)
     if frame is not None:
-        return _from_frame(frame, columns, what)
+        return _from_frame(frame, columns, what, nodes)
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] in (2, 3) and len(data) != data.shape[1]:
         return _from_edges(data[:, 0], data[:, 1], data[:, 2] if data.shape[1] == 3 else None, what)
     return _from_matrix(data, what)
@@ -109,7 +114,10 @@ def _from_networkx(data: Any, what: str) -> Graph:
     place = {node: at for at, node in enumerate(nodes)}
     edges = list(data.edges(data="weight"))
     weighted = any(weight is not None for *_, weight in edges)
-    values = np.array([1.0 if weight is None else weight for *_, weight in edges], np.float64)
+    try:
+        values = np.array([1.0 if weight is None else weight for *_, weight in edges], np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} has a weight that is no number; give numbers, or edges without a weight") from None
     source, target = (np.array([place[edge[end]] for edge in edges], np.int64) for end in (0, 1))
     matrix = _added(source, target, _checked_weights(values, what), len(nodes))
     return _finished(matrix, names, what, weighted=weighted, directed=_says(data, "is_directed"))
@@ -151,7 +159,8 @@ def _roles(words: list[str], columns: Columns) -> tuple[Roles, tuple[str, ...]]:
     roles = find_roles(words, ALIASES, columns)
     if roles["source"] is None and roles["target"] is None and len(words) >= 2:
         roles["source"], roles["target"] = words[:2]
-        taken = (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges",)
+        alike = "" if _kinds(roles) else "; what is called the same in both is one node"
+        taken = (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges{alike}",)
         return roles, taken + _unused(words, roles)
     return roles, _unused(words, roles)
 
@@ -171,19 +180,27 @@ def _kinds(roles: Roles) -> tuple[str, str] | None:
     ends = [str(roles[end]) for end in ("source", "target")]
     stems = [end.strip().lower().removesuffix("id").rstrip("_ ").removesuffix("s") for end in ends]
     sides = [next((side for side, known in enumerate(KINDS) if stem in known), None) for stem in stems]
-    return (ends[0], ends[1]) if None not in sides and sides[0] != sides[1] else None
+    chosen = sides == [1, 1] and stems[0] != stems[1]  # gene and disease; two names of people may mean the same people
+    return (ends[0], ends[1]) if set(sides) == {0, 1} or chosen else None
 
 
-def _apart(left: Any, right: Any, kinds: tuple[str, str] | None) -> tuple[Any, Any, tuple[str, ...]]:
+def _apart(
+    left: Any, right: Any, kinds: tuple[str, str] | None, nodes: Names | None
+) -> tuple[Any, Any, tuple[str, ...]]:
     """Both ends under names that cannot collide, and the word about it; as they are where they do not."""
     plain = [decoded(left), decoded(right)]
     if kinds is None:
         return left, right, ()
-    whole = all(pa.types.is_integer(one.type) or pa.types.is_floating(one.type) for one in plain)
     texts = [one.cast(pa.string()) for one in plain]
-    if not whole and not pc.any(pc.is_in(texts[0], value_set=texts[1].drop_null().unique())).as_py():
-        return left, right, ()
     named = [pc.binary_join_element_wise(kind, one, " ") for kind, one in zip(kinds, texts, strict=True)]
+    if nodes is not None:
+        fitted = {node for node in nodes.tolist() if isinstance(node, str)}
+        collide = any(node.startswith(tuple(f"{kind} " for kind in kinds)) for node in fitted)
+    else:
+        whole = all(pa.types.is_integer(one.type) or pa.types.is_floating(one.type) for one in plain)
+        collide = whole or pc.any(pc.is_in(texts[0], value_set=texts[1].drop_null().unique())).as_py()
+    if not collide:
+        return left, right, ()
     note = f"{kinds[0]!r} and {kinds[1]!r} name things of different kinds, so their ids were kept apart: {named[0][0]}"
     return named[0], named[1], (f"{note}, {named[1][0]}",)
 
@@ -192,7 +209,7 @@ def _lacks_end(roles: Roles) -> bool:
     return roles["source"] is None or roles["target"] is None
 
 
-def _from_frame(frame: Any, columns: Columns, what: str) -> Graph:
+def _from_frame(frame: Any, columns: Columns, what: str, nodes: Names | None) -> Graph:
     words = [str(name) for name in frame.columns]
     roles, notes = _roles(words, columns)
     if _lacks_end(roles) or not len(frame):
@@ -203,7 +220,7 @@ def _from_frame(frame: Any, columns: Columns, what: str) -> Graph:
     if notes and len(frame) == len(words) > 3 and (links := _all_numbers(frame)) is not None:
         return replace(_from_matrix(links, what), names=_plain_names(list(frame.columns)))
     parts = columns_by_role(frame, roles)
-    source, target, told = _apart(parts["source"], parts["target"], _kinds(roles))
+    source, target, told = _apart(parts["source"], parts["target"], _kinds(roles), nodes)
     graph = _from_edges(source, target, parts.get("weight"), what)
     return replace(graph, notes=notes + told + graph.notes)
 
@@ -236,7 +253,7 @@ def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:
     return _finished(matrix, names, what, weighted=weight is not None)
 
 
-def _from_scan(scan: Scan, columns: Columns, what: str) -> Graph:
+def _from_scan(scan: Scan, columns: Columns, what: str, nodes: Names | None) -> Graph:
     """Files of edges: nodes coded with names that grow, weights added batch by batch."""
     notes: tuple[str, ...] = ()
     kinds = None
@@ -277,12 +294,12 @@ def _from_scan(scan: Scan, columns: Columns, what: str) -> Graph:
         raise DataError(f"{what} has no line with two words; give one edge a line")
     if not any(len(one) for one in words):
         raise DataError(f"{what} names no node at all; give the ends of every edge")
-    words[0], words[1], told = _apart(words[0], words[1], kinds)
+    words[0], words[1], told = _apart(words[0], words[1], kinds, nodes)
     notes += told
-    place, nodes = encode(_stacked(*words), "node")
+    place, found = encode(_stacked(*words), "node")
     rows, cols, sums = tally.cells()
     from_, to = place[: len(words[0])][rows], place[len(words[0]) :][cols]
-    graph = _finished(_added(from_, to, sums.astype(np.float64), len(nodes)), nodes, what, weighted=weighted)
+    graph = _finished(_added(from_, to, sums.astype(np.float64), len(found)), found, what, weighted=weighted)
     return replace(graph, notes=notes + graph.notes)
 
 

@@ -46,7 +46,10 @@ ALIASES = {
         "symbol", "observation", "token", "word", "letter", "event", "event_type", "event_name", "action", "activity",
         "value",
     ),
-    "time": ("timestamp", "datetime", "date_time", "time", "date", "ts", "event_time", "created_at", "position"),
+    "time": (
+        "timestamp", "datetime", "date_time", "time", "date", "ts", "event_time", "created_at", "position", "step",
+        "time_step", "timestep", "t",
+    ),
 }  # fmt: skip
 DECIMALS, MANY_DECIMALS = 10, 5.0
 """So many different decimal numbers, each met fewer times than this on average, are measurements and no symbols."""
@@ -54,8 +57,13 @@ DECIMALS, MANY_DECIMALS = 10, 5.0
 COPY_STEPS, COPIED = 10, 0.2
 """Steps that a sequence must have for its equal to be a copy, and the share of steps in copies that matters."""
 
+FEW_DIFFERENT, ROOM = 5, 100.0
+"""Fewer different sequences than this, where the symbols leave room for so many, are few however often they recur."""
+
 Clock = tuple[str, NDArray[Any]]
 """The name of a column of times, and numbers that sort like them, one a row."""
+Apart = tuple[Any, Any, list[int] | None, Clock | None, tuple[str, ...]]
+"""Symbols, ids, lengths and times of an input, and notes on how it was read."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +163,14 @@ def read_sequences(
         found = _from_lines(data) if data.text else _from_scan(data, columns, what)
     else:
         data = list(data) if isinstance(data, Iterator) else data
-        values, ids, of_lists, clock = _take_apart(data, columns, what)
+        values, ids, of_lists, clock, notes = _take_apart(data, columns, what)
         if sum(given is not None for given in (lengths, groups, ids if ids is not None else of_lists)) > 1:
             raise DataError(
                 f"{what} says in two ways where sequences begin; give lengths=, groups=, a list of sequences or a "
                 "column of sequences, one of them"
             )
         found = _assemble(values, lengths if lengths is not None else of_lists, groups if ids is None else ids, what)
+        found = replace(found, notes=notes)
         if clock is not None:
             if lengths is not None:
                 raise DataError(
@@ -172,16 +181,16 @@ def read_sequences(
     return found if symbols is None else _under(found, symbols, what)
 
 
-def _take_apart(data: Any, columns: Columns, what: str) -> tuple[Any, Any, list[int] | None, Clock | None]:
+def _take_apart(data: Any, columns: Columns, what: str) -> Apart:
     """Symbols of all steps; ids of their sequences, lengths of a list's sequences, the time of every step, or None."""
     if isinstance(data, str):
-        return list(data), None, None, None
+        return list(data), None, None, None, ()
     frame = as_frame(data)
     if frame is not None:
-        values, ids, clock = _from_frame(frame, columns, what)
-        return values, ids, None, clock
+        values, ids, clock, notes = _from_frame(frame, columns, what)
+        return values, ids, None, clock, notes
     if isinstance(data, pa.Array | pa.ChunkedArray):
-        return data, None, None, None
+        return data, None, None, None, ()
     if isinstance(data, list | tuple) and any(_is_sequence(one) for one in data):
         stray = next((place for place, one in enumerate(data) if not _is_sequence(one)), None)
         if stray is not None:
@@ -192,17 +201,17 @@ def _take_apart(data: Any, columns: Columns, what: str) -> tuple[Any, Any, list[
         parts = [_flat(one, what) for one in data]
         sizes = [len(part) for part in parts]
         if all(isinstance(part, np.ndarray) and part.dtype.kind in "iufb" for part in parts):
-            return np.concatenate(parts), None, sizes, None
-        return list(itertools.chain.from_iterable(_listed(part) for part in parts)), None, sizes, None
+            return np.concatenate(parts), None, sizes, None, ()
+        return list(itertools.chain.from_iterable(_listed(part) for part in parts)), None, sizes, None, ()
     if isinstance(data, list | tuple):
-        return list(data), None, None, None
+        return list(data), None, None, None, ()
     if sp.issparse(data):
         raise DataError(f"{what} is a sparse matrix, and sequences have one symbol a step; give their symbols")
     try:
         array = np.asarray(data)
     except ValueError as error:
         raise DataError(f"{what} holds no sequence of symbols ({error}); give a list of symbols") from error
-    return _flat(array, what), None, None, None
+    return _flat(array, what), None, None, None, ()
 
 
 def _is_sequence(one: Any) -> bool:
@@ -254,13 +263,24 @@ def _roles(names: list[str], columns: Columns, what: str) -> Roles:
     return roles
 
 
-def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any, Clock | None]:
-    roles = _roles([str(name) for name in frame.columns], columns, what)
+def _unused(names: list[str], roles: Roles) -> tuple[str, ...]:
+    """A word about columns that play no role: one of them may tell the order of the steps."""
+    left = [name for name in names if name not in roles.values()]
+    if not left or roles["sequence"] is None:  # which one sequence of all rows is warned of
+        return ()
+    shown = ", ".join(repr(name) for name in left[:3]) + (", …" if len(left) > 3 else "")
+    order = "" if roles["time"] else "; if one tells the order of the steps, name it as their time (--time)"
+    return (f"not used: {'column' if len(left) == 1 else 'columns'} {shown}{order}",)
+
+
+def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any, Clock | None, tuple[str, ...]]:
+    names = [str(name) for name in frame.columns]
+    roles = _roles(names, columns, what)
     parts = columns_by_role(frame, roles)
     clock = None
     if (name := roles["time"]) is not None:
         clock = name, _times(parts["time"], _kind_of_time(parts["time"], name, what), name, what)
-    return parts["symbol"], parts.get("sequence"), clock
+    return parts["symbol"], parts.get("sequence"), clock, _unused(names, roles)
 
 
 def _kind_of_time(array: Any, name: str, what: str) -> pa.DataType:
@@ -344,6 +364,7 @@ def _from_scan(scan: Scan, columns: Columns, what: str) -> Sequences:
         found = _by_group(flat, names, np.concatenate(owners), ids.settled(sort=False), what)
     else:
         found = Sequences(flat, np.array([0, len(flat)], np.int64), names, np.array([1]))
+    found = replace(found, notes=_unused(scan.first_names(), roles))
     return _in_time(found, np.concatenate(times), clock) if times else found
 
 
@@ -373,6 +394,27 @@ def _copies(data: Sequences) -> NDArray[np.bool_]:
     return copies
 
 
+def few_different(data: Sequences) -> int:
+    """How many different sequences of two steps or more there are, if they are few by far; 0 where they are not.
+
+    Short sequences over few symbols recur by chance, so the symbols must leave room for more: the exponential of their
+    entropy, to the power of the steps.
+    """
+    lengths = np.diff(data.offsets)
+    seen: set[bytes] = set()
+    longest = 0
+    for at in np.flatnonzero(lengths >= 2).tolist():
+        seen.add(data.codes[data.offsets[at] : data.offsets[at + 1]].tobytes())
+        longest = max(longest, int(lengths[at]))
+        if len(seen) >= FEW_DIFFERENT:
+            return 0
+    if len(seen) == int((lengths >= 2).sum()):  # nothing recurs
+        return 0
+    share = data.counts() / max(data.n_observed, 1)
+    entropy = -float((share[share > 0] * np.log(share[share > 0])).sum())
+    return len(seen) if longest * entropy > np.log(ROOM) else 0
+
+
 def looks_measured(data: Sequences) -> bool:
     """Whether the symbols are decimal numbers, so many and each so seldom that they must be measurements."""
     if data.n_symbols < DECIMALS or data.n_observed >= MANY_DECIMALS * data.n_symbols:
@@ -397,10 +439,14 @@ def _assemble(values: Any, lengths: Any, groups: Any, what: str) -> Sequences:
     if lengths is None:
         return Sequences(codes, np.array([0, len(codes)], np.int64), symbols, np.array([1]))
     sizes = np.asarray(lengths)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or int(sizes.sum()) != len(codes):
-        shown = int(sizes.sum()) if sizes.dtype.kind in "iu" else sizes.dtype
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
         raise DataError(
-            f"lengths add up to {shown} and {what} has {len(codes)} observations; give the length of every sequence"
+            "lengths must be a list of whole numbers, zero or more; give the number of observations of every sequence"
+        )
+    if int(sizes.sum()) != len(codes):
+        raise DataError(
+            f"lengths add up to {int(sizes.sum())} and {what} has {len(codes)} observations; give the length of every "
+            "sequence"
         )
     offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
     return Sequences(codes, offsets, symbols, np.arange(1, len(sizes) + 1))

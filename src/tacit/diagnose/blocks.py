@@ -228,7 +228,14 @@ def _examine_signals(examiner: Examiner, K: int, number: NumberOfBlocks) -> None
             f"The graph shows no communities beside its density, {told}: there are none, or they lie below the "
             "threshold (a − b)² = 2(a + b) where no method finds them; bring more edges.",
         )
-    elif seen < K:
+    elif number.at_limit and seen == K:
+        examiner.doubt(
+            "caution",
+            f"{seen} informative Bethe-Hessian eigenvalues are all that are looked for, and there may be more: several "
+            "groups may be in one block, or the graph is a geometry without groups; give n_blocks (--blocks) a number "
+            f"above {seen} to see finer ones.",
+        )
+    elif seen < K and not number.at_limit:
         examiner.doubt(
             "caution",
             f"{K} blocks are asked for and {seen} Bethe-Hessian eigenvalues are informative in a graph of this "

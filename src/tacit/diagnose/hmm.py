@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtr
 
-from tacit.data.sequences import COPIED, Sequences, copied_share, without_copies
+from tacit.data.sequences import COPIED, Sequences, copied_share, few_different, without_copies
 from tacit.diagnose.pair_structure import effective_items
 from tacit.diagnose.report import Examination, Examiner
 from tacit.engine.chain import Chain
@@ -185,6 +185,13 @@ def _examine_copies(examiner: Examiner, data: Sequences) -> float:
             f"{data.n_sequences - kept.n_sequences} of {data.n_sequences} sequences are exact copies of others, with "
             f"{copied:.0%} of the steps: copies are no further evidence, so all checks count the {kept.n_sequences} "
             "different ones; leave the copies out, unless each was truly observed.",
+        )
+    elif different := few_different(data):
+        examiner.doubt(
+            "caution",
+            f"The {data.n_sequences} sequences are copies of {different} different "
+            f"{'one' if different == 1 else 'ones'}: states spell these out, and copies are no further evidence; bring "
+            "more different sequences, unless each was truly observed.",
         )
     return copied
 

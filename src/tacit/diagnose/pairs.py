@@ -31,6 +31,7 @@ import numpy as np
 
 from tacit.data.counts import Counts
 from tacit.diagnose.pair_structure import (
+    MOST_COMPONENTS,
     StructureTest,
     detectable_value,
     detection_gain,
@@ -76,7 +77,7 @@ class PairEvidence:
     epsilon: float
     bin_width: float
     tau: float
-    seed: int
+    method: str = "auto"
 
     @property
     def n_components(self) -> int:
@@ -133,13 +134,18 @@ def examine_pairs(evidence: PairEvidence) -> Examination:
 # -------------------------------------------------------------- structure
 
 
+def _other_ways(evidence: PairEvidence) -> str:
+    """What may still be tried: none of it was done already."""
+    ways = ["use method='auto'"] if evidence.method != "auto" else []
+    ways += ["set symmetric=False"] if evidence.symmetric else []
+    return ", ".join([*ways, "try another n_components, or count more pairs"])
+
+
 def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float) -> None:
     counts, number = evidence.counts, evidence.n_components
     test = evidence.test
     if test is None:
-        test = structure_test(
-            counts, symmetric=evidence.symmetric, most=max(number + 1, 2), level=SEEN, seed=evidence.seed
-        )
+        test = structure_test(counts, symmetric=evidence.symmetric, most=max(number + 1, 2), level=SEEN)
     values = effective_values(evidence.factored)
     strongest, weakest = (float(values.max()), float(values.min())) if len(values) else (0.0, 0.0)
     shape = (effective_items(evidence.factored.marginal), effective_items(evidence.factored.column_marginal))
@@ -175,7 +181,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
         examiner.doubt(
             "caution",
             f"The fit explains {max(explained, 0.0):.0%} of the dependence that one half of the counts shows on the "
-            "other; use method='auto', another n_components, or symmetric=False.",
+            f"other; {_other_ways(evidence)}.",
         )
     supported = next((rank for rank, p in enumerate(test.p_values, start=1) if p > SEEN), len(test.p_values) + 1)
     if number > 1 and supported < number:
@@ -190,6 +196,12 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
             "caution",
             f"There is more structure than {number} component{'s' if number > 1 else ''} (p-value "
             f"{test.p_values[number - 1]:.2g}); n_components=None chooses the number.",
+        )
+    elif evidence.test is not None and number == MOST_COMPONENTS < min(counts.shape):
+        examiner.doubt(
+            "caution",
+            f"{number} components are all that are looked for, and each of them was seen: there may be more; set "
+            "n_components to a larger number to keep more of the structure.",
         )
     if len(values) and agreement < AGREE:
         examiner.doubt(

@@ -12,6 +12,8 @@ from tacit.errors import DataError, DataWarning
 
 COMMENTS = ("#", "%")
 """Lines that begin so are comments, as SNAP and KONECT write them."""
+MATRIX_MARKET = "%%matrixmarket"
+"""How a Matrix Market file begins, in small letters: after its comments comes a line of sizes, which is no edge."""
 ROLES = ("source", "target", "weight")
 HEADERS = (
     {"source", "from", "src", "node_1", "node1", "node_a", "left", "source_id", "from_id", "fromnodeid", "head", "id1"},
@@ -24,14 +26,16 @@ def edge_batches(batches: Iterable[tuple[str, list[str]]]) -> Iterator[dict[str,
     """The columns of lines that come in batches, as words: source, target and, where a line has one, weight.
 
     Blanks, tabs or a comma part the words; one word alone is a node without edges. A first line of names
-    of columns is no edge, which is told.
+    of columns is no edge, which is told; nor is the line of sizes of a Matrix Market file.
     """
     name, behind = "", 0
     for path, batch in batches:
         name, behind = path, behind if path == name else 0
         lines = [line.replace(",", " ") for line in batch if line.strip()]
         kept = [line for line in lines if line.strip() and line.lstrip()[0] not in COMMENTS]  # a comma alone is no word
-        if not behind and _names_columns(kept):
+        if not behind and lines and lines[0].lower().startswith(MATRIX_MARKET):
+            kept = _without_sizes(kept, lines[0], name)
+        elif not behind and _names_columns(kept):
             warnings.warn(
                 f"the first line of {name}, {kept[0].strip()!r}, names columns and is read as no edge",
                 DataWarning,
@@ -55,6 +59,19 @@ def edge_batches(batches: Iterable[tuple[str, list[str]]]) -> Iterator[dict[str,
             widest = max(widest, 2)
             words = [word for line in kept for word in [*line.split(), None, None][:widest]]
         yield {role: pa.array(words[at::widest], pa.string()) for at, role in enumerate(ROLES[:widest])}
+
+
+def _without_sizes(kept: list[str], head: str, name: str) -> list[str]:
+    """The entries of a square matrix in coordinates, as Matrix Market files write them."""
+    sizes = kept[0].split() if kept else []
+    if "coordinate" not in head.lower() or len(sizes) != 3:
+        raise DataError(f"{name} is no Matrix Market file of coordinates; give one edge per line")
+    if sizes[0] != sizes[1]:
+        raise DataError(
+            f"{name} is a matrix of {sizes[0]} × {sizes[1]}, and a graph has as many rows as columns; give a square "
+            "matrix, or edges between named nodes"
+        )
+    return kept[1:]
 
 
 def _names_columns(lines: list[str]) -> bool:

@@ -233,7 +233,10 @@ def _expand(name: str, lines: bool | None) -> list[str]:
     if is_remote(name):
         return _of_one_kind(list_remote(name, endings))
     if os.path.isdir(name):
-        inside = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(endings))
+        inside = sorted(
+            str(path) for path in Path(name).iterdir()
+            if path.name.lower().endswith(endings) and not path.name.startswith(".")  # ._a.txt, what macOS leaves
+        )  # fmt: skip
         if not inside:
             raise DataError(f"the folder {name} holds no file that can be read; put some there ({', '.join(endings)})")
         return _of_one_kind(inside)

@@ -270,7 +270,7 @@ class BlockModel(ClusterMixin, LatentModel):
         new nodes are not used, so the company does not matter. Without any such link it gets the blocks' shares.
         """
         check_is_fitted(self)
-        return self.beliefs_in(read_graph(X))
+        return self.beliefs_in(read_graph(X, nodes=self.nodes_))
 
     def predict(self, X: Any) -> Codes:
         """The most probable block (nodes,) of the nodes of a graph."""

@@ -182,11 +182,12 @@ class PairMatrix(LatentModel):
         self._notes, self._test = list(counts.notes), None
         number = self.n_components
         if number is None:
-            self._test = structure_test(counts, symmetric=self.symmetric_, seed=self._seed())
+            self._test = structure_test(counts, symmetric=self.symmetric_)
             number, why = (2, ", as method='paper' has them") if self.method == "paper" else (self._test.chosen, "")
             tried = ", ".join(f"{p:.2g}" for p in self._test.p_values)
             level = self._test.level
-            self._notes.append(f"{number} components{why}: p-values of rank 1, 2, … are {tried} (level {level})")
+            some = "component" if number == 1 else "components"
+            self._notes.append(f"{number} {some}{why}: p-values of rank 1, 2, … are {tried} (level {level})")
             if number == MOST_COMPONENTS:
                 self._notes.append(f"no more than {MOST_COMPONENTS} components were looked for")
         if not 1 <= number <= min(counts.shape):
@@ -296,7 +297,7 @@ class PairMatrix(LatentModel):
             self._counts, self._factored, symmetric=self.symmetric_,
             symmetry=self._symmetry or (examine_symmetry(self._counts) if self.symmetric_ else None),
             converged=self.converged_, test=self._test, epsilon=self.epsilon, bin_width=self.bin_width,
-            tau=self.tau, seed=self._seed(),
+            tau=self.tau, method=self.method,
         )  # fmt: skip
         return examine_pairs(evidence)
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.document_input import gathered, is_bags, is_named, read_documents
 from tacit.data.documents import Documents
-from tacit.data.frames import backend_of, build_frame
+from tacit.data.frames import as_frame, backend_of, build_frame
 from tacit.data.names import Names
 from tacit.data.numbers import is_amount
 from tacit.diagnose.coherence import npmi_coherence, top_words
@@ -345,6 +345,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             if reset:
                 self.n_features_in_ = documents.n_words
                 self.__dict__.pop("feature_names_in_", None)
+        elif not reset and self._knows_columns(X):
+            documents = read_documents(X, words=self.words_)
         else:
             rules = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
             documents = read_documents(self._validated(X, reset=reset, **rules), named=words)
@@ -355,6 +357,16 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         if reset and not documents.total:
             raise DataError(f"the {documents.n_documents} documents hold no word; give at least one count above zero")
         return documents
+
+    def _knows_columns(self, X: Any) -> bool:
+        """Whether a wide frame names words of the fit, which had them from elsewhere: then names decide, not places.
+
+        Where the fit had a frame scikit-learn's rule holds: the same names in the same order.
+        """
+        frame = as_frame(X)
+        if frame is None or "feature_names_in_" in self.__dict__:
+            return False
+        return bool({name for name in frame.columns if isinstance(name, str)} & set(self.words_.tolist()))
 
     def _check_options(self) -> None:
         if isinstance(self.init, str) and self.init not in ("auto", "spectral", "random"):

@@ -29,6 +29,7 @@ class NumberOfBlocks:
     radius: float  # √ of the branching
     signals: list[float]  # informative ones beyond ±1, the first is the density
     strengths: list[float]
+    at_limit: bool = False  # as many signals as are looked for: there may be more
 
     def tell(self) -> str:
         if self.informative == 1:
@@ -38,7 +39,8 @@ class NumberOfBlocks:
                 f"{self.chosen} blocks: of {self.informative} informative Bethe-Hessian eigenvalues the first "
                 f"{self.chosen} stand apart from the others; n_blocks={self.informative} asks for the finer division"
             )
-        return f"{self.informative} informative Bethe-Hessian eigenvalues, so {self.chosen} blocks"
+        more = " or more" if self.at_limit else ""
+        return f"{self.informative}{more} informative Bethe-Hessian eigenvalues, so {self.chosen} blocks"
 
 
 def choose_blocks(matrix: sp.csr_array) -> NumberOfBlocks:
@@ -55,5 +57,10 @@ def choose_blocks(matrix: sp.csr_array) -> NumberOfBlocks:
     apart = np.flatnonzero(strengths[1:-1] >= LEVEL * strengths[2:]) if informative > 2 else np.empty(0, np.intp)
     chosen = int(apart[0]) + 2 if len(apart) else informative
     return NumberOfBlocks(
-        chosen, informative, found.radius, [float(v) for v in found.informative], [float(v) for v in strengths]
+        chosen,
+        informative,
+        found.radius,
+        [float(v) for v in found.informative],
+        [float(v) for v in strengths],
+        at_limit=most == MOST_TRIED and len(found.informative) >= MOST_TRIED,
     )
