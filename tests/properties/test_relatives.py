@@ -46,6 +46,33 @@ def test_a_family_that_became_a_population_is_doubted(kind, seed):
     assert any("pairs of close relatives" in note for note in report.notes)
 
 
+def half_sibs(rng, frequencies, n):
+    """Children of one father and of a mother each."""
+    father, mothers = (
+        rng.binomial(1, frequencies, (2, len(frequencies))),
+        rng.binomial(1, frequencies, (n, len(frequencies))),
+    )
+    return mothers + np.where(rng.random(mothers.shape) < 0.5, *father)
+
+
+@pytest.mark.parametrize(("kind", "n", "n_snps"), [(half_sibs, 30, 2_000), (half_sibs, 30, 300), (children, 20, 300)])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_family_whose_single_pairs_are_unsure_is_doubted(kind, n, n_snps, seed):
+    rng, frequencies = populations(seed=seed, n_snps=n_snps)
+    calls = np.concatenate([people(rng, frequencies, 150, 0.05), kind(rng, frequencies[0], n)])
+    report = Admixture(3, n_jobs=1).fit(calls).report_
+    assert report.verdict == "caution"
+    assert any("rests on relatives" in one for one in report.reasons)
+
+
+@pytest.mark.parametrize("n_snps", [100, 300, 2_000])
+@pytest.mark.parametrize("seed", range(4))
+def test_unrelated_people_of_few_snps_are_no_family(n_snps, seed):
+    rng, frequencies = populations(seed=seed, n_snps=n_snps, K=3)
+    found = Admixture(3, n_jobs=1).fit(people(rng, frequencies, 90, 0.05)).report_
+    assert not any("relatives" in one for one in found.reasons)
+
+
 def test_one_pair_of_sibs_is_a_note_and_no_doubt():
     rng, frequencies = populations()
     pair = children(rng, frequencies[0], 2)
