@@ -387,9 +387,10 @@ class Admixture(TransformerMixin, LatentModel):
         known, found = genotypes.aligned(places, alleles)
         if found.absent or found.flipped or found.foreign:
             warnings.warn(
-                f"of the {len(places):,} SNPs of the fit {found.absent:,} are not in the data and {found.foreign:,} "
-                f"have other alleles, both taken as missing; {found.flipped:,} were read from the other strand and "
-                f"{found.turned:,} count the other allele",
+                f"of the {len(places):,} SNPs of the fit {found.absent:,} are not in the data, {found.foreign:,} have "
+                f"other alleles and {found.unsure:,} have a strand that cannot be told (A/T, C/G), all taken as "
+                f"missing; {found.flipped:,} were read from the other strand and {found.turned:,} count the other "
+                "allele",
                 DataWarning,
                 stacklevel=4,
             )
