@@ -149,3 +149,34 @@ def test_populations_that_stand_out_of_the_noise_are_counted():
     noise = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
     assert populations_seen(np.array([10, 9.9, 9.8, *noise])) == 4
     assert populations_seen(np.array(noise)) == 1
+
+
+def with_missing(rng, calls, how):
+    """The same calls with one in twenty missing, two in five of some people's, or a batch of people's at some SNPs."""
+    n, m = calls.shape
+    gaps = {
+        "few": rng.random((n, m)) < 0.05,
+        "some people": rng.random((n, m)) < rng.choice([0, 0.4], n)[:, None],
+        "a batch": np.outer(rng.random(n) < 0.4, rng.random(m) < 0.3),
+    }[how]
+    return np.where(gaps, np.nan, calls)
+
+
+@pytest.mark.parametrize("how", ["few", "some people", "a batch"])
+@pytest.mark.parametrize("seed", range(2))
+def test_missing_calls_show_no_population_that_is_not_there(how, seed):
+    rng, frequencies = populations(seed=seed)
+    calls = with_missing(rng, people(rng, frequencies, 150, 0.05), how)
+    assert Admixture(2, n_jobs=1).fit(calls).report_.verdict == "trusted"
+    for K in (3, 4):
+        report = Admixture(K, n_jobs=1).fit(calls).report_
+        assert any(f"do not show {K} populations above their noise" in reason for reason in report.reasons)
+        assert not any("singular values show" in note for note in report.notes)
+
+
+def test_missing_calls_in_a_file_show_the_same():
+    rng, frequencies = populations(n_snps=400)
+    calls = with_missing(rng, people(rng, frequencies, 120, 0.05), "few")
+    one = Admixture(3, n_jobs=1).fit(calls).report_
+    stored = Admixture(3, n_jobs=1).fit(store_genotypes(read_genotypes(calls))).report_
+    assert stored.quantities == one.quantities
