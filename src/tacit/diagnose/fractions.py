@@ -33,8 +33,8 @@ LEAST_NOISE = 1e-4
 """What is left unexplained below this is rounding, not structure."""
 ONE_DIRECTION, BLIND_DIRECTION = 2 / 3, 1 / 3
 """Share of what is left unexplained that may lie in one direction. By a reference: all of Houseman's cells .50, one of
-four lacking .76 to .86, features that are each a little off .50. Blind: Houseman's mixtures by four parts .27, by one to
-three .57 to .80; a few features or samples ten or five times as noisy as others .17 to .25."""
+four lacking .76 to .86, features that are each a little off .50. Blind: Houseman's mixtures by four parts .27, by one
+to three .57 to .80; a few features or samples ten or five times as noisy as others .17 to .25."""
 BEYOND_NOISE, BLIND_BEYOND_NOISE = 2.0, 3.0
 """How many times as much as even noise would make that is, at least: of few samples a large share is no wonder."""
 STEPS = 30
