@@ -308,3 +308,34 @@ def test_a_constraint_that_cannot_be_gets_one_sentence():
         MixtureFractions(reference=H.T, constraint="free").fit(X)
     with pytest.raises(DataError, match="was asked of a blind fit"):
         MixtureFractions(3, constraint="nonnegative").fit(X)
+
+
+def four_parts(seed, n=60, m=300, alpha=0.5):
+    rng = np.random.default_rng(seed)
+    profiles, shares = rng.beta(0.5, 0.5, (4, m)), rng.dirichlet(np.full(4, alpha), n)
+    return rng, profiles, shares
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fewer_parts_than_there_are_are_not_trusted(seed):
+    rng, profiles, shares = four_parts(seed)
+    values = np.clip(shares @ profiles + 0.02 * rng.normal(size=(60, 300)), 0, 1)
+    for K in (1, 2, 3):
+        report = MixtureFractions(K).fit(values).report_
+        assert report.verdict != "trusted"
+        assert any("ask for more parts" in reason for reason in report.reasons)
+    assert MixtureFractions(4).fit(values).report_.verdict == "trusted"
+
+
+@pytest.mark.parametrize("lacking", [0.08, 0.15])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_reference_that_lacks_a_little_is_not_trusted(seed, lacking):
+    rng, profiles, _ = four_parts(seed)
+    shares = np.column_stack([(1 - lacking) * rng.dirichlet(np.ones(3), 60), np.full(60, lacking)])
+    values = np.clip(shares @ profiles + 0.02 * rng.normal(size=(60, 300)), 0, 1)
+    report = MixtureFractions(reference=profiles[:3].T).fit(values).report_
+    assert report.quantities["noise"] < 0.1
+    assert any("lies in one direction" in reason for reason in report.reasons)
+    assert MixtureFractions(reference=profiles.T).fit(values).report_.verdict == "trusted"
+    assert MixtureFractions(reference=profiles.T).fit(shares @ profiles).report_.verdict == "trusted"  # no noise at all
+    assert MixtureFractions(reference=profiles[:3].T).fit(values[:1]).report_.verdict == "trusted"  # one cannot tell

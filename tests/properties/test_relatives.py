@@ -46,6 +46,33 @@ def test_a_family_that_became_a_population_is_doubted(kind, seed):
     assert any("pairs of close relatives" in note for note in report.notes)
 
 
+def half_sibs(rng, frequencies, n):
+    """Children of one father and of a mother each."""
+    father, mothers = (
+        rng.binomial(1, frequencies, (2, len(frequencies))),
+        rng.binomial(1, frequencies, (n, len(frequencies))),
+    )
+    return mothers + np.where(rng.random(mothers.shape) < 0.5, *father)
+
+
+@pytest.mark.parametrize(("kind", "n", "n_snps"), [(half_sibs, 30, 2_000), (half_sibs, 30, 300), (children, 20, 300)])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_family_whose_single_pairs_are_unsure_is_doubted(kind, n, n_snps, seed):
+    rng, frequencies = populations(seed=seed, n_snps=n_snps)
+    calls = np.concatenate([people(rng, frequencies, 150, 0.05), kind(rng, frequencies[0], n)])
+    report = Admixture(3, n_jobs=1).fit(calls).report_
+    assert report.verdict == "caution"
+    assert any("rests on relatives" in one for one in report.reasons)
+
+
+@pytest.mark.parametrize("n_snps", [100, 300, 2_000])
+@pytest.mark.parametrize("seed", range(4))
+def test_unrelated_people_of_few_snps_are_no_family(n_snps, seed):
+    rng, frequencies = populations(seed=seed, n_snps=n_snps, K=3)
+    found = Admixture(3, n_jobs=1).fit(people(rng, frequencies, 90, 0.05)).report_
+    assert not any("relatives" in one for one in found.reasons)
+
+
 def test_one_pair_of_sibs_is_a_note_and_no_doubt():
     rng, frequencies = populations()
     pair = children(rng, frequencies[0], 2)
@@ -122,3 +149,34 @@ def test_populations_that_stand_out_of_the_noise_are_counted():
     noise = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
     assert populations_seen(np.array([10, 9.9, 9.8, *noise])) == 4
     assert populations_seen(np.array(noise)) == 1
+
+
+def with_missing(rng, calls, how):
+    """The same calls with one in twenty missing, two in five of some people's, or a batch of people's at some SNPs."""
+    n, m = calls.shape
+    gaps = {
+        "few": rng.random((n, m)) < 0.05,
+        "some people": rng.random((n, m)) < rng.choice([0, 0.4], n)[:, None],
+        "a batch": np.outer(rng.random(n) < 0.4, rng.random(m) < 0.3),
+    }[how]
+    return np.where(gaps, np.nan, calls)
+
+
+@pytest.mark.parametrize("how", ["few", "some people", "a batch"])
+@pytest.mark.parametrize("seed", range(2))
+def test_missing_calls_show_no_population_that_is_not_there(how, seed):
+    rng, frequencies = populations(seed=seed)
+    calls = with_missing(rng, people(rng, frequencies, 150, 0.05), how)
+    assert Admixture(2, n_jobs=1).fit(calls).report_.verdict == "trusted"
+    for K in (3, 4):
+        report = Admixture(K, n_jobs=1).fit(calls).report_
+        assert any(f"do not show {K} populations above their noise" in reason for reason in report.reasons)
+        assert not any("singular values show" in note for note in report.notes)
+
+
+def test_missing_calls_in_a_file_show_the_same():
+    rng, frequencies = populations(n_snps=400)
+    calls = with_missing(rng, people(rng, frequencies, 120, 0.05), "few")
+    one = Admixture(3, n_jobs=1).fit(calls).report_
+    stored = Admixture(3, n_jobs=1).fit(store_genotypes(read_genotypes(calls))).report_
+    assert stored.quantities == one.quantities

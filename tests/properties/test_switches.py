@@ -352,3 +352,15 @@ def test_a_feature_that_counts_the_rows_is_told_at_the_line_of_the_fit():
     with pytest.warns(DataWarning, match="feature 'row' counts the rows, so it identifies rows") as told:
         BinaryFactors(1).fit(rows)
     assert {one.filename for one in told if "counts the rows" in str(one.message)} == {__file__}
+
+
+@pytest.mark.parametrize("noise", [None, 0.0])
+def test_rows_without_noise_are_not_said_to_need_more_iterations(noise):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        switches = (rng.random((1_000, 4)) < [0.2, 0.35, 0.6, 0.3]).astype(float)
+        weights = rng.normal(size=(4, 12))
+        model = BinaryFactors(noise=noise).fit(switches @ weights)
+        assert model.converged_
+        assert model.report_.verdict == "trusted"
+        assert np.abs(model.components_[:, None] - weights).max(axis=2).min(axis=1).max() < 1e-5

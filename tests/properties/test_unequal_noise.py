@@ -32,6 +32,30 @@ def test_noisy_features_are_no_switches(seed):
     assert (model.predict(X)[:, order] == data.h).mean() > 0.99
 
 
+@pytest.mark.parametrize("d", [None, 1, 2])
+def test_noise_alone_is_not_trusted_to_be_a_switch(d):
+    rng, passed = np.random.default_rng(7), 0
+    for _ in range(10):
+        X = rng.standard_normal((500, 8)) * np.linspace(0.5, 2, 8)
+        reasons = BinaryFactors(d, feature_noise="unequal", tol=1e-5).fit(X).report_.reasons
+        passed += not any("does not rise above what noise alone makes" in reason for reason in reasons)
+    assert passed <= 1  # one in a hundred does
+
+
+def test_a_switch_too_many_is_not_trusted():
+    _, X = noisy()
+    report = BinaryFactors(5, feature_noise="unequal").fit(X).report_
+    assert report.verdict != "trusted"
+    assert any("does not rise above what noise alone makes" in reason for reason in report.reasons)
+
+
+def test_more_switches_than_are_looked_for_are_named_as_the_reason():
+    X = np.random.default_rng(0).standard_normal((600, 14)) @ np.random.default_rng(1).standard_normal((14, 30))
+    X += 0.1 * np.random.default_rng(2).standard_normal(X.shape)
+    with pytest.raises(NotIdentifiableError, match=r"12 switches do not explain the 30 features .* n_components"):
+        BinaryFactors(feature_noise="unequal").fit(X)
+
+
 def test_the_default_says_what_would_serve():
     _, X = noisy()
     report = BinaryFactors().fit(X).report_

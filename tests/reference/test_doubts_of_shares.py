@@ -71,7 +71,9 @@ def examined_ancestry(shares, **changed):
         "converged": True,
         "refit": None,
         "log_likelihood": -1000.0,
-        "kinship": Kinship(np.zeros((0, 2), np.intp), np.zeros(0), np.arange(len(shares))),
+        "kinship": Kinship(
+            np.zeros((0, 2), np.intp), np.zeros(0), np.arange(len(shares)), *np.zeros((2, shares.shape[1]))
+        ),
         "linked": 0.0,
         "names": [str(person) for person in range(len(shares))],
     } | changed

@@ -168,11 +168,12 @@ class Genotypes(SnpBlocks):
         Sets that were made apart often count the rarer allele of their own people: calls of the other one are turned
         round, 2 for 0. Alleles of the other strand are read as their complements, unless they fit as they are; "0", an
         allele nobody has, may stand for any. A SNP with other alleles still is another variant: its calls are missing.
+        So are those of A/T and C/G, which look the same on both strands, where another SNP is of the other strand.
         """
         absent = at < 0
         calls = self.calls[np.where(absent, 0, at)]
         calls[absent] = MISSING
-        turned, flipped, foreign = (np.zeros(len(at), bool) for _ in range(3))
+        turned, flipped, foreign, unsure = (np.zeros(len(at), bool) for _ in range(4))
         if alleles is not None and self.alleles is not None:
             given = self.alleles[np.where(absent, 0, at)]
             other = _complement(given)
@@ -181,19 +182,26 @@ class Genotypes(SnpBlocks):
             flipped = ~absent & ~same & ~swapped & (other_same | other_swapped)
             turned = ~absent & ~same & (swapped | (flipped & ~other_same))
             foreign = ~absent & ~same & ~swapped & ~flipped
+            if flipped.any():
+                unsure = ~absent & ~foreign & (_complement(alleles) == alleles[:, ::-1]).all(axis=1)
+                turned &= ~unsure
             calls[turned] = _TURNED[calls[turned]]
-            calls[foreign] = MISSING
-        counts = (int(kind.sum()) for kind in (absent, turned, flipped, foreign))
+            calls[foreign | unsure] = MISSING
+        counts = (int(kind.sum()) for kind in (absent, turned, flipped, foreign, unsure))
         return Genotypes(calls, self.samples, np.arange(len(at)), alleles), Alignment(*counts)
 
 
 class Alignment(NamedTuple):
-    """SNPs of a fit that new people lack, that count the other allele, are of the other strand, have other alleles."""
+    """SNPs of a fit that new people lack, that count the other allele, are of the other strand, have other alleles.
+
+    `unsure` are those whose strand cannot be told (A/T, C/G) where others are of the other strand.
+    """
 
     absent: int
     turned: int
     flipped: int
     foreign: int
+    unsure: int
 
 
 _TURNED = np.array([2, 1, 0, MISSING], np.uint8)

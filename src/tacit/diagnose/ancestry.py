@@ -147,6 +147,7 @@ def _examine_relatives(examiner: Examiner, shares: Floats, kinship: Kinship, nam
         "copies": kinship.n_copies,
         "families": [len(family) for family in families],
         "compared_for_kinship": len(kinship.people),
+        "kinship_within_population": kinship.within.tolist(),
     }
     left = unrelated / np.maximum(people, 1e-300)
     k = int(left.argmin())
@@ -159,6 +160,14 @@ def _examine_relatives(examiner: Examiner, shares: Floats, kinship: Kinship, nam
             f"Population {k} rests on relatives: {people[k]:.1f} people's worth of genomes tell as much as "
             f"{unrelated[k]:.1f} unrelated people would; {len(largest)} people are {what} ({names[largest[0]]}, "
             f"{names[largest[1]]} …). Keep one person of each family, for example by plink2 --king-cutoff 0.177.",
+        )
+    elif kinship.is_family.any():
+        k = int(np.where(kinship.is_family, kinship.within, -np.inf).argmax())
+        examiner.doubt(
+            "caution",
+            f"Population {k} rests on relatives: the people who are mostly of it have a mean kinship of "
+            f"{kinship.within[k]:.2f} (half-sibs have 0.125, unrelated people 0). Keep one person of each family, for "
+            "example by plink2 --king-cutoff 0.0884.",
         )
 
 

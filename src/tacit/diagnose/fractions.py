@@ -29,6 +29,16 @@ AS_GOOD = 1e-3
 """Fits whose squared residuals differ by less than this share explain the values equally well."""
 LARGE_NOISE = 0.1
 """A reference that leaves more of a value unexplained than this is not that of these samples."""
+LEAST_NOISE = 1e-4
+"""What is left unexplained below this is rounding, not structure."""
+ONE_DIRECTION, BLIND_DIRECTION = 2 / 3, 1 / 3
+"""Share of what is left unexplained that may lie in one direction. By a reference: all of Houseman's cells .50, one of
+four lacking .76 to .86, features that are each a little off .50. Blind: Houseman's mixtures by four parts .27, by one
+to three .57 to .80; a few features or samples ten or five times as noisy as others .17 to .25."""
+BEYOND_NOISE, BLIND_BEYOND_NOISE = 2.0, 3.0
+"""How many times as much as even noise would make that is, at least: of few samples a large share is no wonder."""
+STEPS = 30
+"""Power iterations towards that direction."""
 OTHER_STARTS = 3
 """Random starts that a blind fit is compared with."""
 
@@ -72,6 +82,8 @@ def examine_fractions(
             f"The reference leaves ± {noise:.2f} of a value unexplained: it lacks a part of these samples, or was "
             "measured in another way.",
         )
+    elif noise > LEAST_NOISE:
+        _examine_residuals(examiner, data, fractions, profiles, known)
     if not known and 1 < len(parts) >= min(data.values.shape):
         examiner.doubt(
             "not identifiable",
@@ -98,9 +110,7 @@ def standard_errors(data: Shares, profiles: Floats, noise: float, *, fixed_sum: 
     return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)))
 
 
-def equally_good_distance(
-    data: Shares, fractions: Floats, residual: float, rng: np.random.Generator
-) -> float | None:
+def equally_good_distance(data: Shares, fractions: Floats, residual: float, rng: np.random.Generator) -> float | None:
     """Largest mean |w − w'| to a fit from another start that explains the values as well; None where none does."""
     steps = FractionSteps.of(data)
     found = []
@@ -110,6 +120,40 @@ def equally_good_distance(
         if other.residual <= residual * (1 + AS_GOOD) + 1e-12:
             found.append(mean_distance(fractions, other.fractions))
     return max(found) if found else None
+
+
+def one_direction(data: Shares, fractions: Floats, profiles: Floats) -> tuple[float, float]:
+    """Of what is left unexplained, the share in one direction, and that in units of the most that even noise makes."""
+    left = data.values - fractions @ profiles
+    if data.shown is not None:
+        left = np.where(data.shown, left, 0.0)
+    n, m = left.shape
+    total = float(np.vdot(left, left))
+    direction = left[int((left**2).sum(axis=1).argmax())]
+    for _ in range(STEPS):
+        direction = (left @ direction) @ left
+        direction = direction / max(float(np.linalg.norm(direction)), 1e-300)
+    along = left @ direction
+    share = float(along @ along) / max(total, 1e-300)
+    return share, float(share * n * m / (np.sqrt(n) + np.sqrt(m)) ** 2)
+
+
+def _examine_residuals(examiner: Examiner, data: Shares, fractions: Floats, profiles: Floats, known: bool) -> None:
+    """Is what is left noise, or another part?"""
+    share, times = one_direction(data, fractions, profiles)
+    examiner.quantities |= {"residual_in_one_direction": share, "residual_direction_over_noise": times}
+    if known and share > ONE_DIRECTION and times > BEYOND_NOISE:
+        examiner.doubt(
+            "caution",
+            f"{share:.0%} of what the reference leaves unexplained lies in one direction, which noise does not: it "
+            "lacks a part of these samples, or was measured in another way.",
+        )
+    if not known and share > BLIND_DIRECTION and times > BLIND_BEYOND_NOISE:
+        examiner.doubt(
+            "caution",
+            f"What {len(profiles)} parts leave unexplained is not noise: {share:.0%} of it lies in one direction, "
+            f"{times:.1f} times as much as noise would make; ask for more parts.",
+        )
 
 
 def _examine_profiles(

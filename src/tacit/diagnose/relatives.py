@@ -34,6 +34,13 @@ COPY = 2**-1.5
 """Kinship from which two samples are one person, or identical twins."""
 SAME = 0.45
 """Kinship from which nothing is taken off for heterozygosity: one person twice, with a few wrong calls, stays above."""
+SECOND_DEGREE = 2**-3.5
+"""Mean kinship from which a population's people are a family: halfway between second and third degree. A mean over many
+pairs shows half-sibs, and full sibs at few SNPs, whose single pairs are unsure."""
+SURE_OF_MEAN = 2.0
+"""Standard errors of one pair that a mean kinship must reach: pairs share people, so the mean is not much surer."""
+FEWEST_MEMBERS = 5
+"""People with most of their genome from a population whose mean kinship is looked at."""
 CERTAIN = 6.0
 """Standard errors of an unrelated pair that a kinship must reach: none of a million pairs does by chance."""
 IDENTICAL_CALLS = 500
@@ -49,16 +56,27 @@ _SNPS_AT_ONCE = 512
 
 @dataclass(frozen=True)
 class Kinship:
-    """Close relatives: pairs (pair, 2) of places in the panel, their kinships (pair,), and who was looked at."""
+    """Close relatives: pairs (pair, 2) of places in the panel, their kinships (pair,), and who was looked at.
+
+    `within` (population,) is the mean kinship of those with most of their genome from a population, 0 where they are
+    too few; `error` (population,) the standard error of one such pair.
+    """
 
     pairs: NDArray[np.intp]
     values: Floats
     people: NDArray[np.intp]
+    within: Floats
+    error: Floats
 
     @property
     def n_copies(self) -> int:
         """Pairs of samples that are one person."""
         return int((self.values > COPY).sum())
+
+    @property
+    def is_family(self) -> NDArray[np.bool_]:
+        """Populations (population,) whose people are relatives of one another on average."""
+        return np.asarray(self.within > np.maximum(SECOND_DEGREE, SURE_OF_MEAN * self.error))
 
     def families(self) -> list[NDArray[np.intp]]:
         """People who are relatives, or relatives of relatives; the largest family first."""
@@ -115,7 +133,20 @@ def close_relatives(genotypes: AnyGenotypes, shares: Floats) -> Kinship:
     identical = (apart == 0) & (both >= IDENTICAL_CALLS)
     kinship[identical] = 0.5
     pairs = np.argwhere(np.triu(related | identical, 1))
-    return Kinship(people[pairs], np.asarray(kinship[pairs[:, 0], pairs[:, 1]], np.float64), people)
+    within, unsure = _within(kinship, error, shares[people])
+    return Kinship(people[pairs], np.asarray(kinship[pairs[:, 0], pairs[:, 1]], np.float64), people, within, unsure)
+
+
+def _within(kinship: Floats, error: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """Mean kinship and mean error of a pair among those with most of their genome from each population."""
+    within, unsure = np.zeros((2, shares.shape[1]))
+    for k, most in enumerate((shares > 0.5).T):
+        members = np.flatnonzero(most)
+        if len(members) >= FEWEST_MEMBERS:
+            pairs = np.ix_(members, members)
+            upper = np.triu_indices(len(members), 1)
+            within[k], unsure[k] = kinship[pairs][upper].mean(), error[pairs][upper].mean()
+    return within, unsure
 
 
 def _people_to_compare(shares: Floats) -> NDArray[np.intp]:
@@ -126,9 +157,7 @@ def _people_to_compare(shares: Floats) -> NDArray[np.intp]:
     return np.unique(np.argsort(-shares, axis=0, kind="stable")[: KINSHIP_PEOPLE // K])
 
 
-def linked_neighbours(
-    genotypes: AnyGenotypes, places: NDArray[np.intp], shares: Floats, frequencies: Floats
-) -> float:
+def linked_neighbours(genotypes: AnyGenotypes, places: NDArray[np.intp], shares: Floats, frequencies: Floats) -> float:
     """Of SNPs that are neighbours in the file (`places`), the share that say the same beyond what ancestry explains."""
     in_file = np.argsort(places)
     count = min(NEIGHBOURS, len(places) - 1)

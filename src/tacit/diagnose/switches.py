@@ -77,10 +77,12 @@ def examine_switches(
     converged: bool,
     seed: int = 0,
     noise: float | None = None,
+    last: tuple[float, float] | None = None,
 ) -> Examination:
     """Diagnose fitted switches; X are the rows they were fitted to, of which samples are looked at.
 
-    `noise` is σ where it was given.
+    `noise` is σ where it was given; `last` the eigenvalue of the last switch and its threshold where they are not those
+    of X, whose features were divided by noise that the fit itself made room in.
     """
     examiner = Examiner()
     n, on = X.n_rows, switch_shares(params)
@@ -92,7 +94,7 @@ def examine_switches(
         "rows_on": (on * n).tolist(),
     }
     _examine_rows(examiner, on, n)
-    _examine_eigenvalues(examiner, seen, params.d, noise)
+    _examine_eigenvalues(examiner, seen, params.d, noise, last)
     if start is not None:
         _examine_candidates(examiner, start)
     many, hashes = X.sample(SCORE_ROWS[1])
@@ -130,7 +132,9 @@ def _examine_rows(examiner: Examiner, on: Floats, n: int) -> None:
         )
 
 
-def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int, noise: float | None = None) -> None:
+def _examine_eigenvalues(
+    examiner: Examiner, seen: Spectrum, d: int, noise: float | None = None, known: tuple[float, float] | None = None
+) -> None:
     """Does every eigenvalue that was taken rise above the noise, and does none that was left?"""
     sigma2 = None if noise is None else noise**2
     if seen.squares - float(seen.mean @ seen.mean) < RESOLVED * seen.squares:
@@ -146,8 +150,7 @@ def _examine_eigenvalues(examiner: Examiner, seen: Spectrum, d: int, noise: floa
             "them; bring more features or rows, or ask for fewer switches.",
         )
         return
-    limit = threshold(seen.values, seen.n, seen.m, d, ALPHA, sigma2)
-    last = float(seen.values[d - 1])
+    last, limit = known or (float(seen.values[d - 1]), threshold(seen.values, seen.n, seen.m, d, ALPHA, sigma2))
     examiner.quantities |= {"smallest_eigenvalue": last, "noise_threshold": limit}
     if last <= limit:
         examiner.doubt(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.factor.n_switches import SwitchCount, count_switches
+from tacit.factor.n_switches import ALPHA, SwitchCount, count_switches, threshold
 from tacit.kernels import Floats
 
 STEPS, SETTLED = 300, 1e-4
@@ -30,10 +30,15 @@ LEAST = 1e-6
 
 @dataclass(frozen=True)
 class UnequalNoise:
-    """The number of switches with its margins, and the noise variance of every feature (m,)."""
+    """The number of switches with its margins, and the noise variance of every feature (m,).
+
+    `last` is the eigenvalue of the last switch and what noise alone makes of it, features divided by their noise beside
+    one switch fewer: their noise beside all of them would make room for the last one, be it there or not.
+    """
 
     count: SwitchCount
     variances: Floats
+    last: tuple[float, float]
 
 
 def determined(m: int, k: int) -> bool:
@@ -44,6 +49,8 @@ def determined(m: int, k: int) -> bool:
 def feature_variances(M: Floats, k: int) -> Floats:
     """Noise variance (m,) of each feature beside k factors."""
     square = np.diag(M)
+    if not k:
+        return np.array(square)
     # what the other features leave unexplained of each is an upper bound of its noise
     found = np.clip(1 / np.diag(np.linalg.pinv(M, hermitian=True)), LEAST * square, square)
     for _ in range(STEPS):
@@ -64,13 +71,22 @@ def unequal_noise(M: Floats, n: int, *, most: int, d: int | None = None) -> Uneq
     None when no number up to `most` does.
     """
     m = len(M)
+    before = _scaled_values(M, feature_variances(M, 0 if d is None else d - 1))
     for k in range(1, most + 1) if d is None else (d,):
         if not determined(m, k):
             return None
         found = feature_variances(M, k)
-        scale = np.sqrt(found)
-        values = np.linalg.eigvalsh(M / np.outer(scale, scale))[::-1]
+        values = _scaled_values(M, found)
         count = count_switches(values, n, m)
         if d is not None or count.d <= k:
-            return UnequalNoise(SwitchCount(k, 1.0, False, count.margins), found)
+            last = float(before[k - 1]), threshold(before, n, m, k, ALPHA)
+            margins = last[0] / max(last[1], 1e-300), count.margins[1]
+            return UnequalNoise(SwitchCount(k, 1.0, False, margins), found, last)
+        before = values
     return None
+
+
+def _scaled_values(M: Floats, variances: Floats) -> Floats:
+    """Eigenvalues, largest first, of the second moment of features divided by their noise."""
+    scale = np.sqrt(variances)
+    return np.asarray(np.linalg.eigvalsh(M / np.outer(scale, scale))[::-1])

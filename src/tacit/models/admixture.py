@@ -21,7 +21,7 @@ from tacit.diagnose.report import Examination
 from tacit.engine.blas import one_blas_thread
 from tacit.engine.snp_passes import SnpPasses, over_calls, snp_passes_for
 from tacit.errors import DataError, DataWarning
-from tacit.factor.admixture_als import Subspace
+from tacit.factor.admixture_als import Subspace, unfilled_spectrum
 from tacit.factor.admixture_tensor import factor_admixture_tensor
 from tacit.io.scan import Scan
 from tacit.kernels import Floats
@@ -275,7 +275,7 @@ class Admixture(TransformerMixin, LatentModel):
                 f"them copies of one person, among {len(kinship.people)} people who were compared{unsure}"
             )
         found = examine_ancestry(
-            shares, self._fitted, self.ancestry_se_[self._people], self._fit_.spectrum,
+            shares, self._fitted, self.ancestry_se_[self._people], self._spectrum(),
             converged=self.converged_, refit=self._refit, log_likelihood=self.objective_, kinship=kinship,
             linked=linked,
             names=[str(name) for name in self.samples_[self._people].tolist()],
@@ -283,6 +283,14 @@ class Admixture(TransformerMixin, LatentModel):
         if found.quantities.get("populations_seen", 1) > self.n_populations_:
             notes.append(f"the singular values show {found.quantities['populations_seen']} populations")
         return found
+
+    def _spectrum(self) -> Floats:
+        """Singular values that the number of populations is judged by."""
+        panel = self._panel_.genotypes
+        if panel.n_calls == panel.n_samples * panel.n_snps:
+            return self._fit_.spectrum
+        with one_blas_thread():
+            return unfilled_spectrum(self._panel_, panel.means, self.n_populations_)
 
     def _refit(self) -> tuple[Floats, float]:
         """Proportions and objective of a fit from other people than those of the fit."""
@@ -387,9 +395,10 @@ class Admixture(TransformerMixin, LatentModel):
         known, found = genotypes.aligned(places, alleles)
         if found.absent or found.flipped or found.foreign:
             warnings.warn(
-                f"of the {len(places):,} SNPs of the fit {found.absent:,} are not in the data and {found.foreign:,} "
-                f"have other alleles, both taken as missing; {found.flipped:,} were read from the other strand and "
-                f"{found.turned:,} count the other allele",
+                f"of the {len(places):,} SNPs of the fit {found.absent:,} are not in the data, {found.foreign:,} have "
+                f"other alleles and {found.unsure:,} have a strand that cannot be told (A/T, C/G), all taken as "
+                f"missing; {found.flipped:,} were read from the other strand and {found.turned:,} count the other "
+                "allele",
                 DataWarning,
                 stacklevel=4,
             )

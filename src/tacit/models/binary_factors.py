@@ -22,7 +22,7 @@ from tacit.engine.passes import RowPasses, passes_for
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.n_switches import SwitchCount
-from tacit.factor.unequal_noise import unequal_noise
+from tacit.factor.unequal_noise import determined, unequal_noise
 from tacit.io.scan import Scan, whole
 from tacit.kernels import Floats
 from tacit.models.base import LatentModel, seed_of
@@ -118,7 +118,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     _model_name = "BinaryFactors"
     _engines = ("auto", "memory", "stream", "dask")
-    _for_report = ("_passes", "_start_kept", "_seen", "_clock")
+    _for_report = ("_passes", "_start_kept", "_seen", "_last", "_clock")
 
     def __init__(
         self,
@@ -200,21 +200,26 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
         The scale has geometric mean one, so that densities are those of the rows as they came.
         """
-        self._scale = np.ones(rows.n_features)
+        self._scale, self._last = np.ones(rows.n_features), None
         if self.feature_noise == "equal":
             return rows, None
         m, d = rows.n_features, self.n_components
-        found = None
+        found, most = None, min(MOST_FOUND, m - 1)
         if rows.n_rows > m:
             moments = second_moments(rows)
-            found = unequal_noise(moments.product / moments.n, moments.n, most=min(MOST_FOUND, m - 1), d=d)
+            found = unequal_noise(moments.product / moments.n, moments.n, most=most, d=d)
+        if found is None and d is None and rows.n_rows > m and determined(m, most):
+            raise NotIdentifiableError(
+                f"{most} switches do not explain the {m} features beside noise of each one's own, and more are not "
+                "looked for; give n_components (--components), or feature_noise='equal'"
+            )
         if found is None:
             raise NotIdentifiableError(
                 f"the noise of each of {m} features cannot be told beside {'the' if d is None else d} switches in "
                 f"{rows.n_rows} rows; bring more rows or features, or give feature_noise='equal'"
             )
         logs = np.log(found.variances) / 2
-        self._scale = np.exp(logs - logs.mean())
+        self._scale, self._last = np.exp(logs - logs.mean()), found.last
         return rows.mapped(divided, self._scale), found.count
 
     def _choose(self, seen: Spectrum) -> tuple[int, SwitchCount | None]:
@@ -334,7 +339,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     def _examine(self, notes: list[str]) -> Examination:
         return examine_switches(
             self._passes, self._params, self._start_kept, self._seen,
-            converged=self.converged_, seed=self._seed(), noise=self.noise,
+            converged=self.converged_, seed=self._seed(), noise=self.noise, last=self._last,
         )  # fmt: skip
 
     # ---------------------------------------------------------------- use
@@ -448,4 +453,5 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     _names: tuple[str | int, ...]  # of the features that vary
     _kept: NDArray[np.bool_]  # which those are
     _scale: Floats  # what they were divided by, so that noise is equal
+    _last: tuple[float, float] | None  # the last switch's eigenvalue and its threshold, where noise is unequal
     _constant: Floats  # what features that were set aside always are

@@ -291,7 +291,11 @@ def refine_switches(
         full, start, max_iter=left, known=known, begun=None if begun is None else begun.begun,
         keep=None if keep is None else lambda at: keep(SwitchPlace(at, before)), **climb,
     )  # fmt: skip
-    return replace(last, n_iter=before[0] + last.n_iter, path=before[1] + last.path[1:])
+    # at the floor of the noise Σ‖x‖²/2σ² is rounded by some nats: a fall that ended the climb there is no step missed
+    stood = tol > 0 and last.n_iter < left and last.params.sigma2 <= 2 * full.floor
+    return replace(
+        last, converged=last.converged or stood, n_iter=before[0] + last.n_iter, path=before[1] + last.path[1:]
+    )
 
 
 def _full_cross(rows: RowPasses, params: SwitchParams, basis: Floats, how: States) -> Floats:
