@@ -589,3 +589,9 @@ def test_known_answers_come_with_labels_when_they_are_coded():
     labels = read_labels(np.array([[0, 1, 0], [1, 1, 0], [0, 0, 0]]))
     with pytest.raises(DataError, match="coded already hold their known answers; give gold when"):
         DawidSkene().fit(labels, gold={0: 1})
+
+
+def test_a_dense_matrix_of_labels_that_lost_its_zeros_is_warned_of():
+    dense = np.array([[0, 0, 1], [1, 1, -1], [0, 0, 0], [1, -1, 1]] * 10)
+    with pytest.warns(DataWarning, match="stores the label -1 and no 0"):
+        DawidSkene(abstain=[-1]).fit(sp.csr_array(dense))

@@ -350,6 +350,13 @@ def _cells_of(matrix: Any) -> tuple[Any, Any, Any]:
     """Values, rows and columns; of a sparse matrix what is stored: a stored zero is the label 0."""
     if hasattr(matrix, "tocoo"):
         coo = matrix.tocoo()
+        if coo.data.dtype.kind in "iuf" and (coo.data == -1).any() and not (coo.data == 0).any():
+            warnings.warn(
+                "the sparse matrix stores the label -1 and no 0, and a dense matrix loses its zeros when it is made "
+                "sparse; if 0 is a label give the dense matrix",
+                DataWarning,
+                stacklevel=4,
+            )
         return coo.data, coo.row, coo.col
     matrix = np.asarray(matrix)
     rows, columns = np.divmod(np.arange(matrix.size), max(matrix.shape[1], 1))
