@@ -592,6 +592,6 @@ def test_known_answers_come_with_labels_when_they_are_coded():
 
 
 def test_a_dense_matrix_of_labels_that_lost_its_zeros_is_warned_of():
-    dense = np.array([[0, 0, 1], [1, 1, -1], [0, 0, 0], [1, -1, 1]] * 10)
+    dense = np.array([[0, 2, 1], [1, 1, -1], [2, 2, 0], [2, -1, 2], [1, 1, 1]] * 10)
     with pytest.warns(DataWarning, match="stores the label -1 and no 0"):
         DawidSkene(abstain=[-1]).fit(sp.csr_array(dense))
