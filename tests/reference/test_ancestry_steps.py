@@ -294,8 +294,7 @@ def test_candidates_are_judged_by_the_likelihood_at_their_best_frequencies(monke
 
     monkeypatch.setattr(admixture_tensor, "find_candidates", candidates)
     monkeypatch.setattr(admixture_tensor, "choose_subset", choice)
-    monkeypatch.setattr(admixture_tensor, "SAMPLE", 20)
-    shares, frequencies, number = factor_admixture_tensor(calls, means, space, rng=np.random.default_rng(0))
+    shares, frequencies, number = factor_admixture_tensor(calls, means, space, rng=np.random.default_rng(0), judges=20)
 
     x = np.concatenate([part for _, part in centred_blocks(calls, means, space.basis[:, 1:])]) + means[:, None]
     moments = distinct_moments(lambda: iter([x.astype(float)]), 2)
