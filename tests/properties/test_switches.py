@@ -364,3 +364,11 @@ def test_rows_without_noise_are_not_said_to_need_more_iterations(noise):
         assert model.converged_
         assert model.report_.verdict == "trusted"
         assert np.abs(model.components_[:, None] - weights).max(axis=2).min(axis=1).max() < 1e-5
+
+
+def test_notes_do_not_say_that_switches_exclude_one_another_when_they_do_not():
+    rng = np.random.default_rng(0)
+    switches = rng.random((800, 3)) < 0.3
+    model = BinaryFactors().fit(switches @ rng.normal(size=(3, 8)) + 0.1 * rng.normal(size=(800, 8)))
+    assert (model.predict(switches @ model.components_).sum(axis=1) > 1).mean() > 0.1
+    assert not any("at most one switch is on" in note for note in model.report_.notes)

@@ -106,7 +106,7 @@ def spectral_start(
     assert found is not None
     y, notes = complete(found.y, d)
     if exclusive:
-        notes.append("at most one switch is on at a time: the negative-definite eigenpairs were taken")
+        notes.append("started from the negative-definite eigenpairs, as if at most one switch were on at a time")
     share = np.clip((y**2).sum(axis=1), 0.0, 1.0)  # 1/λ²
     return SpectralStart(
         weights_of(y, whitening), share, sigma2, noise_free, exclusive, whitening, found, seen, tuple(notes)
