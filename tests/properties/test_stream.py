@@ -248,7 +248,7 @@ def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request,
 
 def test_what_is_no_yes_or_no_is_refused(tmp_path):
     (tmp_path / "bad.csv").write_text("a,b\nyes,no\nmaybe,no\n")
-    with pytest.raises(DataError, match=r"column 'a' holds 'maybe' .*, and clusters are made of"):
+    with pytest.raises(DataError, match=r"column 'a' holds 'maybe' beside 'yes', which means yes; recode"):
         BernoulliMixture(2).fit(tacit.scan(tmp_path / "bad.csv"))
 
 

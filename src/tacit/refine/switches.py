@@ -294,7 +294,7 @@ def refine_switches(
     # at the floor of the noise Σ‖x‖²/2σ² is rounded by some nats: a fall that ended the climb there is no step missed
     stood = tol > 0 and last.n_iter < left and last.params.sigma2 <= 2 * full.floor
     return replace(
-        last, converged=last.converged or stood, n_iter=before[0] + last.n_iter, path=before[1] + last.path[1:]
+        last, converged=bool(last.converged or stood), n_iter=before[0] + last.n_iter, path=before[1] + last.path[1:]
     )
 
 
