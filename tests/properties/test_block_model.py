@@ -365,6 +365,33 @@ def test_a_grid_is_doubted_and_names_not_places_decide():
     assert model.report_.verdict == "caution"
 
 
+def linked(n, near):
+    """The graph of n nodes whose edges are the pairs that `near` (n, n) says."""
+    return sp.csr_array((near & ~np.eye(n, dtype=bool)).astype(float))
+
+
+def grid(rows, columns):
+    across, along = np.divmod(np.arange(rows * columns), columns)
+    return linked(rows * columns, abs(across[:, None] - across) + abs(along[:, None] - along) == 1)
+
+
+def geometric(n, radius):
+    at = np.random.default_rng(0).random((n, 2))
+    return linked(n, ((at[:, None] - at) ** 2).sum(axis=2) < radius**2)
+
+
+@pytest.mark.parametrize("graph", [grid(30, 10), geometric(300, 0.1)], ids=["grid", "geometric"])
+def test_a_number_of_blocks_that_is_chosen_has_no_empty_ones(graph):
+    model = BlockModel().fit(graph)
+    K = model.n_blocks_
+    assert (np.bincount(model.labels_, minlength=K) > 0).all()
+    assert 1 < K < model.selection_["informative"]
+    assert K == len(model.weights_) == model.selection_["chosen"] == model.probabilities_.shape[1]
+    assert model.connectivity_.shape == (K, K)
+    assert any("blocks were empty after the last fit and were left out" in note for note in model.report_.notes)
+    assert model.report_.verdict == "caution"
+
+
 def directed_cycle(n=200):
     blocks = np.arange(n) % 4
     follows = (blocks[None] - blocks[:, None]) % 4 == 1

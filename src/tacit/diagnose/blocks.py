@@ -228,6 +228,13 @@ def _examine_signals(examiner: Examiner, K: int, number: NumberOfBlocks) -> None
             f"The graph shows no communities beside its density, {told}: there are none, or they lie below the "
             "threshold (a − b)² = 2(a + b) where no method finds them; bring more edges.",
         )
+    elif number.left_out:
+        examiner.doubt(
+            "caution",
+            f"{K + number.left_out} blocks were chosen for {seen} informative Bethe-Hessian eigenvalues, and no node "
+            f"was assigned to {number.left_out} of them: short loops (a grid, a ring, a geometry) make eigenvalues "
+            "that are no communities, and then the other blocks are pieces of the graph; ask for fewer blocks.",
+        )
     elif number.at_limit and seen == K:
         examiner.doubt(
             "caution",

@@ -35,6 +35,7 @@ from tacit.refine.blocks import (
     BlockSteps,
     Propagated,
     beliefs_of_new,
+    blocks_in_use,
     fit_blocks,
     heaviest_first,
 )
@@ -60,7 +61,8 @@ class BlockModel(ClusterMixin, LatentModel):
     Parameters
     ----------
     n_blocks : int or None
-        Number of blocks; None counts the informative eigenvalues of the Bethe Hessian (`report_` says how).
+        Number of blocks; None counts the informative eigenvalues of the Bethe Hessian (`report_` says how) and leaves
+        out blocks to which the fit assigns no node.
     degree_corrected : {"auto", True, False}
         Whether degrees are taken as given. ``"auto"``: yes, unless degrees inside the blocks vary no more than chance
         makes them and blocks differ in their mean degree: then degrees tell blocks apart, and the plain model is
@@ -144,9 +146,12 @@ class BlockModel(ClusterMixin, LatentModel):
                 starts = self._starts(graph, n_blocks)
             with clock.stage("refine"):
                 raced, steps, degrees = self._refine(graph, starts, n_blocks)
+                if number is not None:
+                    raced, degrees = self._without_empty(graph, steps, raced, degrees)
+                    number = replace(number, left_out=n_blocks - raced.refined.sums.beliefs.shape[1])
             self._keep(graph, order, given, raced, steps)
         self._examined = (number, degrees)
-        self.selection_ = None if number is None else {"chosen": n_blocks, "informative": number.informative}
+        self.selection_ = None if number is None else {"chosen": self.n_blocks_, "informative": number.informative}
         self._clock = clock
         self._warn_limit()
         return self
@@ -192,6 +197,20 @@ class BlockModel(ClusterMixin, LatentModel):
                 self._notes.append("degrees inside blocks are those of chance and differ between blocks: plain model")
         self.degree_corrected_ = corrected
         return raced, steps, degrees
+
+    def _without_empty(
+        self, graph: Graph, steps: BlockSteps, raced: Raced[Blocks, Propagated], degrees: DegreeTest | None
+    ) -> tuple[Raced[Blocks, Propagated], DegreeTest | None]:
+        """The same without blocks that no node is in: nobody asked for them. EM goes on from the other blocks."""
+        before = raced.refined.sums.beliefs.shape[1]
+        while (used := blocks_in_use(raced.refined.sums)) < raced.refined.sums.beliefs.shape[1]:
+            labels = np.unique(raced.refined.sums.beliefs.argmax(axis=1), return_inverse=True)[1].reshape(-1)
+            raced = self._climb(steps, [(raced.name, labels.astype(np.int64))], used)
+        if (left := before - used) > 0:
+            self._notes.append(f"{left} of {before} blocks were empty after the last fit and were left out")
+            links = np.diff(graph.matrix.indptr).astype(np.float64)
+            degrees = examine_degrees(links, raced.refined.sums.beliefs) if used > 1 else None
+        return raced, degrees
 
     def _climb(self, steps: BlockSteps, starts: list[tuple[str, Codes]], n_blocks: int) -> Raced[Blocks, Propagated]:
         rounds = AT_ONCE if steps.n_cells * n_blocks**2 > LONG_WORK else ROUNDS

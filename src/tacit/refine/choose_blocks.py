@@ -30,6 +30,7 @@ class NumberOfBlocks:
     signals: list[float]  # informative ones beyond ±1, the first is the density
     strengths: list[float]
     at_limit: bool = False  # as many signals as are looked for: there may be more
+    left_out: int = 0  # blocks of those chosen to which the fit assigned no node
 
     def tell(self) -> str:
         if self.informative == 1:
