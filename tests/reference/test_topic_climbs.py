@@ -318,7 +318,8 @@ def test_a_direction_less_what_those_before_it_explain_has_no_form_with_them():
     ("scores", "want"),
     [
         ([9.0, 9.0, 0.0], 3),
-        ([0.0, 9.0], 1),
+        ([0.0, 1.0], 1),
+        ([0.0, 9.0], "words"),  # the first does not stand out, and all together do: there are topics
         ([], 1),
         ([9.0] * 5 + [0.0] * 20, 6),
         ([9.0] * 6 + [0.0] * 20, "words"),  # held-out words may have something to say

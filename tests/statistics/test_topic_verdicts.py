@@ -74,3 +74,17 @@ def test_quantities_are_there():
     report = fitted(sound(0)).report_
     assert {"tokens_per_word", "directions", "topics_shown", "nearest_topics", "pure_word_probability",
             "pure_documents", "half_sample_distances", "smallest_topic_tokens"} <= set(report.quantities)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_four_documents_unlike_the_others_do_not_hide_the_topics_of_the_others(seed):
+    """Their direction comes first, and two documents in a half cannot stand out; that ended the search at one topic."""
+    documents = topic_documents(400, 300, 4, length=40, spread=1.0, random_state=seed).counts.toarray()
+    few = np.random.default_rng(seed).multinomial(40, np.full(5, 0.2), size=4)
+    counts = np.block([[documents, np.zeros((400, 5))], [np.zeros((4, 300)), few]])
+    found = choose_topics(read_documents(counts), 0)
+    assert found.directions[0] < 2.5 < found.directions[1]
+    assert found.chosen >= 4
+    report = TopicModel(4).fit(counts).report_
+    assert report.verdict == "caution"
+    assert any("there are topics" in reason for reason in report.reasons)

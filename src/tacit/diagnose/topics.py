@@ -33,7 +33,7 @@ from tacit.factor.assign import match_classes
 from tacit.factor.topic_start import first_topics, word_spectrum
 from tacit.kernels import Floats
 from tacit.moments.word_pairs import WordPairs
-from tacit.refine.choose_topics import STANDS_OUT, TopicNumber, direction_scores, leading
+from tacit.refine.choose_topics import STANDS_OUT, TopicNumber, direction_scores, leading, one_topic
 from tacit.refine.topic_starts import climb
 from tacit.refine.topics import TopicPrior, TopicSteps
 
@@ -144,7 +144,7 @@ def _examine_structure(examiner: Examiner, documents: Documents, K: int, number:
     if not (documents.lengths >= 2).any():
         examiner.doubt("not identifiable", "No document has two words, so nothing shows which words go together.")
         return False
-    if rank == 1:
+    if one_topic(scores):
         examiner.doubt(
             "not identifiable",
             f"Nothing tells {K} topics from one: with {d0:.1f} tokens a word the first direction of the word pairs "
@@ -152,7 +152,16 @@ def _examine_structure(examiner: Examiner, documents: Documents, K: int, number:
             f"{STANDS_OUT} would show a second topic. Ask for one topic, or bring more or longer documents.",
         )
         return False
-    if rank < K and rank <= len(scores):  # else every direction asked for stood out, and nothing is known of others
+    if rank == 1:  # a direction that few documents carry, before others that many do
+        together = sum(scores) / np.sqrt(len(scores))
+        examiner.doubt(
+            "caution",
+            f"The first direction of the word pairs stands {scores[0]:.2f} standard errors out of chance on documents "
+            f"left out, less than the {STANDS_OUT} that show a topic, and all {len(scores)} together {together:.1f}: "
+            "there are topics, and word pairs do not say how many; look for a few documents unlike all others, which "
+            "make such a direction.",
+        )
+    elif rank < K and rank <= len(scores):  # else every direction asked for stood out, and nothing is known of others
         examiner.doubt(
             "caution",
             f"Word pairs of half of the documents show {rank} topics on the other half, and {K} were fitted: the rest "

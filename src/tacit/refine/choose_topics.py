@@ -4,10 +4,11 @@ Word pairs of K topics have rank K. Directions u_1, u_2, … (beside the margina
 and asked on the other half whether they add rank: the form t_j = u_jᵀ C u_j less what u_1 … u_{j−1} explain of it (a
 Schur complement, zero in expectation when the rank is used up, and biased downwards only), summed over documents and
 divided by its standard error. Both halves take both parts; K − 1 is the number of directions before the first that does
-not stand out, if those behind it, taken together, do not stand out either: then the directions have come to an end. On
-real texts they do not, or only because documents are few: vocabulary drifts, authors differ, and prediction goes on to
-gain a little with every topic. Then the number is a practical one: the smallest of `GRID` that has `ENOUGH` of what the
-best of them gains over one topic on documents left out. It decides where directions do not end, or end at more than
+not stand out, if those behind it, taken together, do not stand out either: then the directions have come to an end (one
+that few documents carry does not stand out, however strong: of n alike documents the sum is √n standard errors). On
+real texts they do not end, or only because documents are few: vocabulary drifts, authors differ, and prediction goes on
+to gain a little with every topic. Then the number is a practical one: the smallest of `GRID` that has `ENOUGH` of what
+the best of them gains over one topic on documents left out. It decides where directions do not end, or end at more than
 `MOST_FACTOR` times it; so it does not jump with the number of documents. Copies of documents are left aside, since a
 copy in both halves proves anything.
 
@@ -84,6 +85,11 @@ def ended(scores: list[float]) -> bool:
     return enough and bool(sum(rest) / np.sqrt(len(rest)) < STANDS_OUT)
 
 
+def one_topic(scores: list[float]) -> bool:
+    """Whether nothing refutes one topic: the first direction does not stand out, nor do all of them together."""
+    return not scores or (leading(scores) == 0 and ended(scores))
+
+
 def direction_scores(documents: Documents, most: int, seed: int) -> list[float]:
     """Standard scores of up to `most` directions; about normal where there is nothing, large where there is a topic."""
     used = documents.take(documents.lengths >= 2)
@@ -133,7 +139,7 @@ def choose_topics(
 def _unlimited(documents: Documents, seed: int, n_jobs: int | None) -> TopicNumber:
     scores = direction_scores(documents, MOST_DIRECTIONS, seed)
     found = TopicNumber(1 + leading(scores), scores)
-    few = found.rank == 1 or documents.n_documents < FEWEST
+    few = one_topic(scores) or documents.n_documents < FEWEST
     if few or (ended(scores) and found.rank <= MOST_FACTOR * GRID[1]):  # the practical number is no less than that
         return found
     return _by_held_out_words(documents, scores, seed, n_jobs)
