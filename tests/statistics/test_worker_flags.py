@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 import tacit
-from tacit.data.labels import Labels
+from tacit.data.labels import Labels, join_labels
+from tacit.diagnose.joint_agreement import joint_agreement
+from tacit.engine.mixture import Mixture
 from tacit.simulate import crowd, draw_confusions
 
 K, M, N = 3, 30, 600
@@ -107,6 +109,55 @@ def test_a_family_of_judges_is_not_trusted(repeats, seed):
         assert model.report_.verdict == "caution"
         assert any("agree with one another more than the model explains" in text for text in model.report_.reasons)
         assert all("more than the model explains" in flag for flag in flags[3:])  # the family has become the truth
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_family_of_judges_is_not_trusted_on_500_tasks(seed):
+    """No single pair need show it there: all pairs together do."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(2, size=500)
+    base = truth ^ (rng.random(500) >= 0.68)
+    own = [truth ^ (rng.random(500) >= accuracy) for accuracy in rng.uniform(0.7, 0.8, 6)]
+    family = [np.where(rng.random(500) < 0.6, base, label) for label in own[:3]]
+    report = judged([*family, *own[3:]]).report_
+    assert report.verdict == "caution"
+    assert any("more than the model explains (sum of squared" in text for text in report.reasons)
+    alone = judged(own).report_.quantities["joint_agreement"]
+    assert alone["value"] < alone["limit"]
+
+
+def test_all_pairs_together_hardly_accuse_an_independent_crowd():
+    """The limit is that of one crowd in a thousand; also where EM has not fitted the model, but votes have."""
+    beyond = 0
+    for seed in range(100):
+        rng = np.random.default_rng([3, seed])
+        n_tasks, n_workers, n_classes = int(rng.integers(60, 800)), int(rng.integers(4, 13)), int(rng.integers(2, 4))
+        each = int(rng.integers(3, n_workers + 1))
+        data = crowd(n_tasks, n_workers, n_classes, labels_per_task=each, skill=(0.6, 0.95), random_state=rng).coded()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = tacit.DawidSkene(method=("auto", "majority")[seed % 2], n_jobs=1).fit(data)
+        found = joint_agreement(data, model._fitted.mixture)
+        beyond += found is not None and found.beyond
+    assert beyond <= 1
+
+
+def test_the_joint_test_does_not_see_the_order_of_rows_and_leaves_long_crowds_and_repeated_answers_alone():
+    data = crowd(300, 6, 2, labels_per_task=4, random_state=0).coded()
+    mixture = judged_labels(data)
+    found = joint_agreement(data, mixture)
+    order = np.random.default_rng(0).permutation(data.n_rows)
+    turned = join_labels([data.take(np.arange(data.n_rows) == at) for at in order])
+    assert found is not None
+    assert joint_agreement(turned, mixture) == found
+    twice = replace(data, offsets=data.offsets * 2, workers=np.repeat(data.workers, 2), given=np.repeat(data.given, 2))
+    assert joint_agreement(twice, mixture) is None
+    many = crowd(300, 21, 2, labels_per_task=4, random_state=0).coded()
+    assert joint_agreement(many, judged_labels(many)) is None
+
+
+def judged_labels(labels: Labels) -> Mixture:
+    return tacit.DawidSkene(n_jobs=1).fit(labels)._fitted.mixture
 
 
 def test_a_judge_who_repeats_another_with_slips_says_the_same():

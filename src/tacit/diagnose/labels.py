@@ -25,6 +25,7 @@ from tacit.data.labels import CodedLabels, Labels
 from tacit.data.sampling import block_hashes
 from tacit.diagnose import theorems
 from tacit.diagnose.copies import agreements, expected_agreement, pairs_within_reach
+from tacit.diagnose.joint_agreement import joint_agreement
 from tacit.diagnose.label_structure import examine_classes, examine_graph, listed, spell
 from tacit.diagnose.repeats import examine_repeats
 from tacit.diagnose.report import Examination, Examiner
@@ -91,6 +92,7 @@ def examine_labels(
     if connected and labels.n_classes > 1:
         examine_classes(examiner, labels, lambda tasks: own_posterior(tasks, mixture), pairs)
     _examine_workers(examiner, labels, mixture, quality, pairs)
+    _examine_jointly(examiner, labels, mixture)
     examine_repeats(examiner, labels, mixture)
     _examine_consensus(examiner, judged, believed)
     _examine_model(examiner, labels, mixture, pairs)
@@ -171,6 +173,21 @@ def _examine_workers(
             "caution",
             f"Workers agree in {unexplained:.0%} of the cases where the model expects them to differ: they copy, "
             "or the same tasks mislead them all, and probabilities are too sure; look at the tasks most agree on.",
+        )
+
+
+def _examine_jointly(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -> None:
+    """Agreement beyond the model over all pairs: with few tasks no single pair shows it."""
+    found = joint_agreement(labels, mixture)
+    examiner.quantities["joint_agreement"] = (
+        None if found is None else {"value": found.value, "limit": found.limit, "share_above": found.share_above}
+    )
+    if found is not None and found.beyond:
+        examiner.doubt(
+            "caution",
+            "Workers agree with one another more than the model explains (sum of squared standardised residuals over "
+            f"pairs {found.value:.1f}, limit {found.limit:.1f}); they may share a source, and the consensus may follow "
+            "it: check some tasks by hand, or ask workers from elsewhere.",
         )
 
 
