@@ -127,7 +127,7 @@ def test_a_family_of_judges_is_not_trusted_on_500_tasks(seed):
 
 
 def test_all_pairs_together_hardly_accuse_an_independent_crowd():
-    """The limit is that of one crowd in a thousand; also where EM has not fitted the model, but votes have."""
+    """The limit is that of two crowds in a thousand; also where EM has not fitted the model, but votes have."""
     beyond = 0
     for seed in range(100):
         rng = np.random.default_rng([3, seed])

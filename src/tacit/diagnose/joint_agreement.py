@@ -29,8 +29,8 @@ from tacit.data.labels import CodedLabels
 from tacit.engine.mixture import PROBABILITY_FLOOR, Mixture, unstack_confusions
 from tacit.kernels import Floats
 
-FALSE_ALARMS = 1e-3
-"""Chance that an independent crowd is above the limit, as the gamma distribution has it."""
+FALSE_ALARMS = 2e-3
+"""Chance that an independent crowd is above the limit, as the gamma distribution has it; 7 of 1,134 simulated were."""
 FEWEST_WORKERS, MOST_WORKERS = 4, 20
 """Three workers have as many parameters as agreements. All pairs are compared on every task, hence the most."""
 MOST_LABELS = 20_000
