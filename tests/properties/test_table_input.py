@@ -136,11 +136,11 @@ def test_intervals_are_a_number_or_one_for_each_named_column(engine):
             LatentClass(1, bins=bins, engine=engine).fit(frame)
 
 
-def test_few_decimals_are_cut_with_bins_and_few_whole_numbers_are_not():
-    """46 measurements are no 46 categories; whole numbers may be codes, which are cut only by their name."""
+def test_few_numbers_are_cut_where_intervals_are_asked_for():
+    """46 measurements are no 46 categories; a mapping names the columns where other numbers are codes."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"size": rng.normal(size=46), "code": rng.integers(0, 30, 46)})
+    frame = pd.DataFrame({"size": rng.normal(size=46), "code": rng.integers(0, 30, 46), "answer": [1, 2] * 23})
     sizes = {column.name: column.size for column in read_table(frame, bins=5).columns}
-    assert sizes["size"] == 5
-    assert sizes["code"] == frame["code"].nunique()
-    assert {column.name: column.size for column in read_table(frame, bins={"code": 5, "size": 5}).columns}["code"] == 5
+    assert sizes == {"size": 5, "code": 5, "answer": 2}
+    named = {column.name: column.size for column in read_table(frame, bins={"size": 5}).columns}
+    assert named == {"size": 5, "code": frame["code"].nunique(), "answer": 2}

@@ -177,9 +177,7 @@ def learn_column(
     asked = bins.get(name) if isinstance(bins, Mapping) else bins
     if isinstance(bins, Mapping) and asked is not None and not numbers:
         raise DataError(f"bins= names column {name!r}, which holds words such as {words.tolist()[0]!r}; leave it out")
-    # Whole numbers may be codes of categories: few of them are cut only where the column is named.
-    measured = isinstance(bins, Mapping) or (words.dtype.kind == "f" and bool((words % 1 != 0).any()))
-    if numbers and (len(words) > MOST_NUMBERS or (asked and measured and len(words) > asked)):
+    if numbers and (len(words) > MOST_NUMBERS or (asked and len(words) > asked)):
         rows = np.bincount(codes[codes >= 0], None if counts is None else counts[codes >= 0], minlength=len(words))
         if asked is None:
             counted = counts is None or counts.dtype.kind == "i"  # not weights of rows, which may be anything

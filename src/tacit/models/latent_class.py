@@ -100,8 +100,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         How to choose the number of classes: likelihood of hidden cells (five folds of the cells; the smallest number
         within one standard error of the best), or BIC.
     bins : int, mapping or None
-        Cut columns of decimals, and of more than 50 numbers, into so many intervals; a mapping such as ``{"age": 5}``
-        names the columns, which may have fewer values. None refuses columns with many.
+        Cut columns of more different numbers than this into so many intervals; a mapping such as ``{"age": 5}`` names
+        the columns, where other numbers are codes. None refuses columns of more than 50 numbers.
     weight_type : {"sampling", "frequency"}
         What `sample_weight` is: ``"sampling"`` weights change estimates, never the sample size, and only their ratios
         matter (they are scaled to add up to Kish's effective number of rows); ``"frequency"`` weights are whole

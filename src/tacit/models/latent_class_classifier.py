@@ -57,7 +57,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         Pseudo-rows per class, shaped like the marginals of its label, and half as many per label, shaped like those of
         all rows, so that a category a label never met does not rule it out; 0 is plain maximum likelihood.
     bins : int, mapping or None
-        Cut columns of decimals, and of more than 50 numbers, into so many intervals, or those that a mapping such as
+        Cut columns of more different numbers than this into so many intervals, or those that a mapping such as
         ``{"age": 5}`` names; None refuses columns with many.
     weight_type : {"sampling", "frequency"}
         What `sample_weight` is, as in `LatentClass`.
