@@ -122,7 +122,8 @@ def number_tables() -> Iterator[tuple[str, pd.DataFrame]]:
 
     for name in ("iris", "wine", "breast_cancer", "diabetes"):
         yield name, getattr(datasets, f"load_{name}")(as_frame=True).data
-    for name in ("anes96", "fair", "heart", "modechoice", "randhie", "star98", "statecrime", "longley", "fertility", "spector", "ccard", "cancer"):
+    names = "anes96 fair heart modechoice randhie star98 statecrime longley fertility spector ccard cancer"
+    for name in names.split():
         frame = getattr(sm.datasets, name).load_pandas().data.select_dtypes("number")
         yield name, frame.sample(frac=1, random_state=0).head(MOST_ROWS).reset_index(drop=True)
 

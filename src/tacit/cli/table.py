@@ -35,7 +35,7 @@ SHOWN = 8
 @click.option("--components", type=HIDDEN, help="Number of classes; chosen from the data by default.")
 @click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; 1-based numbers by default.")
 @click.option("--bins", type=Intervals(), metavar="N|A=N,B=N,…",
-              help="Cut columns of more than N different numbers into N intervals, or those that are named.")  # fmt: skip
+              help="Cut columns of more than N different numbers into N intervals, or those named.")  # fmt: skip
 @weight_options
 @click.option("--init", type=click.Choice(["auto", "spa", "ctd", "random"]), default="auto", show_default=True)
 @click.option("--n-init", type=click.IntRange(min=1), help="Number of initialisations; 4 to 48 by default, by cost.")

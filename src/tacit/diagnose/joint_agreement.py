@@ -6,15 +6,24 @@ each pair agrees a little too much, and only all of them together show it. For t
     s_i,mj = [labels agree] − E_mj,    E_mj = Σ_k prior_k Σ_g A_m[k, g] A_j[k, g],
 
 zero where one of them gave no label. Its sum over tasks is no sum of independent residuals, since the model was fitted
-to the same labels. So the part that the scores of the likelihood explain is taken out (a conditional moment test:
-Newey 1985, Econometrica 53(5); Tauchen 1985, J. Econometrics 30): with B the regression of s on the scores u under the
-model, r = Σ_i (s_i − B u_i) does not depend on the parameters to first order. B, and the covariance of r, come from
-labels drawn from the model for the tasks that each worker labelled. The statistic is Σ (r_mj / σ_mj)² over pairs, σ_mj²
-the variance of Σ_i s_i,mj; without a common source it is a weighted sum of χ²₁, whose tail is taken as that of the
-gamma distribution of the same mean and variance (Satterthwaite 1946).
+to the same labels. So the part that the scores of the likelihood explain is taken out (a conditional moment test):
+with B the regression of s on the scores u under the model, r = Σ_i (s_i − B u_i) does not depend on the parameters to
+first order. B, and the covariance of r, come from labels drawn from the model for the tasks that each worker labelled.
+The statistic is Σ (r_mj / σ_mj)² over pairs, σ_mj² the variance of Σ_i s_i,mj; without a common source it is a weighted
+sum of χ²₁, whose tail is taken as that of the gamma distribution of the same mean and variance (Satterthwaite).
 
 The parameters are those of EM on these labels from the fit on: what smoothing or a vote leaves would look like
 agreement. Rows and workers are put in an order of their own first, so that the order of the file does not matter.
+
+Paper     Newey 1985; Tauchen 1985; Satterthwaite 1946
+Needs     4 to 20 workers, at most 400 parameters and 20,000 labels, no repeated answers
+Promises  without a common source above the limit in about .2 % of the crowds (measured: .5 %)
+Differs   regression and covariance by labels drawn from the fitted model on the same design, not by formulas
+
+Symbols   here    shape            meaning
+          s       (tasks, pairs)   agreement beyond what the model expects
+          u       (tasks, free)    scores of the likelihood
+          B       (pairs, free)    regression of s on u
 """
 
 from __future__ import annotations
