@@ -304,7 +304,7 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path):
 
 def test_a_constraint_that_cannot_be_gets_one_sentence():
     X, _, H = mixed()
-    with pytest.raises(DataError, match=r"constraint='free' is not there; give one of 'sum_to_one'"):
+    with pytest.raises(DataError, match=r"constraint must be one of 'sum_to_one'.*, got 'free'"):
         MixtureFractions(reference=H.T, constraint="free").fit(X)
     with pytest.raises(DataError, match="was asked of a blind fit"):
         MixtureFractions(3, constraint="nonnegative").fit(X)

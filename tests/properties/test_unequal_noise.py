@@ -106,7 +106,7 @@ def test_what_cannot_be_told_gets_one_sentence():
         BinaryFactors(15, feature_noise="unequal").fit(X)
     with pytest.raises(NotIdentifiableError, match="in 15 rows; bring more rows or features"):
         BinaryFactors(feature_noise="unequal").fit(X[:15])
-    with pytest.raises(DataError, match="feature_noise='free' is not there; give 'equal' or 'unequal'"):
+    with pytest.raises(DataError, match="feature_noise must be 'equal' or 'unequal', got 'free'"):
         BinaryFactors(feature_noise="free").fit(X)
     with pytest.raises(DataError, match=r"noise=0.1 is one for all features"):
         BinaryFactors(feature_noise="unequal", noise=0.1).fit(X)

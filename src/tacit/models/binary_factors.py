@@ -435,7 +435,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         if self.noise is not None and not is_amount(self.noise):
             raise DataError(f"noise={self.noise!r} is no standard deviation; give 0 or a positive number, or None")
         if self.feature_noise not in get_args(FeatureNoise):
-            raise DataError(f"feature_noise={self.feature_noise!r} is not there; give 'equal' or 'unequal'")
+            raise DataError(f"feature_noise must be 'equal' or 'unequal', got {self.feature_noise!r}; give one of them")
         if self.noise is not None and self.feature_noise == "unequal":
             raise DataError(
                 f"noise={self.noise!r} is one for all features; leave it out, or give feature_noise='equal'"

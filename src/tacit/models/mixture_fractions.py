@@ -319,7 +319,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
     def _check_options(self) -> None:
         if self.constraint not in get_args(Constraint):
             known = ", ".join(repr(name) for name in get_args(Constraint))
-            raise DataError(f"constraint={self.constraint!r} is not there; give one of {known}")
+            raise DataError(f"constraint must be one of {known}, got {self.constraint!r}; give one of them")
         if self.constraint != "sum_to_one" and self.reference is None:
             raise DataError(
                 f"constraint={self.constraint!r} was asked of a blind fit, where it would leave profiles without a "
