@@ -176,8 +176,8 @@ def test_another_fit_s_checkpoint_is_refused(tmp_path, monkeypatch):
 def test_bad_files_get_one_sentence(tmp_path):
     lines = ["a,b"] + [f"{at}.5,{at % 7}" for at in range(40)]
     for name, cell, said in [
-        ("gap", "", r"feature 'b' holds NaN \(a gap\) in row 21; leave these rows out"),
-        ("inf", "inf", r"feature 'b' holds inf \(an infinite number\) in row 21"),
+        ("gap", "", r"feature 'b' holds a missing value \(NaN\) in row 21; give engine='memory'"),
+        ("inf", "inf", "feature 'b' holds inf in row 21; leave these rows out"),
         ("word", "red", "feature 'b' holds 'red' in row 21, no number"),
         ("huge", "1e200", r"the largest value is 1e\+200"),
     ]:

@@ -1,8 +1,9 @@
 """Whatever holds real numbers, samples × features → `Matrix`: frames of any kind, arrays, lists.
 
-Every cell must be a finite number; words that spell numbers are numbers, since CSV files deliver decimals as text.
-Features that never change say nothing about switches and are set aside with a warning. Rows have no names, for they may
-be more than memory holds (`data/stored_matrix.py`); numbers with gaps and named rows are a `NamedMatrix`.
+Every cell must be a finite number, or missing where the caller allows it (NaN); words that spell numbers are numbers,
+since CSV files deliver decimals as text. Features that never change say nothing about switches and are set aside with a
+warning. Rows have no names, for they may be more than memory holds (`data/stored_matrix.py`); named rows are a
+`NamedMatrix`.
 """
 
 from __future__ import annotations
@@ -48,13 +49,19 @@ class Matrix:
 
     @property
     def first(self) -> Floats:
-        """The first row."""
-        return np.asarray(self.values[0])
+        """The first row; where a value is missing, the least of its feature."""
+        least = np.fmin.reduce(self.values, axis=0)
+        return np.asarray(np.where(np.isnan(self.values[0]), least, self.values[0]))
 
     @cached_property
     def varies(self) -> NDArray[np.bool_]:
         """Which features change at all."""
-        return np.asarray((self.values != self.values[:1]).any(axis=0))
+        return np.asarray(np.fmax.reduce(self.values, axis=0) > np.fmin.reduce(self.values, axis=0))
+
+    @cached_property
+    def has_missing(self) -> bool:
+        """Whether a value is missing."""
+        return bool(np.isnan(self.values).any())
 
     def values_of(self, begin: int, end: int) -> Floats:
         """Rows of a range."""
@@ -80,8 +87,8 @@ def hash_rows(values: Floats, seed: int) -> NDArray[np.uint64]:
     return numbered_apart(content, seed)
 
 
-def read_matrix(data: Any) -> Matrix:
-    """A matrix of finite numbers from a frame or an array."""
+def read_matrix(data: Any, *, missing: bool = False) -> Matrix:
+    """A matrix of finite numbers from a frame or an array; with `missing` cells may be NaN."""
     frame = as_frame(data)
     if frame is None:
         values = np.asarray(data, np.float64)
@@ -89,8 +96,8 @@ def read_matrix(data: Any) -> Matrix:
     else:
         names = tuple(frame.columns)
         values = frame_values(data, names)
-    check_values(values, names)
-    check_largest(float(np.abs(values).max(initial=0.0)))
+    check_values(values, names, missing=missing)
+    check_largest(float(np.fmax.reduce(np.abs(values), axis=None, initial=0.0)))
     return Matrix(np.ascontiguousarray(values), names)
 
 
@@ -104,19 +111,26 @@ def frame_values(data: Any, names: tuple[str | int, ...], before: int = 0) -> Fl
     return np.stack(numbers, axis=1) if numbers else np.empty((len(frame), 0))  # type: ignore[arg-type]
 
 
-def check_values(values: Floats, names: tuple[str | int, ...], before: int | None = None) -> None:
-    """Every cell must be a finite number; so many rows came `before` these, None: these are all."""
+def check_values(
+    values: Floats, names: tuple[str | int, ...], before: int | None = None, *, missing: bool = False
+) -> None:
+    """Every cell must be a finite number, or NaN with `missing`.
+
+    So many rows came `before` these; None: these are all.
+    """
     if values.shape[1] == 0:
         raise DataError("the data has no features; give at least one column of numbers")
-    bad = ~np.isfinite(values)
+    bad = np.isinf(values) if missing else ~np.isfinite(values)
     if bad.any():
         row, at = (int(index[0]) for index in np.nonzero(bad))
-        what = "NaN (a gap)" if np.isnan(values[row, at]) else "inf (an infinite number)"
         count = "" if before is not None else f", {int(bad.sum())} such cells in all"
-        raise DataError(
-            f"feature {names[at]!r} holds {what} in row {(before or 0) + row + 1}{count}; "
-            "leave these rows out or fill the gaps first"
-        )
+        place = f"row {(before or 0) + row + 1}{count}"
+        if np.isnan(values[row, at]):
+            raise DataError(
+                f"feature {names[at]!r} holds a missing value (NaN) in {place}; give engine='memory' "
+                "(--engine memory), or leave these rows out"
+            )
+        raise DataError(f"feature {names[at]!r} holds inf in {place}; leave these rows out")
 
 
 def check_largest(largest: float) -> None:

@@ -50,6 +50,8 @@ ALWAYS = 0.98
 EVEN, APART = 0.03, 0.05
 """A switch this near to being on in half of the rows, and this little correlated with the others, has no third moment
 of its own: condition (II) fails."""
+MOST_MISSING = 0.3
+"""Share of missing cells up to which the checks on completed rows say something."""
 FEWEST_ROWS = 20.0
 """Rows in which a switch should be on, and off."""
 UNSTABLE = 0.4
@@ -78,11 +80,13 @@ def examine_switches(
     seed: int = 0,
     noise: float | None = None,
     last: tuple[float, float] | None = None,
+    missing: float | None = None,
 ) -> Examination:
     """Diagnose fitted switches; X are the rows they were fitted to, of which samples are looked at.
 
     `noise` is σ where it was given; `last` the eigenvalue of the last switch and its threshold where they are not those
-    of X, whose features were divided by noise that the fit itself made room in.
+    of X, whose features were divided by noise that the fit itself made room in; `missing` the share of cells of X that
+    were drawn from the fitted model because they are missing.
     """
     examiner = Examiner()
     n, on = X.n_rows, switch_shares(params)
@@ -94,6 +98,8 @@ def examine_switches(
         "rows_on": (on * n).tolist(),
     }
     _examine_rows(examiner, on, n)
+    if missing is not None:
+        _examine_missing(examiner, missing)
     _examine_eigenvalues(examiner, seen, params.d, noise, last)
     if start is not None:
         _examine_candidates(examiner, start)
@@ -129,6 +135,17 @@ def _examine_rows(examiner: Examiner, on: Floats, n: int) -> None:
             "caution",
             f"Switch {worst} is {state} in about {fewest[worst]:.0f} rows, fewer than {FEWEST_ROWS:.0f}; bring more "
             "rows or ask for fewer switches.",
+        )
+
+
+def _examine_missing(examiner: Examiner, share: float) -> None:
+    """Other checks see missing cells as the model draws them, so with many of these they cannot contradict it."""
+    examiner.quantities["missing_share"] = share
+    if share > MOST_MISSING:
+        examiner.doubt(
+            "caution",
+            f"{share:.0%} of the cells are missing, more than {MOST_MISSING:.0%}: too few remain to check the fit; "
+            "leave out the features and rows that are mostly empty.",
         )
 
 

@@ -12,15 +12,16 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.data.frames import backend_of, build_frame
-from tacit.data.matrix import Matrix, read_matrix, varying_features
+from tacit.data.matrix import Matrix, check_values, read_matrix, varying_features
 from tacit.data.numbers import is_amount
 from tacit.data.stored_matrix import AnyMatrix, store_matrix, store_scan
 from tacit.diagnose.report import Examination
 from tacit.diagnose.switches import examine_switches, switch_shares
 from tacit.engine.blas import one_blas_thread
-from tacit.engine.passes import RowPasses, passes_for
+from tacit.engine.passes import RowPasses, over, passes_for
 from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
+from tacit.factor.missing_rows import fill_rows
 from tacit.factor.n_switches import SwitchCount
 from tacit.factor.unequal_noise import determined, unequal_noise
 from tacit.io.scan import Scan, whole
@@ -32,12 +33,21 @@ from tacit.models.switch_file import restore_switches, switch_state
 from tacit.moments.whitened import Spectrum, divided, second_moments, spectrum
 from tacit.refine.switch_always_on import settle_baseline
 from tacit.refine.switch_baselines import alternating_least_squares, weighted_least_squares
+from tacit.refine.switch_missing import (
+    MOST_WITH_MISSING,
+    check_number,
+    draw_missing,
+    most_likely_observed,
+    posterior_observed,
+    refine_observed,
+)
 from tacit.refine.switch_race import raced_params, start_params
 from tacit.refine.switch_start import SpectralStart, estimate_noise, estimate_number, spectral_start
 from tacit.refine.switches import (
     MOST_SWITCHES,
     NOISE_FLOOR,
     SwitchParams,
+    SwitchPlace,
     first_params,
     most_likely,
     posterior,
@@ -53,6 +63,8 @@ FeatureNoise = Literal["equal", "unequal"]
 
 MOST_FOUND = 12
 """Switches that are looked for when no number is given."""
+COMPARED_ITERATIONS = 60
+"""EM iterations on the observed cells after which two initialisations are compared, where values are missing."""
 
 
 class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
@@ -60,6 +72,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     :math:`x = W^\top h + \sigma\xi` with :math:`h \in \{0, 1\}^d` of any joint distribution: switches may depend on one
     another. Weights come from the eigenpairs of a whitened third moment, then EM for the exact model polishes them.
+
+    Cells may be missing (NaN, at random): EM maximises the likelihood of the observed cells; its initialisation draws
+    the missing ones from probabilistic PCA. That needs the rows in memory, noise of one size, and at most 14 switches.
 
     Parameters
     ----------
@@ -117,8 +132,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     """
 
     _model_name = "BinaryFactors"
+    _takes = ("allow_nan",)
     _engines = ("auto", "memory", "stream", "dask")
-    _for_report = ("_passes", "_start_kept", "_seen", "_last", "_clock")
+    _for_report = ("_passes", "_start_kept", "_seen", "_last", "_missing", "_clock")
 
     def __init__(
         self,
@@ -169,6 +185,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 self._kept = varying_features(whole)
                 self._constant = np.where(self._kept, 0.0, whole.first)
                 matrix = whole.take_features(self._kept) if not self._kept.all() else whole
+                observed = matrix.values if isinstance(matrix, Matrix) and matrix.has_missing else None
+                if observed is not None:
+                    matrix = Matrix(self._filled(observed), matrix.names)
                 rows = passes_for(matrix, self.engine, self._seed())
             with clock.stage("moments"):
                 rows, unequal = self._equalise(rows)
@@ -183,10 +202,14 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             with clock.stage("factor"):
                 start, params, notes = self._starts(rows, d, seen)
             with clock.stage("refine"):
-                refined = self._refine(rows, params, kept)
-                if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
-                    refined, told = self._settle(rows, refined, kept)
-                    notes += [told] if told else []
+                if observed is None:
+                    refined, notes = self._refine_settled(rows, start, params, notes, kept)
+                else:
+                    start, refined, notes = self._refine_observed(observed, rows, (start, params, notes), kept)
+                    matrix = Matrix(draw_missing(observed, refined.params, self._seed()), matrix.names)
+                    rows = passes_for(matrix, self.engine, self._seed())
+                    seen = spectrum(rows)
+        self._missing = None if observed is None else float(np.isnan(observed).mean())
         self._names = matrix.names
         self._keep(rows, start, refined, count, notes)
         self._clock, self._seen = clock, seen
@@ -194,6 +217,75 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             kept.done()
         self._warn_limit("EM" if self.refine == "em" else "alternating least squares")
         return self
+
+    def _filled(self, values: Floats) -> Floats:
+        """Complete rows for the moments: of the rank asked for, or of the least that explains its own draws."""
+        if self.feature_noise == "unequal":
+            raise DataError(
+                "feature_noise must be 'equal' where values are missing, got 'unequal'; give feature_noise='equal', or "
+                "fill the missing values first"
+            )
+        largest = max(values.shape[1] - 1, 0)
+        if self.n_components is not None:
+            check_number(self.n_components)
+            return fill_rows(values, min(self.n_components, largest), self._seed())
+        for rank in range(1, MOST_FOUND + 1):
+            filled = fill_rows(values, min(rank, largest), self._seed())
+            if rank >= largest or estimate_number(spectrum(over(filled)), MOST_FOUND, self.noise).d <= rank:
+                break
+        return filled
+
+    def _refine_settled(
+        self,
+        rows: RowPasses,
+        start: SpectralStart | None,
+        params: SwitchParams,
+        notes: list[str],
+        kept: SwitchCheckpoint | None,
+    ) -> tuple[Climbed, list[str]]:
+        """The chosen refinement, and the second EM run where one switch is a baseline."""
+        refined = self._refine(rows, params, kept)
+        if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
+            refined, note = self._settle(rows, refined, kept)
+            notes = notes + ([note] if note else [])
+        return refined, notes
+
+    def _refine_observed(
+        self,
+        values: Floats,
+        rows: RowPasses,
+        first: tuple[SpectralStart | None, SwitchParams, list[str]],
+        kept: SwitchCheckpoint | None,
+    ) -> tuple[SpectralStart | None, Climbed, list[str]]:
+        """EM on the observed cells from the better of two initialisations.
+
+        The first is of rows completed by a Gaussian model, which lack the third moments of missing cells; the second
+        of rows completed by the first fit, which has them.
+        """
+        start, params, notes = first
+        refined, notes = self._refine_settled(rows, start, params, notes, None)
+        if self.refine != "em" or not self.max_iter:
+            at_start = refine_observed(values, refined.params, noise=self.noise, max_iter=0, tol=self.tol)
+            return start, replace(at_start, n_iter=refined.n_iter, converged=refined.converged), notes
+        short = {"noise": self.noise, "max_iter": min(COMPARED_ITERATIONS, self.max_iter), "tol": self.tol}
+        best = refine_observed(values, refined.params, **short)  # type: ignore[arg-type]
+        again = over(draw_missing(values, best.params, self._seed()))
+        start_again, params, notes_again = self._starts(again, refined.params.d, spectrum(again))
+        refined, notes_again = self._refine_settled(again, start_again, params, notes_again, None)
+        rival = refine_observed(values, refined.params, **short)  # type: ignore[arg-type]
+        if rival.objective > best.objective:
+            best, start, notes = rival, start_again, notes_again
+        notes = [*notes, f"{np.isnan(values).mean():.1%} of the cells are missing; EM used the observed ones"]
+        left = self.max_iter - best.n_iter
+        if best.converged or left <= 0:
+            return start, best, notes
+        keep = None if kept is None else kept.keeping()
+        last = refine_observed(
+            values, best.params, noise=self.noise, max_iter=left, tol=self.tol, callback=self._progress("EM"),
+            begun=None if kept is None or kept.saved is None else kept.saved.place.begun,
+            keep=None if keep is None else lambda at: keep(SwitchPlace(at)),
+        )  # fmt: skip
+        return start, replace(last, n_iter=best.n_iter + last.n_iter, path=best.path + last.path[1:]), notes
 
     def _equalise(self, rows: RowPasses) -> tuple[RowPasses, SwitchCount | None]:
         """Rows whose features have noise of one size, and the number of switches that goes with it.
@@ -339,7 +431,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     def _examine(self, notes: list[str]) -> Examination:
         return examine_switches(
             self._passes, self._params, self._start_kept, self._seen,
-            converged=self.converged_, seed=self._seed(), noise=self.noise, last=self._last,
+            converged=self.converged_, seed=self._seed(), noise=self.noise, last=self._last, missing=self._missing,
         )  # fmt: skip
 
     # ---------------------------------------------------------------- use
@@ -351,8 +443,13 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The most likely on/off vector of every row (n, d)."""
         rows = self._rows(X)
+        lost = np.isnan(rows).any(axis=1)
+        on = np.empty((len(rows), self.n_components_), np.int64)
         with one_blas_thread():
-            return most_likely(rows, self._params)
+            on[~lost] = most_likely(rows[~lost], self._params)
+            if lost.any():
+                on[lost] = most_likely_observed(rows[lost], self._params)
+        return on
 
     def score_samples(self, X: Any) -> Floats:
         """Log-likelihood (n,) of every row, in nats."""
@@ -383,12 +480,19 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     def _posterior(self, X: Any) -> tuple[Floats, Floats]:
         rows = self._rows(X)
+        lost = np.isnan(rows).any(axis=1)
+        on, logs = np.empty((len(rows), self.n_components_)), np.empty(len(rows))
         with one_blas_thread():
-            return posterior(rows, self._params)
+            on[~lost], logs[~lost] = posterior(rows[~lost], self._params)
+            if lost.any():
+                on[lost], logs[lost] = posterior_observed(rows[lost], self._params)
+        return on, logs
 
     def _rows(self, X: Any) -> Floats:
         check_is_fitted(self)
         rows = np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._kept])
+        if self.n_components_ > MOST_WITH_MISSING and np.isnan(rows).any():
+            check_number(self.n_components_)
         return rows if self.feature_noise == "equal" else divided(rows, self._scale)
 
     # -------------------------------------------------------------- input
@@ -402,7 +506,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         elif self.engine in ("auto", "memory"):
             return self._read(X)
         else:
-            matrix = store_matrix(self._read(X))
+            read = self._read(X)
+            check_values(read.values, read.names)
+            matrix = store_matrix(read)
         if self.engine == "memory" or matrix.n_features > matrix.n_rows:  # then the spectrum is as large as the data
             return matrix.loaded()
         if self.split or self.refine in ("wls", "als"):
@@ -415,7 +521,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             self._backend = backend_of(X)
         least = 2 if reset else 1
         rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
-        matrix = read_matrix(self._validated(X, reset=reset, **rules))
+        matrix = read_matrix(self._validated(X, reset=reset, **rules), missing=True)
         self._check_rows(matrix.n_rows, least)
         return matrix
 
@@ -454,4 +560,5 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     _kept: NDArray[np.bool_]  # which those are
     _scale: Floats  # what they were divided by, so that noise is equal
     _last: tuple[float, float] | None  # the last switch's eigenvalue and its threshold, where noise is unequal
+    _missing: float | None  # share of the cells that are missing
     _constant: Floats  # what features that were set aside always are

@@ -1,0 +1,232 @@
+"""Hidden switches with missing values: EM on the observed cells beside literal loops, and the rows drawn first."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tacit import BinaryFactors
+from tacit.errors import DataError, DataWarning
+from tacit.factor.missing_rows import fill_rows, fit_gaussian_rows
+from tacit.refine.switch_missing import (
+    ObservedSteps,
+    draw_missing,
+    most_likely_observed,
+    posterior_observed,
+    refine_observed,
+    split_missing,
+)
+from tacit.refine.switches import SwitchParams, SwitchSteps, first_params
+from tacit.simulate import binary_factors
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def without(X, share, seed=0):
+    """The rows with some of their cells missing."""
+    X = X.copy()
+    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
+    return X
+
+
+def literal_posterior(row, params: SwitchParams):
+    """P(h | observed cells) as a dict, and the log-likelihood of a row: loops over states and features."""
+    logs = {}
+    for code, bits in enumerate(product((0, 1), repeat=params.d)):
+        h = bits[::-1]  # switch i is bit i of the code
+        total = params.log_prior[code]
+        for j, value in enumerate(row):
+            if np.isnan(value):
+                continue
+            mean = sum(h[k] * params.W[k, j] for k in range(params.d))
+            total -= (value - mean) ** 2 / (2 * params.sigma2) + np.log(2 * np.pi * params.sigma2) / 2
+        logs[h] = total
+    largest = max(logs.values())
+    norm = largest + np.log(sum(np.exp(v - largest) for v in logs.values()))
+    return {h: np.exp(v - norm) for h, v in logs.items()}, norm
+
+
+@pytest.fixture
+def case():
+    data = binary_factors(60, m=5, d=3, sigma=0.4, random_state=3)
+    rng = np.random.default_rng(1)
+    params = first_params(rng.normal(size=(3, 5)), np.array([0.3, 0.5, 0.6]), 0.3)
+    values = without(data.X, 0.3)
+    values[0] = np.nan  # a row that shows nothing
+    return values, params
+
+
+def test_posteriors_and_likelihoods_of_incomplete_rows_equal_literal_sums(case):
+    values, params = case
+    on, logs = posterior_observed(values, params)
+    best = most_likely_observed(values, params)
+    for i, row in enumerate(values):
+        weights, norm = literal_posterior(row, params)
+        assert logs[i] == pytest.approx(norm, abs=1e-10)
+        assert on[i] == pytest.approx([sum(w for h, w in weights.items() if h[k]) for k in range(3)], abs=1e-10)
+        assert tuple(best[i]) == max(weights, key=weights.get)
+    assert logs[0] == pytest.approx(0.0, abs=1e-12)  # no cell, no information: the prior
+    assert on[0] == pytest.approx([0.3, 0.5, 0.6], abs=1e-12)
+
+
+def test_one_em_step_on_incomplete_rows_equals_the_literal_one(case):
+    values, params = case
+    x, observed = split_missing(values)
+    steps = ObservedSteps(x, float((x**2).sum()), 5, "all", None, observed)
+    new = steps.maximise(steps.expect(params))
+    posteriors = [literal_posterior(row, params)[0] for row in values]
+    misfit, cells = 0.0, 0
+    for j in range(5):
+        A, b = np.zeros((3, 3)), np.zeros(3)
+        for row, weights in zip(values, posteriors, strict=True):
+            for h, w in weights.items():
+                if not np.isnan(row[j]):
+                    A += w * np.outer(h, h)
+                    b += w * np.array(h) * row[j]
+        expected = np.linalg.solve(A, b)
+        assert new.W[:, j] == pytest.approx(expected, abs=1e-10)
+        for row, weights in zip(values, posteriors, strict=True):
+            if not np.isnan(row[j]):
+                cells += 1
+                misfit += sum(w * (row[j] - np.dot(h, expected)) ** 2 for h, w in weights.items())
+    assert new.sigma2 == pytest.approx(misfit / cells, rel=1e-10)
+
+
+def test_steps_on_complete_rows_equal_those_of_complete_data(case):
+    _, params = case
+    X = binary_factors(200, m=5, d=3, sigma=0.4, random_state=4).X
+    complete = SwitchSteps(X, float((X**2).sum()), 5, "all")
+    seen = ObservedSteps(X, float((X**2).sum()), 5, "all", None, np.ones_like(X))
+    one, other = complete.expect(params), seen.expect(params)
+    assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-12)
+    assert np.allclose(other.totals, one.totals, atol=1e-10)
+    first, second = complete.maximise(one), seen.maximise(other)
+    assert np.allclose(first.W, second.W, atol=1e-10)
+    assert first.sigma2 == pytest.approx(second.sigma2, rel=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_em_step_on_incomplete_rows_lowers_the_objective(seed):
+    X = without(binary_factors(300, m=6, d=3, sigma=0.3, random_state=seed).X, 0.3, seed)
+    rng = np.random.default_rng(seed)
+    fitted = refine_observed(X, first_params(rng.normal(size=(3, 6)), np.full(3, 0.5), 1.0), max_iter=100, tol=0)
+    gains = np.diff(fitted.path)
+    assert len(gains) > 30
+    assert (gains >= -1e-9 * np.abs(fitted.path[:-1])).all()
+
+
+def test_drawn_cells_keep_the_covariance_of_gaussian_rows():
+    rng = np.random.default_rng(0)
+    loadings = rng.normal(size=(8, 2))
+    X = rng.normal(size=(40_000, 2)) @ loadings.T + 0.5 * rng.normal(size=(40_000, 8)) + np.arange(8)
+    values = without(X, 0.3)
+    model = fit_gaussian_rows(values[:20_000], 2)
+    assert model.sigma2 == pytest.approx(0.25, rel=0.05)
+    filled = fill_rows(values, 2, seed=0)
+    assert np.array_equal(filled[~np.isnan(values)], values[~np.isnan(values)])
+    assert np.allclose(np.cov(filled.T), np.cov(X.T), atol=0.1)
+    assert np.allclose(filled.mean(axis=0), np.arange(8), atol=0.05)
+
+
+def test_draws_follow_rows_and_columns_to_another_order():
+    X = without(binary_factors(300, m=6, d=2, sigma=0.3, random_state=0).X, 0.2)
+    rows, columns = np.random.default_rng(1).permutation(300), np.random.default_rng(2).permutation(6)
+    moved = X[rows][:, columns]
+    assert np.allclose(fill_rows(X, 2, 0)[rows][:, columns], fill_rows(moved, 2, 0), atol=1e-8)
+    params = first_params(np.eye(2, 6), np.array([0.4, 0.6]), 0.1)
+    there = SwitchParams(params.W[:, columns], params.log_prior, params.sigma2)
+    assert np.allclose(draw_missing(X, params, 0)[rows][:, columns], draw_missing(moved, there, 0), atol=1e-12)
+
+
+# ------------------------------------------------------------- estimator
+
+
+@pytest.mark.parametrize(("share", "limit"), [(0.05, 1.2), (0.2, 1.6)])
+def test_switches_are_recovered_from_incomplete_rows_nearly_as_from_complete_ones(share, limit):
+    def error(model, data):
+        return max(min(np.linalg.norm(w - v) for v in model.components_) for w in data.W)
+
+    complete, missing = [], []
+    for seed in range(6):
+        data = binary_factors(1500, m=15, d=4, sigma=0.3, random_state=seed)
+        complete.append(error(BinaryFactors(4).fit(data.X), data))
+        missing.append(error(BinaryFactors(4).fit(without(data.X, share, seed)), data))
+    assert np.median(missing) < limit * np.median(complete)
+
+
+def test_number_of_switches_is_found_beside_missing_values():
+    data = binary_factors(2000, m=10, d=3, sigma=0.1, random_state=0)
+    model = BinaryFactors().fit(without(data.X, 0.2))
+    assert model.n_components_ == 3
+    assert model.noise_ == pytest.approx(0.1, rel=0.05)
+    assert model.converged_
+    assert model.report_.quantities["missing_share"] == pytest.approx(0.2, abs=0.01)
+    agree = (model.predict(data.X) == BinaryFactors(3).fit(data.X).predict(data.X)).mean()
+    assert agree > 0.99
+
+
+def test_a_row_with_missing_values_is_answered_alike_alone_and_in_company():
+    X = without(binary_factors(400, m=8, d=2, sigma=0.3, random_state=0).X, 0.2)
+    model = BinaryFactors(2).fit(X)
+    alone = np.concatenate([model.transform(X[i : i + 1]) for i in range(5)])
+    assert np.allclose(model.transform(X)[:5], alone, rtol=1e-12, atol=1e-12)
+    assert model.score_samples(X).sum() == pytest.approx(model.log_likelihood_, rel=1e-9)
+
+
+def test_many_missing_values_make_the_verdict_caution():
+    X = without(binary_factors(1000, m=10, d=3, sigma=0.1, random_state=0).X, 0.5)
+    report = BinaryFactors(3).fit(X).report_
+    assert report.verdict == "caution"
+    assert "of the cells are missing, more than 30%" in report.reasons[0]
+
+
+def test_columns_without_any_value_are_set_aside():
+    X = without(binary_factors(500, m=6, d=2, sigma=0.1, random_state=0).X, 0.1)
+    X[:, 2] = np.nan
+    with pytest.warns(DataWarning, match="1 features never change"):
+        model = BinaryFactors(2).fit(X)
+    assert (model.components_[:, 2] == 0).all()
+    assert np.isnan(model.inverse_transform(model.transform(X))[:, 2]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"feature_noise": "unequal"}, "feature_noise must be 'equal' where values are missing, got 'unequal'"),
+        ({"n_components": 15}, "n_components must be at most 14 where values are missing, got 15"),
+        ({"engine": "stream"}, r"holds a missing value \(NaN\) in row .*; give engine='memory'"),
+    ],
+)
+def test_what_missing_values_do_not_allow_is_refused_with_advice(options, said):
+    X = without(binary_factors(300, m=18, d=3, sigma=0.1, random_state=0).X, 0.1)
+    with pytest.raises(DataError, match=said):
+        BinaryFactors(**options).fit(X)
+
+
+def test_a_stopped_fit_of_incomplete_rows_resumes_with_the_same_bits(tmp_path, monkeypatch):
+    import tacit.models.binary_factors as module
+
+    monkeypatch.setattr(module, "COMPARED_ITERATIONS", 1)
+    monkeypatch.setattr("tacit.models.checkpoint.KeptFile.due", True)
+    X = without(binary_factors(400, m=6, d=3, sigma=0.5, random_state=2).X, 0.2)
+    whole = BinaryFactors(3, tol=1e-12).fit(X)
+    original, calls = module.refine_observed, []
+
+    def stopped(*args, callback=None, **kwargs):
+        def stop(step):
+            calls.append(step.n_iter)
+            if len(calls) == 5:
+                raise KeyboardInterrupt
+
+        return original(*args, callback=stop if kwargs.get("keep") else callback, **kwargs)
+
+    monkeypatch.setattr(module, "refine_observed", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        BinaryFactors(3, tol=1e-12).fit(X, checkpoint=tmp_path / "c")
+    monkeypatch.setattr(module, "refine_observed", original)
+    resumed = BinaryFactors(3, tol=1e-12).fit(X, checkpoint=tmp_path / "c", resume=True)
+    assert np.array_equal(resumed.components_, whole.components_)
+    assert resumed.n_iter_ == whole.n_iter_
+    assert not (tmp_path / "c").exists()
