@@ -5,8 +5,8 @@
     python benchmarks/all.py labels pairs-time    # these alone
     python benchmarks/all.py --missing            # those that have no file yet
 
-A file names its command, the day, how busy the machine was when it began, and the versions of Tacit and its peers. It
-is written when the benchmark has ended well: what is there is whole.
+A file names its command, the day, how busy the machine was when it began, and the versions of Latentfit and its
+peers. It is written when the benchmark has ended well: what is there is whole.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ COMMANDS = {
     "scale-ancestry": "scale.py ancestry",
 }
 PROGRAMS = [
-    *("tacit", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "distributed"),
+    *("latentfit", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "distributed"),
     *("crowd-kit", "snorkel", "stepmix", "pomegranate", "torch", "fastmixture", "hmmlearn", "leidenalg", "igraph"),
 ]
 

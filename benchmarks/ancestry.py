@@ -1,4 +1,4 @@
-"""Ancestry side by side: Tacit and fastmixture on the same PLINK set, one fresh process each, one thread.
+"""Ancestry side by side: Latentfit and fastmixture on the same PLINK set, one fresh process each, one thread.
 
     pip install ".[bench,genetics]"
     python benchmarks/ancestry.py                                 # all panels, five seeds; the largest takes hours
@@ -57,14 +57,14 @@ def write_panel(name: str, folder: Path) -> Path:
     return path
 
 
-SYSTEMS = ["tacit", "fastmixture", "fastmixture2"]
+SYSTEMS = ["latentfit", "fastmixture", "fastmixture2"]
 
 
 def run(system: str, bed: Path, n_populations: int, seed: int) -> tuple[float, float]:
     """CPU seconds and log-likelihood of one fit in its own process."""
     out = bed.parent / f"{system}-{seed}"
     environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    if system == "tacit":
+    if system == "latentfit":
         arguments = [sys.executable, __file__, "--fit", str(bed), str(n_populations), str(seed), str(out)]
     else:
         program = Path(sys.executable).with_name(system)
@@ -81,8 +81,8 @@ def run(system: str, bed: Path, n_populations: int, seed: int) -> tuple[float, f
 
 
 def log_likelihood(bed: Path, shares: np.ndarray, frequencies: np.ndarray) -> float:
-    from tacit.data.genotypes import read_bed
-    from tacit.kernels.admixture import admixture_curvature
+    from latentfit.data.genotypes import read_bed
+    from latentfit.kernels.admixture import admixture_curvature
 
     shares = np.ascontiguousarray(shares / shares.sum(axis=1, keepdims=True))
     frequencies = np.ascontiguousarray(np.clip(frequencies, 1e-7, 1 - 1e-7))
@@ -90,8 +90,8 @@ def log_likelihood(bed: Path, shares: np.ndarray, frequencies: np.ndarray) -> fl
 
 
 def fit(bed: str, n_populations: str, seed: str, out: str) -> None:
-    from tacit import Admixture
-    from tacit.data.genotypes import read_bed
+    from latentfit import Admixture
+    from latentfit.data.genotypes import read_bed
 
     model = Admixture(int(n_populations), random_state=int(seed), n_jobs=1).fit(read_bed(bed))
     np.savetxt(f"{out}.Q", model.ancestry_, fmt="%.6f")
@@ -99,8 +99,8 @@ def fit(bed: str, n_populations: str, seed: str, out: str) -> None:
 
 
 def mosaics() -> None:
-    from tacit import Admixture
-    from tacit.factor.assign import mean_distance
+    from latentfit import Admixture
+    from latentfit.factor.assign import mean_distance
 
     for alpha in MOSAICS:
         made = np.load(data_folder("genetics") / f"sim_admix_d3_m50_alpha{alpha}.npz")
@@ -130,9 +130,9 @@ def main() -> None:
                 f"best {values.max():,.1f}; CPU s median {np.median(seconds):.1f}",
                 flush=True,
             )
-        rival = next((system for system in found if system != "tacit"), None)
-        if len(found) == 2 and rival is not None and "tacit" in found:
-            ours, theirs = (np.array(found[system]) for system in ("tacit", rival))
+        rival = next((system for system in found if system != "latentfit"), None)
+        if len(found) == 2 and rival is not None and "latentfit" in found:
+            ours, theirs = (np.array(found[system]) for system in ("latentfit", rival))
             ratio = np.median(theirs[:, 0]) / np.median(ours[:, 0])
             short = (np.median(theirs[:, 1]) - ours[:, 1].min()) / abs(np.median(theirs[:, 1]))
             print(f"{name:12} {ratio:.1f} x faster; worst seed {100 * short:.5f} % below their median", flush=True)

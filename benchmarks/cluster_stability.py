@@ -25,7 +25,7 @@ import pandas as pd
 from harness import data_folder
 from sklearn.metrics import adjusted_rand_score
 
-from tacit import BernoulliMixture
+from latentfit import BernoulliMixture
 
 TABLES = {
     "digits_bin": ("digits_bin.csv", "class", True),

@@ -1,4 +1,4 @@
-"""Bernoulli mixtures side by side: Tacit, StepMix and pomegranate on the same yes/no rows, one fresh process each.
+"""Bernoulli mixtures side by side: Latentfit, StepMix and pomegranate on the same yes/no rows, one fresh process each.
 
     pip install ".[bench]" pomegranate stepmix
     python benchmarks/clusters.py                       # all sets; the long ones take minutes for the peers
@@ -6,7 +6,7 @@
 
 `s/pass` is the difference of two runs with few and more iterations, divided by the iterations between, in CPU seconds
 on one thread, ten clusters. `scan` is the wall-clock of a whole automatic fit (number unknown) and of StepMix fitted
-for K = 1 … the longest K that Tacit looked at, BIC choosing. Nothing here asserts a time.
+for K = 1 … the longest K that Latentfit looked at, BIC choosing. Nothing here asserts a time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 import pandas as pd
 from harness import data_folder, fresh
 from tables import N_CLASSES as N_CLUSTERS
-from tables import fit_tacit, seconds_per_pass
+from tables import fit_latentfit, seconds_per_pass
 
 SETS = ("nltcs", "plants", "digits", "digits gaps", "20k x 100", "20k x 100 gaps", "200k x 500")
-SYSTEMS = ("tacit", "stepmix", "pomegranate")
+SYSTEMS = ("latentfit", "stepmix", "pomegranate")
 
 
 def load(name: str) -> np.ndarray:
@@ -72,13 +72,13 @@ def fit_pomegranate(codes: np.ndarray, n_iter: int) -> float:
     return float(model.log_probability(data).sum())
 
 
-FIT = dict(zip(SYSTEMS, (fit_tacit, fit_stepmix, fit_pomegranate), strict=True))
+FIT = dict(zip(SYSTEMS, (fit_latentfit, fit_stepmix, fit_pomegranate), strict=True))
 
 
 def run(system: str, name: str) -> dict:
     warnings.simplefilter("ignore")
     codes = load(name)
-    slow = system != "tacit" and codes.size > 5_000_000
+    slow = system != "latentfit" and codes.size > 5_000_000
     return seconds_per_pass(FIT[system], codes, *((2, 10) if slow else (5, 25)))
 
 
@@ -86,10 +86,12 @@ def scan(system: str, name: str, longest: int) -> dict:
     """Seconds of finding the number of clusters, and the number."""
     warnings.simplefilter("ignore")
     codes = load(name)
-    import_module({"tacit": "tacit.models.bernoulli_mixture", "stepmix": "stepmix.stepmix"}[system])  # not counted
+    import_module(
+        {"latentfit": "latentfit.models.bernoulli_mixture", "stepmix": "stepmix.stepmix"}[system]
+    )  # not counted
     begin = time.perf_counter()
-    if system == "tacit":
-        from tacit import BernoulliMixture
+    if system == "latentfit":
+        from latentfit import BernoulliMixture
 
         model = BernoulliMixture().fit(np.where(codes < 0, np.nan, codes.astype(float)))
         found, longest = model.n_components_, len(model.path_)
@@ -112,16 +114,16 @@ def main() -> None:
         return
     for name in options.sets:
         ours = None
-        for system in sorted(options.systems, key=lambda s: s != "tacit"):
+        for system in sorted(options.systems, key=lambda s: s != "latentfit"):
             row = fresh(__file__, "--run", system, name, timeout=300)
             if isinstance(row, str):
                 print(f"{name:16} {system:12} {row}", flush=True)
                 continue
-            ours = row if system == "tacit" else ours
+            ours = row if system == "latentfit" else ours
             ratio = f"{row['pass'] / ours['pass']:.1f}x" if ours else "-"
             print(f"{name:16} {system:12} {row['pass']:10.5f} s/pass {ratio:>8} {row['score']:10.4f} a row", flush=True)
         longest = 0
-        for system in [s for s in ("tacit", "stepmix") if s in options.systems]:
+        for system in [s for s in ("latentfit", "stepmix") if s in options.systems]:
             row = fresh(__file__, "--scan", system, name, str(longest), timeout=300)
             if isinstance(row, str):
                 print(f"{name:16} {system:12} scan {row}", flush=True)

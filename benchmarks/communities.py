@@ -1,4 +1,4 @@
-"""Communities side by side: Tacit, the Bethe Hessian, scikit-learn's spectral clustering and Leiden.
+"""Communities side by side: Latentfit, the Bethe Hessian, scikit-learn's spectral clustering and Leiden.
 
     pip install ".[bench]" leidenalg igraph
     python benchmarks/communities.py overlap --repeats 5         # simulated graphs, degrees 3 to 20, K = 2 and 5
@@ -27,11 +27,11 @@ from scipy.sparse.linalg import eigsh, svds
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.metrics import normalized_mutual_info_score
 
-from tacit import BlockModel
-from tacit.engine.blas import one_blas_thread
-from tacit.refine.choose_blocks import choose_blocks
-from tacit.reproduce.pairs_communities import overlap
-from tacit.simulate import BlockGraph, block_graph
+from latentfit import BlockModel
+from latentfit.engine.blas import one_blas_thread
+from latentfit.refine.choose_blocks import choose_blocks
+from latentfit.reproduce.pairs_communities import overlap
+from latentfit.simulate import BlockGraph, block_graph
 
 REAL = ("karate", "football", "polblogs", "eurosis", "news_5cl1_0.1")
 NODES, POWER, FIRST_SEED = 3000, 2.5, 100
@@ -70,7 +70,8 @@ def timed(run: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
 
 
 def run_all(made: BlockGraph) -> tuple[list[float], list[float]]:
-    """Overlaps and CPU seconds of Tacit, the Bethe Hessian with plain and unit rows, spectral clustering, Leiden."""
+    """Overlaps and CPU seconds of Latentfit, the Bethe Hessian with plain and unit rows, spectral clustering,
+    Leiden."""
     A, K = made.matrix, len(made.affinity)
     runs: list[Callable[[], np.ndarray]] = [
         lambda: BlockModel(K).fit(A).labels_,
@@ -84,7 +85,9 @@ def run_all(made: BlockGraph) -> tuple[list[float], list[float]]:
 
 
 def compare_overlap(degrees: list[float], sizes: list[int], strengths: list[float], repeats: int) -> None:
-    print("| K | degree | strength | degrees | Tacit | Bethe Hessian | spectral | Leiden | Tacit − best | CPU s |")
+    print(
+        "| K | degree | strength | degrees | Latentfit | Bethe Hessian | spectral | Leiden | Latentfit − best | CPU s |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for K in sizes:
         for power in (None, POWER):
@@ -120,7 +123,7 @@ def read_real(name: str) -> tuple[sp.csr_array, np.ndarray]:
 
 
 def compare_real(names: list[str], seeds: int) -> None:
-    print("| graph | groups | K found | Tacit | K told: Tacit | Bethe Hessian | spectral | Leiden | its K |")
+    print("| graph | groups | K found | Latentfit | K told: Latentfit | Bethe Hessian | spectral | Leiden | its K |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     rows = []
     for name in names:
@@ -190,7 +193,7 @@ def threshold(repeats: int) -> None:
 
 
 def timing() -> None:
-    print("| nodes | edges | K | svds, s | Tacit, s | read | start | fit | ratio without reading | overlap |")
+    print("| nodes | edges | K | svds, s | Latentfit, s | read | start | fit | ratio without reading | overlap |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for n, K in [(100_000, 5), (300_000, 5), (100_000, 2), (100_000, 10)]:
         made = block_graph(n, K, 2e6 / n, strength=3.0, random_state=1)

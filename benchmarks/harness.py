@@ -10,14 +10,14 @@ import sys
 import threading
 from pathlib import Path
 
-from tacit.reproduce.table import find_data
+from latentfit.reproduce.table import find_data
 
 
 def data_folder(part: str) -> Path:
     """A folder of the data sets: `crowd`, `tables`, `genetics` or `pairs`."""
     folder = find_data()
     if folder is None:
-        raise SystemExit(f"the data is not here: set TACIT_DATA to the folder that holds {part}/")
+        raise SystemExit(f"the data is not here: set LATENTFIT_DATA to the folder that holds {part}/")
     return folder / part
 
 

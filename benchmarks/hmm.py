@@ -1,14 +1,14 @@
 """Hidden Markov models beside hmmlearn: likelihood of new sequences, time of a fit, time of one Baum–Welch pass.
 
 python benchmarks/hmm.py simulated --case 2,50,10000      # states, symbols, observations; without --case all of them
-python benchmarks/hmm.py real --case letters              # letters, dna, words ($TACIT_DATA, or ../shared/data)
+python benchmarks/hmm.py real --case letters              # letters, dna, words ($LATENTFIT_DATA, or ../shared/data)
 python benchmarks/hmm.py long                             # a million observations, one start of hmmlearn
 python benchmarks/hmm.py pass                             # one pass of either
 python benchmarks/hmm.py number --repeats 40              # the number of states found
 
 hmmlearn gets ``implementation="scaling"`` and `STARTS` random starts of at most `PASSES` passes (its own tolerance),
-the best of which by training likelihood is kept. Tacit runs with its defaults on one thread. Seconds are CPU seconds
-of one fit, the median of up to five where they are short.
+the best of which by training likelihood is kept. Latentfit runs with its defaults on one thread. Seconds are CPU
+seconds of one fit, the median of up to five where they are short.
 Log-likelihoods are nats an observation of sequences neither has seen; symbols that the training lacks are left out.
 """
 
@@ -25,19 +25,19 @@ from typing import Any
 import numpy as np
 from harness import data_folder
 
-from tacit import CategoricalHMM
-from tacit.data.sequences import Sequences, lines_to_sequences, read_sequences
-from tacit.engine.blas import one_blas_thread
-from tacit.io.text_lines import stream_lines
-from tacit.kernels.hmm import chain_sums
-from tacit.refine.chain_fit import log_likelihood, one_state
-from tacit.refine.choose_states import choose_states
-from tacit.simulate import draw_sequences, hidden_markov
+from latentfit import CategoricalHMM
+from latentfit.data.sequences import Sequences, lines_to_sequences, read_sequences
+from latentfit.engine.blas import one_blas_thread
+from latentfit.io.text_lines import stream_lines
+from latentfit.kernels.hmm import chain_sums
+from latentfit.refine.chain_fit import log_likelihood, one_state
+from latentfit.refine.choose_states import choose_states
+from latentfit.simulate import draw_sequences, hidden_markov
 
 STARTS, PASSES = 10, 100
 NEW = 50_000
 SIMULATED = [(k, m, n) for k in (2, 5) for m in (50, 500, 5000) for n in (10_000, 100_000)]
-HEAD = "| data | K | truth | unigram | tacit | hmmlearn | difference | tacit s | hmmlearn s | ratio |"
+HEAD = "| data | K | truth | unigram | latentfit | hmmlearn | difference | latentfit s | hmmlearn s | ratio |"
 Case = tuple[str, int, Sequences, Sequences, float | None]
 
 
@@ -121,7 +121,7 @@ def compare(case: Case, starts: int = STARTS) -> None:
 def one_pass() -> None:
     from hmmlearn.hmm import CategoricalHMM as Theirs
 
-    print("| states | symbols | tacit, ns an observation | hmmlearn | ratio |\n| --- | --- | --- | --- | --- |")
+    print("| states | symbols | latentfit, ns an observation | hmmlearn | ratio |\n| --- | --- | --- | --- | --- |")
     for k, m in [(2, 50), (2, 5000), (5, 50), (5, 5000), (10, 500), (20, 500)]:
         made = hidden_markov(100_000, n_states=k, n_symbols=m, random_state=1)
         data, chain = made.sequences, made.chain

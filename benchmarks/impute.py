@@ -1,10 +1,10 @@
-"""Imputation side by side: a tenth of the cells hidden, Tacit's default against the mode, kNN and forests.
+"""Imputation side by side: a tenth of the cells hidden, Latentfit's default against the mode, kNN and forests.
 
     pip install ".[bench]"
     python benchmarks/impute.py                  # six tables
-    python benchmarks/impute.py --tables car zoo --systems tacit mode
+    python benchmarks/impute.py --tables car zoo --systems latentfit mode
 
-Prints the share of hidden cells filled rightly, seconds, and ratios to the forests; then how often Tacit's stated
+Prints the share of hidden cells filled rightly, seconds, and ratios to the forests; then how often Latentfit's stated
 probability was right, by decile. scikit-learn's imputers want numbers: KNNImputer and IterativeImputer see ordinal
 codes, and KNNImputer's means are rounded to the nearest code; `knn hamming` takes the majority of the 15 nearest rows
 by share of differing cells. Tables are cut to their first rows after shuffling where a peer would need minutes.
@@ -22,7 +22,7 @@ import pandas as pd
 from harness import data_folder
 
 TABLES = ("car", "house_votes_84", "mushroom", "nursery", "polca_election", "zoo")
-SYSTEMS = ("tacit", "mode", "knn codes", "knn hamming", "forests")
+SYSTEMS = ("latentfit", "mode", "knn codes", "knn hamming", "forests")
 MOST_ROWS = 2_500
 
 
@@ -52,8 +52,8 @@ def decoded(codes: np.ndarray, words: list[np.ndarray], frame: pd.DataFrame) -> 
     return pd.DataFrame(dict(zip(frame.columns, near, strict=True)))
 
 
-def by_tacit(frame: pd.DataFrame) -> pd.DataFrame:
-    from tacit import LatentClass
+def by_latentfit(frame: pd.DataFrame) -> pd.DataFrame:
+    from latentfit import LatentClass
 
     return LatentClass().fit(frame).impute(frame)
 
@@ -100,12 +100,12 @@ def by_forests(frame: pd.DataFrame) -> pd.DataFrame:
     return decoded(model.fit_transform(codes), words, frame)
 
 
-FILL = dict(zip(SYSTEMS, (by_tacit, by_mode, by_knn_codes, by_knn_hamming, by_forests), strict=True))
+FILL = dict(zip(SYSTEMS, (by_latentfit, by_mode, by_knn_codes, by_knn_hamming, by_forests), strict=True))
 
 
 def stated(frame: pd.DataFrame, truth: pd.DataFrame, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Tacit's probability of what it fills in, and whether that was right."""
-    from tacit import LatentClass
+    """Latentfit's probability of what it fills in, and whether that was right."""
+    from latentfit import LatentClass
 
     model = LatentClass().fit(frame)
     cells, filled = model.imputed_cells(frame), model.impute(frame)
@@ -130,7 +130,7 @@ def number_tables() -> Iterator[tuple[str, pd.DataFrame]]:
 
 def numbers(seeds: int) -> None:
     """Root mean squared error of hidden numbers over that of the column's mean; below 1 is better than the mean."""
-    from tacit import LatentClass
+    from latentfit import LatentClass
 
     print(f"{'table':18} {'rows':>6} {'columns':>8} {'RMSE ratio':>14}")
     for name, truth in number_tables():
@@ -181,7 +181,7 @@ def main() -> None:
         share, seconds = np.mean(rows, axis=0)
         print(f"mean of {len(rows)} tables   {system:12} {share:8.1f} {seconds:9.2f}")
     chance, right = np.concatenate(chances), np.concatenate(rights)
-    print("\nTacit's stated probability, by decile: stated, right, cells")
+    print("\nLatentfit's stated probability, by decile: stated, right, cells")
     for part in np.array_split(np.argsort(chance, kind="stable"), 10):
         print(f"  {chance[part].mean():.3f}  {right[part].mean():.3f}  {len(part)}")
 

@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 from harness import data_folder
 
-from tacit.data.label_input import read_labels
-from tacit.data.labels import Labels, with_gold
-from tacit.models.crowd import CrowdSettings, fit_crowd
-from tacit.simulate import specialist_crowd
+from latentfit.data.label_input import read_labels
+from latentfit.data.labels import Labels, with_gold
+from latentfit.models.crowd import CrowdSettings, fit_crowd
+from latentfit.simulate import specialist_crowd
 
 ANSWERS = (0, 1, 5, 20, 100)
 SIMULATED = (1_000, 5_000)

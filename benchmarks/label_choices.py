@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow.csv as pc
 from harness import data_folder
 
-from tacit import DawidSkene
-from tacit.data.label_input import read_labels
-from tacit.data.names import match
+from latentfit import DawidSkene
+from latentfit.data.label_input import read_labels
+from latentfit.data.names import match
 
 SETS = ("bluebird", "dog52", "dog", "rte", "labelme", "trec")
 PLAIN = {"method": "majority-em", "smoothing": 0.0, "tol": 1e-6, "max_iter": 1000}

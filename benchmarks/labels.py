@@ -1,4 +1,4 @@
-"""Label aggregation side by side: Tacit, crowd-kit and snorkel on the same data, one fresh process each.
+"""Label aggregation side by side: Latentfit, crowd-kit and snorkel on the same data, one fresh process each.
 
     pip install ".[bench]"
     python benchmarks/labels.py                  # all sizes, a few minutes
@@ -39,13 +39,13 @@ SETS = {
     "2M hard": {"n_tasks": 200_000, "n_workers": 20_000, "n_classes": 4, **MIXED, "skill": (0.25, 0.6)},
     "5M": {"n_tasks": 500_000, "n_workers": 10_000, "n_classes": 5, **MIXED},
 }
-SYSTEMS = ("tacit auto", "tacit majority-em", "tacit robust", "crowd-kit DawidSkene", "snorkel LabelModel")
+SYSTEMS = ("latentfit auto", "latentfit majority-em", "latentfit robust", "crowd-kit DawidSkene", "snorkel LabelModel")
 MOST_DENSE_CELLS = 2 * 10**8  # snorkel wants a dense task × worker matrix of 8-byte integers, and copies of it
 
 
 def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
     if SETS[name] is not None:
-        from tacit.simulate import crowd
+        from latentfit.simulate import crowd
 
         made = crowd(**SETS[name], random_state=0)
         return made.labels.to_pandas(), made.truth.to_pandas().set_index("task")["label"]
@@ -57,8 +57,8 @@ Answers = Callable[[], tuple[pd.Series, pd.DataFrame]]
 """What a fitted system says afterwards: labels and probabilities by task. Asking is not what is measured."""
 
 
-def fit_tacit(method: str, labels: pd.DataFrame) -> Answers:
-    from tacit import DawidSkene
+def fit_latentfit(method: str, labels: pd.DataFrame) -> Answers:
+    from latentfit import DawidSkene
 
     model = DawidSkene(method=method).fit(labels)
     return lambda: (
@@ -98,7 +98,9 @@ def run(system: str, name: str) -> dict:
     labels, truth = load(name)
     warnings.simplefilter("ignore")
     family, _, method = system.partition(" ")
-    fit = {"tacit": lambda frame: fit_tacit(method, frame), "crowd-kit": fit_crowdkit, "snorkel": fit_snorkel}[family]
+    fit = {"latentfit": lambda frame: fit_latentfit(method, frame), "crowd-kit": fit_crowdkit, "snorkel": fit_snorkel}[
+        family
+    ]
     fit(labels.head(1000))  # imports and first calls are not what is measured
     with PeakMemory() as memory:
         begin = time.perf_counter()
@@ -131,9 +133,9 @@ def startup(repeats: int = 7) -> None:
     """Median seconds of whole processes: read the file, fit, write the results."""
     source = data_folder("crowd") / "bluebird" / "labels.csv"
     with tempfile.TemporaryDirectory() as folder:
-        tacit = [sys.executable, "-c", "from tacit.cli.main import run; run()", "labels", str(source)]
+        latentfit = [sys.executable, "-c", "from latentfit.cli.main import run; run()", "labels", str(source)]
         commands = {
-            "tacit labels": [*tacit, "--out", folder, "--quiet"],
+            "latentfit labels": [*latentfit, "--out", folder, "--quiet"],
             "crowd-kit script": [sys.executable, "-c", CROWDKIT_SCRIPT, str(source), folder],
         }
         seconds: dict[str, list[float]] = {name: [] for name in commands}
@@ -145,7 +147,7 @@ def startup(repeats: int = 7) -> None:
     medians = {name: float(np.median(values)) for name, values in seconds.items()}
     for name, value in medians.items():
         print(f"{name:20} {value:6.2f} s (median of {repeats})")
-    print(f"ratio {medians['crowd-kit script'] / medians['tacit labels']:.1f}x")
+    print(f"ratio {medians['crowd-kit script'] / medians['latentfit labels']:.1f}x")
 
 
 def why_not(system: str, name: str) -> str | None:
@@ -153,7 +155,7 @@ def why_not(system: str, name: str) -> str | None:
     if size and system.startswith("snorkel") and size["n_tasks"] * size["n_workers"] > MOST_DENSE_CELLS:
         need = size["n_tasks"] * size["n_workers"] * 8 / 1e9
         return f"needs a dense {need:.0f} GB matrix"
-    if size and system == "tacit robust":
+    if size and system == "latentfit robust":
         return "pair list: for crowds of up to a few thousand workers"
     return None
 

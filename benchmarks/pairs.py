@@ -5,7 +5,8 @@
     python benchmarks/pairs.py number --repeats 4    # the number of components found, K = 1 to 10
 
 Every fit runs in a process of its own, counts already in memory as scipy delivers them; seconds are wall-clock of `fit`
-(best of `--repeats`), its reading of the matrix listed apart, on all threads for Tacit (`--threads`), one for scipy,
+(best of `--repeats`), its reading of the matrix listed apart, on all threads for Latentfit (`--threads`), one for
+scipy,
 which has no more. Memory is the peak of the process above what it held when the counts were in place, beside the bytes
 of the counts themselves. Nothing here asserts a time.
 """
@@ -25,7 +26,7 @@ NUMBER_WORLDS = {
     "overlap .3": {"overlap": 0.3},
     "columns of their own": {"asymmetric": True},
 }
-SYSTEMS = ("svds", "scaled svd", "tacit svd", "tacit auto")
+SYSTEMS = ("svds", "scaled svd", "latentfit svd", "latentfit auto")
 ERROR_ROWS = 400
 """Rows of B on which the l1 error is measured, evenly spread over the items in order of their marginal."""
 
@@ -34,8 +35,8 @@ def measured(world: str, items: int, n_pairs: int, system: str, rank: int, threa
     import numpy as np
     from scipy.sparse.linalg import svds
 
-    from tacit import PairMatrix
-    from tacit.simulate import pairs
+    from latentfit import PairMatrix
+    from latentfit.simulate import pairs
 
     kind = "topics" if rank > 2 else world
     made = pairs(items, n_pairs, kind, n_components=rank, separation=1.0 if kind == "graded" else 0.8, random_state=0)
@@ -52,13 +53,13 @@ def measured(world: str, items: int, n_pairs: int, system: str, rank: int, threa
             scaled.data /= np.repeat(rows, np.diff(counts.indptr)) * rows[counts.indices]
             svds(scaled, rank, random_state=0)
         else:
-            method = "auto" if system == "tacit auto" else "scaled-svd"
+            method = "auto" if system == "latentfit auto" else "scaled-svd"
             model = PairMatrix(rank, method=method, symmetric=True, n_jobs=threads).fit(counts)
         took = time.perf_counter() - begin
         if took < best:
             best = took
-            reading = model._clock.seconds["data"] if system.startswith("tacit") else 0.0
-    if system.startswith("tacit"):
+            reading = model._clock.seconds["data"] if system.startswith("latentfit") else 0.0
+    if system.startswith("latentfit"):
         order = np.argsort(made.marginal)
         at = order[np.linspace(0, items - 1, ERROR_ROWS).astype(int)]
         shares = np.abs(model.reconstruct().rows(at) - made.rows(at)).sum(axis=1) / made.marginal[at]
@@ -72,8 +73,8 @@ def number(repeats: int) -> None:
     """How often `PairMatrix(None)` finds the number of simulated causes, and whether it splits a single one."""
     import warnings
 
-    from tacit import PairMatrix
-    from tacit.simulate import pairs
+    from latentfit import PairMatrix
+    from latentfit.simulate import pairs
 
     for name, options in NUMBER_WORLDS.items():
         found: dict[str, int] = {"right": 0, "too few": 0, "too many": 0}

@@ -14,7 +14,7 @@ import warnings
 
 import numpy as np
 
-from tacit import BernoulliMixture
+from latentfit import BernoulliMixture
 
 SIZES = ((50, 500), (50, 2_000), (20, 200), (20, 1_000), (100, 300), (10, 500))
 """Columns and rows."""

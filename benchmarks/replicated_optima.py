@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from real_tables import FEW, tables
 
-from tacit import LatentClass
+from latentfit import LatentClass
 
 NEAR = 0.01
 """Nats within which a log-likelihood counts as the best known."""

@@ -15,7 +15,8 @@ against the pass in memory. Nothing here asserts a time.
 
 1e9 cells take about 3 GB of disk and 5 GB of memory (for the engine that holds all rows).
 
-With `--labels`, `tacit labels --engine stream` makes consensus labels of so many labels (five a task, 10,000 workers,
+With `--labels`, `latentfit labels --engine stream` makes consensus labels of so many labels (five a task, 10,000
+workers,
 four classes, Parquet of words, the labels of a task far apart in the files) in a process that may not have more than
 2 GB of addresses, so that whatever it maps or reserves counts, too.
 """
@@ -75,7 +76,7 @@ class Workers:
     def __init__(self, kind: str) -> None:
         self.client = None
         if kind == "dask":
-            from tacit.engine.workers import connect
+            from latentfit.engine.workers import connect
 
             self.client = connect(None)
         self.before = self._peaks()
@@ -94,12 +95,12 @@ class Workers:
 
 def measured(kind: str, folder: Path) -> dict[str, float]:
     """Runs in a process of its own."""
-    from tacit.data.stored_table import AnyTable, code_scan
-    from tacit.data.table import Table
-    from tacit.data.table_input import LearnWords
-    from tacit.engine.choose import engine_for
-    from tacit.factor.table_pool import random_start
-    from tacit.io.scan import scan
+    from latentfit.data.stored_table import AnyTable, code_scan
+    from latentfit.data.table import Table
+    from latentfit.data.table_input import LearnWords
+    from latentfit.engine.choose import engine_for
+    from latentfit.factor.table_pool import random_start
+    from latentfit.io.scan import scan
 
     before = peak()
     begin, cpu = time.perf_counter(), time.process_time()
@@ -166,12 +167,12 @@ def write_labels(folder: Path, n_labels: int) -> None:
 
 def labelled(folder: Path) -> dict[str, float]:
     """Runs in a process of its own, under the limit."""
-    from tacit.cli.main import main as tacit
+    from latentfit.cli.main import main as latentfit
 
     before = peak()
     begin, cpu = time.perf_counter(), time.process_time()
-    code = tacit(["labels", str(folder), "--engine", "stream", "--out", str(folder / "out"), "--quiet"])
-    assert code == 0, "tacit labels failed"
+    code = latentfit(["labels", str(folder), "--engine", "stream", "--out", str(folder / "out"), "--quiet"])
+    assert code == 0, "latentfit labels failed"
     return {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu, "peak": peak() - before}
 
 

@@ -28,7 +28,7 @@ from cluster_stability import load as two_valued
 from harness import data_folder
 from sklearn import datasets
 
-from tacit import BernoulliMixture
+from latentfit import BernoulliMixture
 
 SHARED = ("digits_bin", "house_votes_84", "zoo", "kr_vs_kp", "debd_nltcs", "debd_plants")
 ONE_HOT = {"mushroom": "mushroom.csv", "splice": "splice.csv", "car": "car.csv", "nursery": "nursery.csv"}

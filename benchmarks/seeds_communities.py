@@ -3,7 +3,7 @@
     pip install ".[bench]" networkx
     python benchmarks/seeds_communities.py                 # ten seeds of real graphs
 
-Graphs: those of $TACIT_DATA (or ../shared/data), and those that come with networkx. The number is counted in the
+Graphs: those of $LATENTFIT_DATA (or ../shared/data), and those that come with networkx. The number is counted in the
 spectrum and is a function of the graph; the agreement of the divisions of different seeds (adjusted Rand index, the
 least and the mean over pairs with the first seed) hangs on the initialisations.
 """
@@ -22,8 +22,8 @@ import scipy.sparse as sp
 from communities import REAL, read_real
 from sklearn.metrics import adjusted_rand_score
 
-from tacit import BlockModel
-from tacit.engine.blas import one_blas_thread
+from latentfit import BlockModel
+from latentfit.engine.blas import one_blas_thread
 
 SEEDS = 10
 

@@ -4,7 +4,8 @@
     python benchmarks/seeds_hmm.py --walk 5            # the walk itself with so many seeds of its own
     python benchmarks/seeds_hmm.py --given 9           # log-likelihoods of so many states, seed by seed
 
-Sets ($TACIT_DATA, or ../shared/data): 20,000 letters of two places of Genesis, of news, abstracts and speeches, tags,
+Sets ($LATENTFIT_DATA, or ../shared/data): 20,000 letters of two places of Genesis, of news, abstracts and speeches,
+tags,
 words and words with rare ones merged of a treebank, bases of a genome; the whole of Genesis and of the genome. It is
 a function of the data, so equal numbers say that nothing of the seed is left in it; `--walk` shows how far the number
 would hang on the draws of the walk if they were not always the same. `reached` counts seeds within .001 nats per
@@ -22,11 +23,11 @@ from collections.abc import Callable
 import numpy as np
 from harness import data_folder
 
-from tacit import CategoricalHMM
-from tacit.data.sequences import Sequences, lines_to_sequences, read_sequences
-from tacit.engine.blas import one_blas_thread
-from tacit.io.text_lines import stream_lines
-from tacit.refine.choose_states import choose_states
+from latentfit import CategoricalHMM
+from latentfit.data.sequences import Sequences, lines_to_sequences, read_sequences
+from latentfit.engine.blas import one_blas_thread
+from latentfit.io.text_lines import stream_lines
+from latentfit.refine.choose_states import choose_states
 
 SEEDS = 10
 LETTERS = 20_000

@@ -20,8 +20,8 @@ from collections import Counter
 import numpy as np
 from real_tables import tables
 
-from tacit import LatentClass
-from tacit.refine import choose_classes
+from latentfit import LatentClass
+from latentfit.refine import choose_classes
 
 MOST_ALIKE = 0.9
 """Share of the seeds that should choose the same number."""

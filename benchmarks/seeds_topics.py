@@ -9,7 +9,8 @@ anew for every seed, which `TopicModel` does not do: how much of the number is t
 beside it the numbers that one split itself calls plausible. `topics`: objectives per token, and the distance (total
 variation, after matching) of the topics of every seed to those of the first.
 
-Corpora: bbc_news, m10 and state_union from $TACIT_DATA/pairs (or ../shared/data/pairs), and the docstrings of installed
+Corpora: bbc_news, m10 and state_union from $LATENTFIT_DATA/pairs (or ../shared/data/pairs), and the docstrings of
+installed
 packages, one document for each public function, method and class, lower-cased, without words of fewer than five or of
 more than three tenths of the documents. A folder of more of them, one `NAME.txt` with a document a line, is --folder.
 """
@@ -30,14 +31,14 @@ from typing import Any
 
 import numpy as np
 
-from tacit import TopicModel
-from tacit.data.document_input import read_documents
-from tacit.data.documents import Documents
-from tacit.diagnose.topics import distances
-from tacit.factor.assign import match_classes
-from tacit.io.scan import scan
-from tacit.refine.choose_topics import choose_topics
-from tacit.reproduce.table import find_data
+from latentfit import TopicModel
+from latentfit.data.document_input import read_documents
+from latentfit.data.documents import Documents
+from latentfit.diagnose.topics import distances
+from latentfit.factor.assign import match_classes
+from latentfit.io.scan import scan
+from latentfit.refine.choose_topics import choose_topics
+from latentfit.reproduce.table import find_data
 
 SHARED = ("bbc_news", "m10", "state_union")
 PACKAGES = ("scipy", "sklearn", "pandas", "numpy", "networkx", "polars", "pyarrow", "statsmodels", "dask")

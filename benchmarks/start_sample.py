@@ -13,8 +13,8 @@ import warnings
 
 import numpy as np
 
-import tacit.models.latent_class as latent_class
-from tacit import LatentClass
+import latentfit.models.latent_class as latent_class
+from latentfit import LatentClass
 
 ROWS, COLUMNS, CATEGORIES, MISSING, SEEDS = 200_000, 20, 10, 0.2, 3
 WORLDS = {"10 clear classes": (0.5, 10), "10 overlapping": (1.5, 10), "25 overlapping": (1.5, 25)}

@@ -20,14 +20,14 @@ import numpy as np
 import pandas as pd
 from harness import data_folder
 
-from tacit import LatentClass
-from tacit.data.table import Table
-from tacit.data.table_input import read_table
-from tacit.engine.blas import one_blas_thread
-from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.factor.table_pool import random_start
-from tacit.refine.em import em
-from tacit.refine.table_prior import SMOOTHING, table_steps
+from latentfit import LatentClass
+from latentfit.data.table import Table
+from latentfit.data.table_input import read_table
+from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.factor.table_pool import random_start
+from latentfit.refine.em import em
+from latentfit.refine.table_prior import SMOOTHING, table_steps
 
 CLIMB = {"max_iter": 500, "tol": 1e-6, "accelerate": True}
 

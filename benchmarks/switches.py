@@ -19,16 +19,16 @@ import warnings
 
 import numpy as np
 
-from tacit import BinaryFactors
-from tacit.engine.blas import one_blas_thread
-from tacit.factor.eigenpairs import newton, sphere
-from tacit.factor.switches import choose_all, weights_of
-from tacit.moments.whitened import spectrum, whitened_tensor
-from tacit.refine.switch_baselines import oracle
-from tacit.refine.switch_start import estimate_number, spectral_start
-from tacit.refine.switches import first_params, refine_switches
-from tacit.reproduce.switches_methods import squared_error as error
-from tacit.simulate import binary_factors
+from latentfit import BinaryFactors
+from latentfit.engine.blas import one_blas_thread
+from latentfit.factor.eigenpairs import newton, sphere
+from latentfit.factor.switches import choose_all, weights_of
+from latentfit.moments.whitened import spectrum, whitened_tensor
+from latentfit.refine.switch_baselines import oracle
+from latentfit.refine.switch_start import estimate_number, spectral_start
+from latentfit.refine.switches import first_params, refine_switches
+from latentfit.reproduce.switches_methods import squared_error as error
+from latentfit.simulate import binary_factors
 
 FEATURES = 30
 FIRST_SEED = 1000
@@ -38,7 +38,7 @@ NUMBERS = [(6, 10_000, 0.1), (6, 10_000, 0.4), (6, 10_000, 0.7), (6, 10_000, 1.0
 
 
 def recovery(rows: int, switches: int, noises: list[float], repeats: int) -> None:
-    print("| noise | oracle, median error | Tacit | ratio | at the optimum | worst, nats | passes | CPU s |")
+    print("| noise | oracle, median error | Latentfit | ratio | at the optimum | worst, nats | passes | CPU s |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for noise in noises:
         best, ours, gap, seconds, passes = [], [], [], [], []

@@ -1,4 +1,4 @@
-"""Latent class EM side by side: Tacit, StepMix and pomegranate on the same codes, one fresh process each.
+"""Latent class EM side by side: Latentfit, StepMix and pomegranate on the same codes, one fresh process each.
 
     pip install ".[bench]" pomegranate stepmix
     python benchmarks/tables.py                      # all sets; StepMix on the long table takes minutes
@@ -6,7 +6,7 @@
 
 `s/pass` is the difference of two runs with few and more iterations from one seed, divided by the iterations between,
 in CPU seconds on one thread; StepMix with gaps on a million rows needs about 48 s a pass, so it gets few. `2 threads`
-is Tacit's wall-clock gain, `fit` its whole default fit from a frame, start included. Nothing here asserts a time.
+is Latentfit's wall-clock gain, `fit` its whole default fit from a frame, start included. Nothing here asserts a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pandas as pd
 from harness import PeakMemory, data_folder, fresh
 
 SETS = ("car", "mushroom", "mushroom gaps", "1M", "1M gaps", "0.5M gaps", "0.25M gaps")
-SYSTEMS = ("tacit", "stepmix", "pomegranate")
+SYSTEMS = ("latentfit", "stepmix", "pomegranate")
 PATIENCE = 360.0
 """Seconds that one system gets for one set."""
 N_CLASSES = 10
@@ -48,12 +48,12 @@ def load(name: str) -> np.ndarray:
     return np.stack([pd.factorize(frame[c], sort=True)[0] for c in frame], axis=1).astype(np.int8)
 
 
-def fit_tacit(codes: np.ndarray, n_iter: int, threads: int = 1) -> float:
+def fit_latentfit(codes: np.ndarray, n_iter: int, threads: int = 1) -> float:
     """Plain passes from a random start over rows as given: no grouping of equal rows, no leaps."""
-    from tacit.data.table import Column, Table
-    from tacit.factor.table_pool import random_start
-    from tacit.refine.em import em
-    from tacit.refine.table_prior import table_steps
+    from latentfit.data.table import Column, Table
+    from latentfit.factor.table_pool import random_start
+    from latentfit.refine.em import em
+    from latentfit.refine.table_prior import table_steps
 
     columns = tuple(Column(n, np.arange(int(codes[:, n].max()) + 1)) for n in range(codes.shape[1]))
     table = Table(codes.view(np.uint8), columns)  # -1 is 255: missing
@@ -93,7 +93,7 @@ def fit_pomegranate(codes: np.ndarray, n_iter: int) -> float:
     return float(model.log_probability(data).sum())
 
 
-FIT = dict(zip(SYSTEMS, (fit_tacit, fit_stepmix, fit_pomegranate), strict=True))
+FIT = dict(zip(SYSTEMS, (fit_latentfit, fit_stepmix, fit_pomegranate), strict=True))
 
 
 def seconds_per_pass(fit: Callable[[np.ndarray, int], float], codes: np.ndarray, few: int, more: int) -> dict:
@@ -112,13 +112,13 @@ def seconds_per_pass(fit: Callable[[np.ndarray, int], float], codes: np.ndarray,
 def run(system: str, name: str) -> dict:
     warnings.simplefilter("ignore")
     codes = load(name)
-    slow = system != "tacit" and len(codes) * (1 + 20 * bool((codes < 0).any())) > 1_000_000
+    slow = system != "latentfit" and len(codes) * (1 + 20 * bool((codes < 0).any())) > 1_000_000
     out = seconds_per_pass(FIT[system], codes, *((1, 2) if slow else (5, 25)))
-    if system == "tacit":
+    if system == "latentfit":
         walls = []
         for threads in (1, 2):
             begin = time.perf_counter()
-            fit_tacit(codes, out["passes"], threads)
+            fit_latentfit(codes, out["passes"], threads)
             walls.append(time.perf_counter() - begin)
         out["speed_up"] = walls[0] / walls[1]
         out |= whole_fit(codes)
@@ -126,7 +126,7 @@ def run(system: str, name: str) -> dict:
 
 
 def whole_fit(codes: np.ndarray) -> dict:
-    from tacit import LatentClass
+    from latentfit import LatentClass
 
     frame = pd.DataFrame({f"c{n:02}": pd.array(codes[:, n], "Int8") for n in range(codes.shape[1])})
     frame = frame.mask(frame < 0) if (codes < 0).any() else frame
@@ -147,22 +147,22 @@ def main() -> None:
     if options.run:
         print(json.dumps(run(*options.run)))
         return
-    print(f"{'set':14} {'system':12} {'s/pass':>10} {'vs Tacit':>9} {'added MB':>9} {'passes':>6} {'LL a row':>9}")
+    print(f"{'set':14} {'system':12} {'s/pass':>10} {'vs Latentfit':>9} {'added MB':>9} {'passes':>6} {'LL a row':>9}")
     for name in options.sets:
         ours = None
-        for system in sorted(options.systems, key=lambda s: s != "tacit"):
+        for system in sorted(options.systems, key=lambda s: s != "latentfit"):
             row = fresh(__file__, "--run", system, name, timeout=PATIENCE)
             if isinstance(row, str):
                 print(f"{name:14} {system:12} {row}", flush=True)
                 continue
-            ours = row if system == "tacit" else ours
+            ours = row if system == "latentfit" else ours
             ratio = f"{row['pass'] / ours['pass']:.1f}x" if ours else "-"
             print(
                 f"{name:14} {system:12} {row['pass']:10.5f} {ratio:>9} {row['memory']:9.0f} {row['passes']:6} "
                 f"{row['score']:9.4f}",
                 flush=True,
             )
-            if system == "tacit":
+            if system == "latentfit":
                 print(
                     f"{'':27} 2 threads {row['speed_up']:.2f}x; whole fit {row['fit']:.2f} s, {row['fit_mb']:.0f} MB "
                     f"(limit {row['limit_mb']:.0f}), {row['fit_score']:.4f} a row",

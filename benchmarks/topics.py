@@ -8,7 +8,7 @@ python benchmarks/topics.py time
 give its shares (each program's own `transform`), the other half is predicted: nats per token. Coherence is NPMI of the
 ten top words over the fitted documents. Seconds are CPU seconds of `fit` on one thread, the choice of pseudo-counts
 included. scikit-learn runs with its defaults (batch, 10 passes) and with 50 passes. The corpora are looked for in
-$TACIT_DATA/pairs, or ../shared/data/pairs.
+$LATENTFIT_DATA/pairs, or ../shared/data/pairs.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.decomposition import LatentDirichletAllocation
 
-from tacit import TopicModel
-from tacit.data.document_input import read_documents
-from tacit.data.documents import Documents
-from tacit.diagnose.coherence import npmi_coherence
-from tacit.engine.blas import one_blas_thread
-from tacit.io.scan import scan
-from tacit.refine.choose_topics import choose_topics
-from tacit.reproduce.table import find_data
-from tacit.simulate import topic_documents
+from latentfit import TopicModel
+from latentfit.data.document_input import read_documents
+from latentfit.data.documents import Documents
+from latentfit.diagnose.coherence import npmi_coherence
+from latentfit.engine.blas import one_blas_thread
+from latentfit.io.scan import scan
+from latentfit.refine.choose_topics import choose_topics
+from latentfit.reproduce.table import find_data
+from latentfit.simulate import topic_documents
 
 TEST_SHARE = 0.2
 WORLDS = {
@@ -50,7 +50,7 @@ WORLDS = {
 Fitted = tuple[np.ndarray, Callable[[Documents], np.ndarray]]
 
 
-def fit_tacit(documents: Documents, n_topics: int, seed: int) -> Fitted:
+def fit_latentfit(documents: Documents, n_topics: int, seed: int) -> Fitted:
     model = TopicModel(n_topics, random_state=seed, n_jobs=1).fit(documents)
     return model.topics_, model.transform
 
@@ -66,7 +66,7 @@ def fit_sklearn(passes: int) -> Callable[[Documents, int, int], Fitted]:
 
 
 METHODS: dict[str, Callable[[Documents, int, int], Fitted]] = {
-    "tacit": fit_tacit,
+    "latentfit": fit_latentfit,
     "sklearn, 10 passes": fit_sklearn(10),
     "sklearn, 50 passes": fit_sklearn(50),
 }
@@ -81,7 +81,7 @@ def predicted(topics: np.ndarray, shares: np.ndarray, hidden: Documents) -> floa
 
 def peers(corpora: list[str], numbers: list[int], splits: int, methods: list[str]) -> None:
     folder = find_data()
-    print("| corpus | K | method | held-out nats | NPMI | CPU s | times tacit's |")
+    print("| corpus | K | method | held-out nats | NPMI | CPU s | times latentfit's |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name in corpora:
         path = None if folder is None else folder / "pairs" / f"{name}.docs.txt.gz"
@@ -104,7 +104,7 @@ def peers(corpora: list[str], numbers: list[int], splits: int, methods: list[str
                     rows[method].append([score, float(np.nanmean(npmi_coherence(train, topics))), seconds])
             for method, found in rows.items():
                 score, npmi, seconds = np.mean(found, axis=0)
-                ratio = seconds / np.mean(rows["tacit"], axis=0)[2] if "tacit" in rows else np.nan
+                ratio = seconds / np.mean(rows["latentfit"], axis=0)[2] if "latentfit" in rows else np.nan
                 shown = f"{score:.4f} | {npmi:.3f} | {seconds:.2f} | {ratio:.1f}"
                 print(f"| {name} | {number} | {method} | {shown} |", flush=True)
 
@@ -125,7 +125,7 @@ def number(repeats: int, last: int) -> None:
 
 
 def timing() -> None:
-    print("| documents | words | tokens | K | tacit CPU s | sklearn, 10 passes |")
+    print("| documents | words | tokens | K | latentfit CPU s | sklearn, 10 passes |")
     print("| --- | --- | --- | --- | --- | --- |")
     for documents, words, number_ in (
         (2_000, 2_000, 10),
@@ -135,8 +135,8 @@ def timing() -> None:
     ):
         made = read_documents(topic_documents(documents, words, number_, length=100, zipf=0.8, random_state=0).counts)
         seconds = []
-        for method in ("tacit", "sklearn, 10 passes"):
-            if method != "tacit" and documents > 10_000:
+        for method in ("latentfit", "sklearn, 10 passes"):
+            if method != "latentfit" and documents > 10_000:
                 seconds.append(float("nan"))
                 continue
             begin = time.process_time()

@@ -15,12 +15,12 @@ from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
-import tacit
-import tacit.plot
+import latentfit
+import latentfit.plot
 
-project = "Tacit"
-author = copyright = "The Tacit developers"
-release = version = tacit.__version__
+project = "Latentfit"
+author = copyright = "The Latentfit developers"
+release = version = latentfit.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -36,9 +36,9 @@ default_role = "code"  # docstrings say `name` where Markdown would
 highlight_language = "none"
 
 html_theme = "furo"
-html_title = f"Tacit {release}"
+html_title = f"Latentfit {release}"
 html_static_path = ["_static"]
-html_css_files = ["tacit.css"]
+html_css_files = ["latentfit.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_math_renderer = "mathml"
@@ -62,15 +62,15 @@ def _mathml_block(translator: Any, node: nodes.math_block) -> None:
 
 
 def _skip_others(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """Only what Tacit wrote: scikit-learn documents its own part of an estimator."""
+    """Only what Latentfit wrote: scikit-learn documents its own part of an estimator."""
     owner = getattr(getattr(thing, "fget", None) or getattr(thing, "func", None) or thing, "__module__", None)
-    return True if owner is not None and not owner.startswith("tacit") else None
+    return True if owner is not None and not owner.startswith("latentfit") else None
 
 
 def _every_picture(app: Sphinx, page: str, source: list[str]) -> None:
-    """The page of pictures gets every function of tacit.plot that draws."""
+    """The page of pictures gets every function of latentfit.plot that draws."""
     if page == "reference/plot":
-        for module in pkgutil.iter_modules(tacit.plot.__path__, "tacit.plot."):
+        for module in pkgutil.iter_modules(latentfit.plot.__path__, "latentfit.plot."):
             drawing = [name for name in vars(import_module(module.name)) if name.startswith("plot_")]
             source[0] += "".join(f"\n.. autofunction:: {module.name}.{name}\n" for name in drawing)
 

@@ -1,7 +1,7 @@
 """Makes the pictures of the documentation: python docs/make_pictures.py [NAME …]
 
 A page's own code draws its pictures: every page that shows ../pictures/NAME.png is run in an empty folder, and what it
-saved as NAME.png is kept in docs/pictures. The README's pictures are of the built-in demo (`tacit demo`).
+saved as NAME.png is kept in docs/pictures. The README's pictures are of the built-in demo (`latentfit demo`).
 """
 
 from __future__ import annotations
@@ -64,22 +64,22 @@ def make(page: Path, names: list[str], folder: Path) -> None:
 
 
 def draw_demo() -> None:
-    """The pictures of the README, from the files that `tacit demo` writes."""
+    """The pictures of the README, from the files that `latentfit demo` writes."""
     import pandas as pd
 
-    from tacit import load
-    from tacit.cli.main import main
+    from latentfit import load
+    from latentfit.cli.main import main
 
     main(["demo", "--quiet"])
-    folder = Path("tacit-demo")
+    folder = Path("latentfit-demo")
     truth = pd.read_csv(folder / "truth.csv").set_index("task")["label"]
-    draw_workers(load(folder / "model.tacit"), pd.read_csv(folder / "labels.csv"), truth)
+    draw_workers(load(folder / "model.latent"), pd.read_csv(folder / "labels.csv"), truth)
     draw_confidence(pd.read_csv(folder / "consensus.csv"), truth)
 
 
 def draw_workers(model: Any, votes: Any, truth: Any) -> None:
     """Annotators as the model sees them, and what the truth says as crosses."""
-    from tacit.plot.labels import plot_workers
+    from latentfit.plot.labels import plot_workers
 
     right = (votes["label"] == truth.loc[votes["task"]].to_numpy()).groupby(votes["worker"]).mean()
     ax = plot_workers(model)

@@ -1,4 +1,5 @@
-"""Runs what a page says: its Python blocks in one namespace, its `tacit …` lines through the command line, in order.
+"""Runs what a page says: its Python blocks in one namespace, its `latentfit …` lines through the command line, in
+order.
 
 The tests and `make_pictures.py` run pages with it, in a folder of their own. A block that cannot run there has a
 comment on the line before it: `<!-- not run: reason -->`, or `<!-- peer: module -->` for another program's code.
@@ -46,20 +47,20 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def commands_of(code: str) -> Iterator[list[str]]:
-    """The words of every `tacit …` in a shell block."""
+    """The words of every `latentfit …` in a shell block."""
     for line in code.replace("\\\n", " ").splitlines():
         for part in re.split(r"\s&&\s", line):
             part = re.sub(r'^eval "\$\((.*)\)"', r"\1", part)  # what a shell takes over is a command like any other
             words = shlex.split(part, comments=True)
-            if words and words[0].rsplit("/", 1)[-1] == "tacit":
+            if words and words[0].rsplit("/", 1)[-1] == "latentfit":
                 yield words[1:]
             elif words and not _NO_COMMAND.match(part.strip()):
-                raise ValueError(f"neither a command of tacit nor one that sets a machine up: {part}")
+                raise ValueError(f"neither a command of latentfit nor one that sets a machine up: {part}")
 
 
 def run_page(page: Path, *, peers: bool = False) -> dict[str, Any]:
     """Run a page's blocks in the current folder, also those of `peers` if asked; the names its Python leaves behind."""
-    from tacit.cli.main import main
+    from latentfit.cli.main import main
 
     names: dict[str, Any] = {"__name__": page.stem}
     for block in blocks_of(page):
@@ -70,5 +71,5 @@ def run_page(page: Path, *, peers: bool = False) -> dict[str, Any]:
             continue
         for words in commands_of(block.code):
             if (code := main(words)) != 0:
-                raise AssertionError(f"{page.name}: `tacit {shlex.join(words)}` exits with {code}")
+                raise AssertionError(f"{page.name}: `latentfit {shlex.join(words)}` exits with {code}")
     return names

@@ -54,7 +54,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 from coverage import CoverageData
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PACKAGE = Path(importlib.util.find_spec("tacit").origin).parent
+PACKAGE = Path(importlib.util.find_spec("latentfit").origin).parent
 ROOMS = ["moments", "factor", "refine", "diagnose"]
 FAMILIES = [
     {"Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow"},
@@ -287,7 +287,7 @@ def cover(folder: Path, tests: list[str]) -> int:
     for old in [] if tests else folder.glob("tests-*.jsonl"):
         old.unlink()
     log = folder / f"tests-{time.time_ns()}.jsonl"
-    words = ["--cov=tacit", "--cov-context=test", "--cov-report=term", f"--report-log={log}", "-q"]
+    words = ["--cov=latentfit", "--cov-context=test", "--cov-report=term", f"--report-log={log}", "-q"]
     words += ["--cov-append", *tests] if tests else ["-n", str(os.cpu_count()), "--dist", "worksteal"]
     command = [sys.executable, "-m", "pytest", "-o", "addopts=", *words]
     env = os.environ | {"COVERAGE_FILE": str(folder / "coverage")}
@@ -299,7 +299,7 @@ def cover(folder: Path, tests: list[str]) -> int:
 
 def package_copy(folder: Path) -> Path:
     """A folder for PYTHONPATH with the package in it; bytecode and times come along."""
-    shutil.copytree(PACKAGE, folder / "tacit")
+    shutil.copytree(PACKAGE, folder / "latentfit")
     return folder
 
 
@@ -341,7 +341,7 @@ def verdict(mutation: Mutation, tests: Tests, copy: Path, seconds: float) -> dic
     by = ""
     if chosen:
         took = [tests.seconds[test] for test in chosen]
-        changed = copy / "tacit" / mutation.module
+        changed = copy / "latentfit" / mutation.module
         changed.write_text(mutation.code, encoding="utf-8")
         code, output = run_tests(chosen, copy, "-x", each=10 + SLOWER * max(took), all_=60 + SLOWER * sum(took))
         shutil.copy2(PACKAGE / mutation.module, changed)
@@ -447,7 +447,7 @@ def render(drawn: list[Mutation], verdicts: dict[str, dict]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", nargs="*", help="rooms or modules in src/tacit; with --cover, tests to add")
+    parser.add_argument("paths", nargs="*", help="rooms or modules in src/latentfit; with --cover, tests to add")
     parser.add_argument("--cover", action="store_true", help="run the suite and note which test executes which line")
     parser.add_argument("--sample", type=int, default=500, metavar="N", help="mutants to try (default 500)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample (default 0)")

@@ -1,4 +1,4 @@
-"""`tacit admixture` as a user meets it: files, options, sentences."""
+"""`latentfit admixture` as a user meets it: files, options, sentences."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
-from tacit import load
-from tacit.cli.main import main
-from tacit.io.write import write_columns
+from latentfit import load
+from latentfit.cli.main import main
+from latentfit.io.write import write_columns
 
 ALWAYS = {"command", "version", "n_rows", "n_components", "log_likelihood", "converged", "n_iter", "seconds"}
 
@@ -58,9 +58,9 @@ def test_admixture_writes_everything(genotypes, tmp_path, capsys):
     assert np.loadtxt(out / "out.2.P").shape == (200, 2)
     assert np.loadtxt(out / "out.2.P").min() > 0  # frequencies have a floor, and none is printed as zero
     np.testing.assert_allclose(np.loadtxt(out / "out.2.P")[:, 1], frequencies["population1"], atol=1e-6)
-    np.testing.assert_array_equal(load(out / "model.tacit").ancestry_, found)
+    np.testing.assert_array_equal(load(out / "model.latent").ancestry_, found)
     again = tmp_path / "again"
-    assert main(["predict", str(path), "--model", str(out / "model.tacit"), "--out", str(again), "--quiet"]) == 0
+    assert main(["predict", str(path), "--model", str(out / "model.latent"), "--out", str(again), "--quiet"]) == 0
     assert (again / "ancestry.csv").read_bytes() == (out / "ancestry.csv").read_bytes()
 
 
@@ -83,7 +83,9 @@ def test_stdout_holds_the_proportions(genotypes, tmp_path, capsys):
 
 
 def test_a_plink_set_goes_in(tmp_path):
-    bed_reader = pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'tacit[genetics]'")
+    bed_reader = pytest.importorskip(
+        "bed_reader", reason="bed-reader is not installed: pip install 'latentfit[genetics]'"
+    )
     cells, _ = made()
     counts = np.where(cells < 0, -127, cells).astype(np.int8)
     bed_reader.to_bed(tmp_path / "panel.bed", counts, properties={"iid": [f"i{n}" for n in range(110)]})
@@ -94,7 +96,9 @@ def test_a_plink_set_goes_in(tmp_path):
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])
 def test_sex_chromosomes_are_kept_when_asked_for(tmp_path, engine):
-    bed_reader = pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'tacit[genetics]'")
+    bed_reader = pytest.importorskip(
+        "bed_reader", reason="bed-reader is not installed: pip install 'latentfit[genetics]'"
+    )
     cells, _ = made()
     counts = np.where(cells < 0, -127, cells).astype(np.int8)
     bed_reader.to_bed(tmp_path / "panel.bed", counts, properties={"chromosome": ["1"] * 180 + ["X"] * 20})

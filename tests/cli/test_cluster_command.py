@@ -1,4 +1,4 @@
-"""`tacit cluster` as a user meets it: files, options, rules for odd input, sentences."""
+"""`latentfit cluster` as a user meets it: files, options, rules for odd input, sentences."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
-from tacit import load
-from tacit.cli.main import main
-from tacit.io.write import write_columns
+from latentfit import load
+from latentfit.cli.main import main
+from latentfit.io.write import write_columns
 
 ALWAYS = {"command", "version", "n_rows", "n_components", "log_likelihood", "converged", "n_iter", "seconds"}
 CRITERIA = ["statistical", "aic", "aic3", "bic", "sabic", "icl"]
@@ -82,7 +82,7 @@ def test_cluster_writes_everything(symptoms, tmp_path, capsys):
     assert path_file.column_names == ["n_components", "log_likelihood", "step", "entropy", *CRITERIA, "speaking"]
     assert path_file["n_components"].to_pylist() == list(range(1, path_file.num_rows + 1))
     assert {p.name for p in out.iterdir()} == {
-        "clusters.csv", "frequencies.csv", "model.tacit", "path.csv", "purity.csv", "report.html",
+        "clusters.csv", "frequencies.csv", "model.latent", "path.csv", "purity.csv", "report.html",
             "summary.json",
     }  # fmt: skip
     for words in ("2 clusters", "verdict", "furthest from the rest", "wrote"):
@@ -154,7 +154,7 @@ def test_strict_tells_programs(symptoms, tmp_path):
 def test_a_saved_model_puts_new_rows_into_clusters(symptoms, tmp_path, capsys):
     path, _ = symptoms
     assert fit(path, tmp_path / "out", "--quiet") == 0
-    model = str(tmp_path / "out" / "model.tacit")
+    model = str(tmp_path / "out" / "model.latent")
     arguments = ["predict", str(path), "--model", model, "--id", "patient"]
     assert main([*arguments, "--out", str(tmp_path / "p")]) == 0
     assert "240 rows: their class predicted" in capsys.readouterr().err
@@ -241,7 +241,7 @@ def test_every_column_can_be_kept(tmp_path):
     out = tmp_path / "out"
     assert main(["cluster", str(path), "--id", "patient", "--out", str(out), "--no-screen", "--components", "2"]) == 0
     assert not (out / "copies.csv").exists()
-    assert len(load(out / "model.tacit").profiles_) == 15
+    assert len(load(out / "model.latent").profiles_) == 15
 
 
 def test_rows_of_zeros_that_are_never_recorded(tmp_path, capsys):

@@ -14,9 +14,9 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.cli.main import COMMANDS, main
-from tacit.io.write import write_columns
-from tacit.simulate import crowd
+from latentfit.cli.main import COMMANDS, main
+from latentfit.io.write import write_columns
+from latentfit.simulate import crowd
 
 CROWD = crowd(80, 8, 3, labels_per_task=5, random_state=3)
 
@@ -29,9 +29,9 @@ def votes(tmp_path):
     return path
 
 
-def tacit(*arguments, **kwargs):
+def latentfit(*arguments, **kwargs):
     return subprocess.run(
-        [sys.executable, "-c", "from tacit.cli.main import run; run()", *map(str, arguments)],
+        [sys.executable, "-c", "from latentfit.cli.main import run; run()", *map(str, arguments)],
         capture_output=True,
         text=True,
         **kwargs,
@@ -57,13 +57,13 @@ def test_labels_writes_everything(votes, tmp_path, capsys):
         assert pc.read_csv(out / f"{name}.csv").column_names == expected
     assert pc.read_csv(out / "confusion.csv").num_rows == 8 * 9
     assert sorted(p.name for p in out.iterdir()) == [
-        "confusion.csv", "consensus.csv", "model.tacit", "report.html", "summary.json", "workers.csv",
+        "confusion.csv", "consensus.csv", "model.latent", "report.html", "summary.json", "workers.csv",
     ]  # fmt: skip
 
 
 def test_saved_model_labels_new_tasks(votes, tmp_path):
     assert main(["labels", str(votes), "--out", str(tmp_path / "out"), "--quiet"]) == 0
-    model = str(tmp_path / "out" / "model.tacit")
+    model = str(tmp_path / "out" / "model.latent")
     assert main(["predict", str(votes), "--model", model, "--out", str(tmp_path / "new"), "--quiet"]) == 0
     predicted = pc.read_csv(tmp_path / "new" / "predictions.csv")
     assert predicted.column_names == ["task", "value", "probability"]
@@ -84,19 +84,19 @@ def test_other_formats_in_and_out(format_, tmp_path):
 
 
 def test_pipes(votes):
-    done = tacit("labels", "-", "--out", "-", input=votes.read_text())
+    done = latentfit("labels", "-", "--out", "-", input=votes.read_text())
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == "task,label,probability,n_labels,margin"
     assert len(done.stdout.splitlines()) == 81
     assert "verdict" in done.stderr
-    quiet = tacit("labels", str(votes), "--out", "-", "--quiet")
+    quiet = latentfit("labels", str(votes), "--out", "-", "--quiet")
     assert quiet.stderr == ""
 
 
 def test_who_reads_no_further_is_no_error(tmp_path):
     rows = tmp_path / "rows.csv"
     rows.write_text("a,b\n" + "x,y\n" * 50_000)
-    command = f"{sys.executable} -c 'from tacit.cli.main import run; run()' table {rows} --components 1"
+    command = f"{sys.executable} -c 'from latentfit.cli.main import run; run()' table {rows} --components 1"
     for rest in ("--quiet --out -", f"--out {tmp_path}/out 2>&1"):
         asked = f"{command} {rest} | head -n 1"
         done = subprocess.run(["bash", "-o", "pipefail", "-c", asked], capture_output=True, text=True)
@@ -140,7 +140,7 @@ def test_bad_files_get_one_sentence_and_nothing_is_written(sentence, tmp_path, c
     assert main(["labels", str(path), "--out", str(tmp_path / "out")]) == code
     said = capsys.readouterr().err.strip()
     assert sentence in said
-    assert said.startswith("tacit: ")
+    assert said.startswith("latentfit: ")
     assert len(said.splitlines()) == 1
     assert len(said) < 600
     assert not (tmp_path / "out").exists()
@@ -172,7 +172,7 @@ def test_interrupt_leaves_no_half_written_file(tmp_path):
     big = crowd(60_000, 500, 4, labels_per_task=10, random_state=0)
     path = tmp_path / "votes.parquet"
     write_columns(big.labels, path, format="parquet")
-    command = [sys.executable, "-c", "from tacit.cli.main import run; run()", "labels", str(path), "--out"]
+    command = [sys.executable, "-c", "from latentfit.cli.main import run; run()", "labels", str(path), "--out"]
     for pause in (0.6, 1.2, 2.0):
         out = tmp_path / f"out{pause}"
         process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE, text=True, preexec_fn=_hearing)
@@ -182,26 +182,26 @@ def test_interrupt_leaves_no_half_written_file(tmp_path):
         assert process.returncode in (0, 130), said
         assert "Traceback" not in said
         files = {p.name for p in out.iterdir()} if out.exists() else set()
-        assert files <= {"consensus.csv", "workers.csv", "confusion.csv", "model.tacit", "report.html", "summary.json"}
+        assert files <= {"consensus.csv", "workers.csv", "confusion.csv", "model.latent", "report.html", "summary.json"}
 
 
 def test_help_names_every_command_and_is_quick():
-    done = tacit("--help")
+    done = latentfit("--help")
     assert done.returncode == 0
     assert all(name in done.stdout for name in COMMANDS)
-    code = "import sys; from tacit.cli.main import main; main(['--help']); sys.exit('numpy' in sys.modules)"
+    code = "import sys; from latentfit.cli.main import main; main(['--help']); sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
-    assert tacit("--version").stdout.strip().startswith("tacit")
+    assert latentfit("--version").stdout.strip().startswith("latentfit")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name):
-    done = tacit(name, "--help")
+    done = latentfit(name, "--help")
     assert done.returncode == 0, done.stderr
 
 
 def test_demo_beats_the_vote(tmp_path):
-    done = tacit("demo", "--out", tmp_path / "demo", "--json")
+    done = latentfit("demo", "--out", tmp_path / "demo", "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["error_rate"] < summary["majority_error_rate"] - 0.03

@@ -1,4 +1,4 @@
-"""`tacit communities` and `tacit predict` with its model: files, forms of edges, sentences, exit codes."""
+"""`latentfit communities` and `latentfit predict` with its model: files, forms of edges, sentences, exit codes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow.csv as pc
 import pytest
 
-from tacit.cli.main import main
-from tacit.simulate import block_graph
+from latentfit.cli.main import main
+from latentfit.simulate import block_graph
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_files_and_summary(folder, tmp_path, capsys):
     assert np.array(summary["connectivity"]).shape == (3, 3)
     assert "3 blocks" in said.err
     assert "verdict: trusted" in said.err
-    assert (out / "model.tacit").exists()
+    assert (out / "model.latent").exists()
     found = blocks(out / "communities.csv")
     assert len(found) == summary["n_rows"]
 
@@ -77,7 +77,7 @@ def test_predict_known_and_new_nodes(folder, tmp_path):
     known = blocks(out / "communities.csv")
     mates = [node for node, block in known.items() if block == 1][:3]
     (tmp_path / "new.csv").write_text("source,target,weight\n" + "".join(f"newcomer,{mate},2\n" for mate in mates))
-    arguments = ["predict", str(tmp_path / "new.csv"), "--model", str(out / "model.tacit")]
+    arguments = ["predict", str(tmp_path / "new.csv"), "--model", str(out / "model.latent")]
     assert main([*arguments, "--out", str(tmp_path / "p"), "--quiet"]) == 0
     found = blocks(tmp_path / "p" / "communities.csv")
     assert found["newcomer"] == 1

@@ -1,4 +1,4 @@
-"""`tacit factors`: files, exit codes, and a saved model on new rows."""
+"""`latentfit factors`: files, exit codes, and a saved model on new rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.cli.main import main
-from tacit.simulate import binary_factors
+from latentfit.cli.main import main
+from latentfit.simulate import binary_factors
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_writes_switches_weights_model_and_summary(table, tmp_path):
     assert summary["verdict"] == "trusted"
     assert summary["noise"] == pytest.approx(0.15, abs=0.01)
     again = tmp_path / "again"
-    model = str(out / "model.tacit")
+    model = str(out / "model.latent")
     assert main(["predict", str(table), "--id", "sample", "--model", model, "--out", str(again), "--quiet"]) == 0
     np.testing.assert_allclose(pd.read_csv(again / "switches.csv")["probability"], switches["probability"], atol=1e-12)
 
@@ -51,7 +51,7 @@ def test_options_and_errors(table, tmp_path, capsys):
     assert "give --id sample" in capsys.readouterr().err
     assert main([*arguments, "--components", "40"]) == 2
     assert main(["factors", str(tmp_path / "none.csv"), "--out", out]) == 4
-    model = str(tmp_path / "out" / "model.tacit")
+    model = str(tmp_path / "out" / "model.latent")
     assert main(["predict", str(table), "--model", model, "--target", "g0", "--out", out]) == 3
     assert "leave --target out" in capsys.readouterr().err
     short = tmp_path / "short.csv"

@@ -1,4 +1,4 @@
-"""`tacit fractions` and `tacit predict` with its model: files, orientation, reference, sentences."""
+"""`latentfit fractions` and `latentfit predict` with its model: files, orientation, reference, sentences."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
-from tacit.cli.main import main
-from tacit.io.write import write_columns
+from latentfit.cli.main import main
+from latentfit.io.write import write_columns
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_with_a_reference(files, capsys):
     np.testing.assert_allclose(shares(folder / "rows" / "fractions.csv")[1], found, atol=1e-9)
     for stem in ("values", "turned"):
         again = folder / f"again-{stem}"
-        told = ["predict", str(folder / f"{stem}.csv"), "--model", str(out / "model.tacit"), "--out", str(again)]
+        told = ["predict", str(folder / f"{stem}.csv"), "--model", str(out / "model.latent"), "--out", str(again)]
         assert main([*told, "--quiet"]) == 0
         table, repeated = shares(again / "fractions.csv")
         np.testing.assert_allclose(repeated, found, atol=1e-12)

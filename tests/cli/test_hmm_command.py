@@ -1,4 +1,4 @@
-"""`tacit hmm` and `tacit predict` on its models: files, columns, options, exit codes."""
+"""`latentfit hmm` and `latentfit predict` on its models: files, columns, options, exit codes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.csv as pc
 import pytest
 
-from tacit import load
-from tacit.cli.main import main
-from tacit.simulate import hidden_markov
+from latentfit import load
+from latentfit.cli.main import main
+from latentfit.simulate import hidden_markov
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +45,13 @@ def test_files_and_summary(table, words, tmp_path, capsys):
     parameters = pc.read_csv(out / "parameters.csv")
     assert parameters.column_names == ["kind", "from", "to", "probability"]
     assert parameters.num_rows == 2 + 4 + 16
-    assert (out / "model.tacit").exists()
+    assert (out / "model.latent").exists()
     assert (out / "summary.json").exists()
 
 
 def test_predict_gives_the_same_states(table, tmp_path, capsys):
     assert main(["hmm", str(table), "--states", "2", "--out", str(tmp_path / "fit"), "--quiet"]) == 0
-    model = str(tmp_path / "fit" / "model.tacit")
+    model = str(tmp_path / "fit" / "model.latent")
     assert main(["predict", str(table), "--model", model, "--out", str(tmp_path / "new"), "--quiet"]) == 0
     assert (tmp_path / "new" / "states.csv").read_bytes() == (tmp_path / "fit" / "states.csv").read_bytes()
     assert main(["sample", model, "-n", "5", "--out", "-", "--quiet"]) == 0
@@ -89,7 +89,7 @@ def test_new_lines_are_split_as_those_of_the_fit_were(said, tmp_path):
         more = ["--letters"] if name == "letters" else []
         line = [str(tmp_path / f"{name}.txt"), "--out"]
         assert main(["hmm", *line, str(fit), *more, "--states", "2", "--quiet"]) == 0
-        model = fit / "model.tacit"
+        model = fit / "model.latent"
         if not said:
             made = load(model)
             made._letters = None
@@ -98,7 +98,7 @@ def test_new_lines_are_split_as_those_of_the_fit_were(said, tmp_path):
         assert len((new / "states.csv").read_text().splitlines()) == 201
         assert (new / "states.csv").read_bytes() == (fit / "states.csv").read_bytes()
     (tmp_path / "gapped.txt").write_text(lines[0] + " " + lines[1] + "\n")  # a blank among letters is not observed
-    line = ["predict", str(tmp_path / "gapped.txt"), "--model", str(tmp_path / "letters-fit" / "model.tacit")]
+    line = ["predict", str(tmp_path / "gapped.txt"), "--model", str(tmp_path / "letters-fit" / "model.latent")]
     assert main([*line, "--out", str(tmp_path / "gapped"), "--quiet"]) == 0
     if said:
         assert len((tmp_path / "gapped" / "states.csv").read_text().splitlines()) == 82

@@ -1,4 +1,5 @@
-"""`tacit labels` on files that are read part by part: the files of memory, byte for byte; stops, full disks, limits."""
+"""`latentfit labels` on files that are read part by part: the files of memory, byte for byte; stops, full disks,
+limits."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.cli.main import main
-from tacit.io.model_file import read_model
-from tacit.io.write import write_columns
+from latentfit.cli.main import main
+from latentfit.io.model_file import read_model
+from latentfit.io.write import write_columns
 
-KILLS = int(os.environ.get("TACIT_KILLS", "2"))
+KILLS = int(os.environ.get("LATENTFIT_KILLS", "2"))
 """Moments at which the fit is killed; the full run has 20."""
 RUN = (
-    "import tacit.models.checkpoint as c; c.EVERY = c.SPARING = 0.0\n"
-    "import tacit.data.labels as l, tacit.data.stored_labels as s; l.BLOCK_ROWS = s.BLOCK_ROWS = 4096\n"
-    "from tacit.cli.main import run; run()"
+    "import latentfit.models.checkpoint as c; c.EVERY = c.SPARING = 0.0\n"
+    "import latentfit.data.labels as l, latentfit.data.stored_labels as s; l.BLOCK_ROWS = s.BLOCK_ROWS = 4096\n"
+    "from latentfit.cli.main import run; run()"
 )
 
 
@@ -44,9 +45,9 @@ def crowd(n_tasks: int, seed: int = 0) -> tuple[pa.Table, pa.Table]:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Labels in two files of a folder and in one beside it, in blocks of 64 tasks."""
-    for module in ("tacit.data.labels", "tacit.data.stored_labels"):
+    for module in ("latentfit.data.labels", "latentfit.data.stored_labels"):
         monkeypatch.setattr(f"{module}.BLOCK_ROWS", 64)
-    monkeypatch.setattr("tacit.data.label_sort.RANGE_ROWS", 200)
+    monkeypatch.setattr("latentfit.data.label_sort.RANGE_ROWS", 200)
     labels, truth = crowd(300)
     (tmp_path / "history").mkdir()
     pq.write_table(labels.slice(0, 500), tmp_path / "history" / "a.parquet")
@@ -74,7 +75,7 @@ def test_streamed_files_give_the_files_of_memory(folder, format_):
         there = folder / name
         for file in ("consensus", "workers", "confusion"):
             assert (there / f"{file}.{format_}").read_bytes() == (here / f"{file}.{format_}").read_bytes(), (name, file)
-        mine, theirs = read_model(there / "model.tacit").arrays, read_model(here / "model.tacit").arrays
+        mine, theirs = read_model(there / "model.latent").arrays, read_model(here / "model.latent").arrays
         assert {key: array.tobytes() for key, array in mine.items()} == {k: a.tobytes() for k, a in theirs.items()}
         summary = json.loads((there / "summary.json").read_text())
         for key in ("n_rows", "n_labels", "log_likelihood", "verdict", "reasons", "error_rate", "majority_error_rate"):
@@ -109,9 +110,9 @@ def test_killed_fits_go_on_to_the_same_bytes(tmp_path):
     begin = time.monotonic()
     subprocess.run(command(tmp_path / "whole"), check=True, timeout=300)
     took = time.monotonic() - begin
-    whole = (tmp_path / "whole" / "model.tacit").read_bytes()
+    whole = (tmp_path / "whole" / "model.latent").read_bytes()
     for at, moment in enumerate(np.random.default_rng(1).uniform(0.2, 1.0, KILLS) * took):
-        out, kept = tmp_path / f"out{at}", tmp_path / f"kept{at}.tacit"
+        out, kept = tmp_path / f"out{at}", tmp_path / f"kept{at}.latent"
         process = subprocess.Popen(command(out, "--checkpoint", str(kept)))
         time.sleep(moment)
         process.kill()
@@ -119,7 +120,7 @@ def test_killed_fits_go_on_to_the_same_bytes(tmp_path):
         if kept.exists():
             read_model(kept)  # whole, whenever the kill came
         subprocess.run(command(out, "--checkpoint", str(kept), "--resume"), check=True, timeout=300)
-        assert (out / "model.tacit").read_bytes() == whole
+        assert (out / "model.latent").read_bytes() == whole
         assert not kept.exists()
 
 
@@ -165,7 +166,7 @@ def test_repeated_answers_and_scores_stream_to_the_files_of_memory(folder, capsy
             assert mine.read_bytes() == theirs.read_bytes()
     assert main(["labels", str(folder / "scores.csv"), "--out", str(folder / "refused")]) == 3
     assert "look like scores, not classes; give bins=5 (--bins 5)" in " ".join(capsys.readouterr().err.split())
-    model, out = str(folder / "scores.csv-stream" / "model.tacit"), str(folder / "predicted")
+    model, out = str(folder / "scores.csv-stream" / "model.latent"), str(folder / "predicted")
     assert main(["predict", str(folder / "scores.csv"), "--model", model, "--out", out, "--quiet"]) == 0
     first = (folder / "predicted" / "predictions.csv").read_text().splitlines()[1].split(",")[1]
     assert first == (folder / "scores.csv-memory" / "consensus.csv").read_text().splitlines()[1].split(",")[1]

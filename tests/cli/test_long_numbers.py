@@ -1,4 +1,5 @@
-"""`tacit factors` and `tacit admixture` on streamed files: the results of memory, and a killed fit that goes on."""
+"""`latentfit factors` and `latentfit admixture` on streamed files: the results of memory, and a killed fit that goes
+on."""
 
 from __future__ import annotations
 
@@ -9,21 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tacit.cli.main import main
-from tacit.io.model_file import read_model
-from tacit.io.write import write_columns
-from tacit.simulate import binary_factors
+from latentfit.cli.main import main
+from latentfit.io.model_file import read_model
+from latentfit.io.write import write_columns
+from latentfit.simulate import binary_factors
 
 KILLED = """
 import os, signal
-import tacit.models.checkpoint as kept
+import latentfit.models.checkpoint as kept
 kept.EVERY, write = 0.0, kept.KeptFile.write
 def writing(self, arrays, metadata):
     write(self, arrays, metadata)
     if metadata["n_iter"] > 2:
         os.kill(os.getpid(), signal.SIGKILL)
 kept.KeptFile.write, kept.SPARING = writing, 0.0
-from tacit.cli.main import run
+from latentfit.cli.main import run
 run()
 """
 
@@ -54,7 +55,7 @@ def people(tmp_path):
 def same_files(one, other, names):
     for name in names:
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
-    mine, theirs = (read_model(folder / "model.tacit").arrays for folder in (one, other))
+    mine, theirs = (read_model(folder / "model.latent").arrays for folder in (one, other))
     assert {name: array.tobytes() for name, array in mine.items()} == {
         name: array.tobytes() for name, array in theirs.items()
     }
@@ -91,13 +92,13 @@ def test_killed_fits_go_on_to_the_same_bytes(command, request):
         words = ["admixture", str(folder / "people.csv"), "--populations", "2"]
         names = ["ancestry.csv", "frequencies.csv", "out.2.P"]
     words += ["--engine", "stream", "--cache", str(folder / "cache"), "--quiet"]
-    whole, out, kept = folder / "one", folder / "two", folder / "kept.tacit"
+    whole, out, kept = folder / "one", folder / "two", folder / "kept.latent"
     assert main([*words, "--out", str(whole)]) == 0
     going = [*words, "--checkpoint", str(kept), "--out", str(out)]
     done = subprocess.run([sys.executable, "-c", KILLED, *going], check=False, timeout=300)
     assert done.returncode == -9
     assert read_model(kept).name == "Checkpoint"
-    assert not (out / "model.tacit").exists()
+    assert not (out / "model.latent").exists()
     assert main([*going, "--resume"]) == 0
     same_files(whole, out, names)
     assert not kept.exists()

@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
-from tacit import load
-from tacit.cli.main import COMMANDS, DOORS, main
-from tacit.cli.options import are_streamed
-from tacit.cli.talk import number_of
-from tacit.io import write
-from tacit.io.write import write_columns
-from tacit.simulate import crowd
+from latentfit import load
+from latentfit.cli.main import COMMANDS, DOORS, main
+from latentfit.cli.options import are_streamed
+from latentfit.cli.talk import number_of
+from latentfit.io import write
+from latentfit.io.write import write_columns
+from latentfit.simulate import crowd
 
-RUN = [sys.executable, "-c", "from tacit.cli.main import run; run()"]
+RUN = [sys.executable, "-c", "from latentfit.cli.main import run; run()"]
 
 
 def small_files(folder):
@@ -81,7 +81,7 @@ def files(tmp_path_factory):
 
 def users(files):
     """Commands that use a saved model, with what they need."""
-    model = str(files / "m" / "model.tacit")
+    model = str(files / "m" / "model.latent")
     return {
         "impute": [str(files / "table.csv"), "--model", model],
         "predict": [str(files / "table.csv"), "--model", model],
@@ -99,7 +99,7 @@ def test_good_run_ends_alike_and_writes_whole_files(name, files, tmp_path, capsy
     said = capsys.readouterr()
     summary = json.loads(said.out)
     assert summary == json.loads((tmp_path / "o" / "summary.json").read_text())
-    assert summary["command"].startswith(f"tacit {name} ")
+    assert summary["command"].startswith(f"latentfit {name} ")
     assert summary["version"]
     assert set(summary) >= ALWAYS
     lines = said.err.strip().splitlines()
@@ -138,11 +138,11 @@ def test_exit_codes_of_every_command(name, files, tmp_path, capsys):
 @pytest.mark.parametrize("verdict", ["trusted", "caution"])
 def test_strict_tells_the_verdict_of_a_saved_model(verdict, files, tmp_path):
     """Whatever the model is used for."""
-    model = load(files / "m" / "model.tacit")
+    model = load(files / "m" / "model.latent")
     model.report_ = replace(model.report_, verdict=verdict)
-    model.save(tmp_path / "m.tacit")
-    for line in [*(call(files, name) for name in users(files)), ["report", str(files / "m" / "model.tacit")]]:
-        given = [str(tmp_path / "m.tacit") if word.endswith("model.tacit") else word for word in line]
+    model.save(tmp_path / "m.latent")
+    for line in [*(call(files, name) for name in users(files)), ["report", str(files / "m" / "model.latent")]]:
+        given = [str(tmp_path / "m.latent") if word.endswith("model.latent") else word for word in line]
         assert main([*given, "--out", str(tmp_path / line[0]), "--quiet", "--strict"]) == int(verdict != "trusted")
         assert main([*given, "--out", str(tmp_path / line[0]), "--quiet"]) == 0
 
@@ -190,8 +190,8 @@ def test_standard_input_stands_alone(files, monkeypatch, capsys):
 
 @pytest.mark.parametrize("options", [["--out", "-"], ["--json", "--quiet", "--out", "{}"]])
 def test_a_reader_who_leaves_is_no_error(options, files, tmp_path):
-    """As in `tacit sample … | head -1`: the exit code is 0 and nothing is said of pipes."""
-    command = [*RUN, "sample", str(files / "m" / "model.tacit"), "-n", "200000"]
+    """As in `latentfit sample … | head -1`: the exit code is 0 and nothing is said of pipes."""
+    command = [*RUN, "sample", str(files / "m" / "model.latent"), "-n", "200000"]
     command += [word.replace("{}", str(tmp_path / "o")) for word in options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()
@@ -208,13 +208,13 @@ def test_a_bug_is_called_one(asked, files, tmp_path, capsys, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("no such\nthing")
 
-    monkeypatch.setattr("tacit.models.crowd.fit_crowd", broken)
-    monkeypatch.delenv("TACIT_TRACEBACK", raising=False)
+    monkeypatch.setattr("latentfit.models.crowd.fit_crowd", broken)
+    monkeypatch.delenv("LATENTFIT_TRACEBACK", raising=False)
     if asked:
-        monkeypatch.setenv("TACIT_TRACEBACK", "1")
+        monkeypatch.setenv("LATENTFIT_TRACEBACK", "1")
     assert main(["labels", str(files / "labels.csv"), "--out", str(tmp_path / "o")]) == 70
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith("tacit: this is a bug of Tacit (RuntimeError: no such thing); run it again")
+    assert lines[-1].startswith("latentfit: this is a bug of Latentfit (RuntimeError: no such thing); run it again")
     assert ("Traceback (most recent call last):" in lines) == asked
     assert asked or len(lines) == 1
 
@@ -233,7 +233,7 @@ def test_closed_streams(closed, files):
     [
         ["labels", "{}/labels.csv", "--out", "{}/labels.csv/sub"],
         ["labels", "{}/labels.csv", "--engine", "stream", "--cache", "{}/labels.csv"],
-        ["report", "{}/m/model.tacit", "--out", "{}/labels.csv"],
+        ["report", "{}/m/model.latent", "--out", "{}/labels.csv"],
         ["reproduce", "crowd:table4", "--quick", "--out", "{}/labels.csv/sub"],
     ],
 )
@@ -241,7 +241,7 @@ def test_a_file_in_place_of_a_folder(line, files, capsys):
     """Told before the work begins, with the option that named it."""
     option = next(word for word in line if word in ("--out", "--cache"))
     assert main([word.replace("{}", str(files)) for word in line]) == 4
-    assert capsys.readouterr() == ("", f"tacit: {files / 'labels.csv'} is a file; name a folder with {option}\n")
+    assert capsys.readouterr() == ("", f"latentfit: {files / 'labels.csv'} is a file; name a folder with {option}\n")
 
 
 @pytest.mark.parametrize("name", ["labels", "table", "cluster", "factors", "admixture"])
@@ -293,7 +293,7 @@ def test_a_control_without_an_export_is_told(files, tmp_path, capsys):
     said = capsys.readouterr().err
     note = f"note: --control is not used, since {files / 'labels.csv'} is no export of Label Studio (.json)"
     assert note in said
-    model = str(tmp_path / "o" / "model.tacit")
+    model = str(tmp_path / "o" / "model.latent")
     for line in (
         ["plan", str(files / "labels.csv"), "--out", str(tmp_path / "p")],
         ["predict", str(files / "labels.csv"), "--model", model, "--out", str(tmp_path / "q")],
@@ -323,7 +323,7 @@ def export_of_two_controls(path):
 
 
 def test_one_control_of_an_export_is_chosen_by_every_command_that_reads_labels(tmp_path, capsys):
-    export, model = export_of_two_controls(tmp_path / "e.json"), str(tmp_path / "o" / "model.tacit")
+    export, model = export_of_two_controls(tmp_path / "e.json"), str(tmp_path / "o" / "model.latent")
     for line in (
         ["labels", export, "--out", str(tmp_path / "o")],
         ["plan", export, "--out", str(tmp_path / "p")],
@@ -354,7 +354,7 @@ def test_a_checkpoint_takes_no_other_file_away(files, tmp_path, capsys):
     line = ["labels", str(votes), "--out", str(tmp_path / "o"), "--checkpoint"]
     assert main([*line, str(votes)]) == 3
     assert f"{votes} is there and is no checkpoint" in capsys.readouterr().err
-    assert main([*line, str(files / "m" / "model.tacit")]) == 3
+    assert main([*line, str(files / "m" / "model.latent")]) == 3
     assert "not a checkpoint; name another file" in capsys.readouterr().err
     assert main([*line, str(tmp_path / "no" / "folder")]) == 4
     assert "there is no folder for" in capsys.readouterr().err
@@ -390,8 +390,8 @@ def test_help_ends_with_an_example_of_itself(name, capsys):
     assert main([name, "--help"]) == 0
     lines = capsys.readouterr().out.rstrip().splitlines()
     examples = lines[lines.index("  For example:") + 1 :]
-    assert any(line.strip().startswith(f"tacit {name}") for line in examples)
-    assert all(not line or line.strip().startswith("tacit ") for line in examples)
+    assert any(line.strip().startswith(f"latentfit {name}") for line in examples)
+    assert all(not line or line.strip().startswith("latentfit ") for line in examples)
 
 
 @pytest.mark.parametrize(("name", "used"), [("predict", False), ("impute", True), ("sample", True), ("table", True)])
@@ -405,7 +405,7 @@ def test_help_says_where_the_seed_is_not_used(name, used, capsys):
 def test_help_shows_every_door_with_an_example(capsys):
     assert main(["--help"]) == 0
     said = capsys.readouterr().out
-    assert all(name in COMMANDS and example.startswith(f"tacit {name} ") for name, example in DOORS.items())
+    assert all(name in COMMANDS and example.startswith(f"latentfit {name} ") for name, example in DOORS.items())
     assert all(example in said for example in DOORS.values())
     assert max(len(line) for line in said.splitlines()) <= 100
 
@@ -464,26 +464,26 @@ def test_values_that_cannot_be_are_refused_before_the_data_are_read(sentence, tm
     name, *options = SENSELESS[sentence]
     assert main([name, str(tmp_path / "none.csv"), *options, "--out", str(tmp_path / "o")]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"Usage: tacit {name}")
+    assert said.startswith(f"Usage: latentfit {name}")
     assert sentence in said
 
 
 def test_completion_completes_commands_options_and_files():
     for shell in ("bash", "zsh", "fish"):
         done = subprocess.run([*RUN, "completion", shell], capture_output=True, text=True, check=True)
-        assert "_TACIT_COMPLETE" in done.stdout
+        assert "_LATENTFIT_COMPLETE" in done.stdout
 
     def offered(line):
         words = line.split(" ")
-        env = {"_TACIT_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-        code = "import sys; sys.argv[0] = 'tacit'; from tacit.cli.main import run; run()"
+        env = {"_LATENTFIT_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+        code = "import sys; sys.argv[0] = 'latentfit'; from latentfit.cli.main import run; run()"
         done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True)
         return done.stdout.split()
 
-    assert "plain,labels" in offered("tacit la")
-    assert "plain,--binarize" in offered("tacit cluster --b")
-    assert "file,da" in offered("tacit cluster da")  # the shell itself completes files
-    assert "file,da" in offered("tacit labels x.csv --truth da")
+    assert "plain,labels" in offered("latentfit la")
+    assert "plain,--binarize" in offered("latentfit cluster --b")
+    assert "file,da" in offered("latentfit cluster da")  # the shell itself completes files
+    assert "file,da" in offered("latentfit labels x.csv --truth da")
 
 
 @pytest.mark.parametrize("name", ["labels", "table", "cluster", "topics", "hmm", "impute", "sample"])
@@ -500,7 +500,7 @@ def test_interrupt_while_writing_leaves_nothing(name, files, tmp_path, capsys, m
     monkeypatch.setattr(write, "_write", interrupted)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us deaf to it
     assert main([*call(files, name), "--out", str(out)]) == 130
-    assert capsys.readouterr().err.strip().splitlines()[-1].startswith("tacit: interrupted")
+    assert capsys.readouterr().err.strip().splitlines()[-1].startswith("latentfit: interrupted")
     assert list(out.iterdir()) == []
 
 
@@ -527,7 +527,7 @@ def test_interrupt_while_fitting_says_so(number, code, words, tmp_path):
     process.send_signal(number)
     said = process.communicate(timeout=120)[1]
     assert process.returncode == code, said
-    assert said.strip().splitlines()[-1].startswith(f"tacit: {words}")
+    assert said.strip().splitlines()[-1].startswith(f"latentfit: {words}")
     assert "Traceback" not in said
     assert not out.exists()
     assert not list(cache.iterdir())
@@ -553,7 +553,7 @@ def test_results_do_not_depend_on_the_pieces_they_are_written_in(tmp_path, monke
     for format_ in ("csv", "jsonl"):
         write_columns(table, tmp_path / f"whole.{format_}", format=format_)
         with monkeypatch.context() as patched:
-            patched.setattr("tacit.io.write._PART", 3)
+            patched.setattr("latentfit.io.write._PART", 3)
             write_columns(table, tmp_path / f"parts.{format_}", format=format_)
         assert (tmp_path / f"whole.{format_}").read_bytes() == (tmp_path / f"parts.{format_}").read_bytes()
     assert pc.read_csv(tmp_path / "parts.csv").num_rows == 10

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.cli.columns import READ_BY, ROLES
-from tacit.cli.main import main
-from tacit.cli.predict import DOORS
-from tacit.simulate import block_graph, hidden_markov, topic_documents
+from latentfit.cli.columns import READ_BY, ROLES
+from latentfit.cli.main import main
+from latentfit.cli.predict import DOORS
+from latentfit.simulate import block_graph, hidden_markov, topic_documents
 
 WRITES = {"hmm": "states.csv", "topics": "documents.csv", "communities": "communities.csv"}
 
@@ -41,7 +41,7 @@ def test_predict_and_report_read_the_columns_that_the_fit_read(command, tmp_path
     (tmp_path / "usual.csv").write_text(",".join(roles) + "\n" + body)
     (tmp_path / "own.csv").write_text(",".join(f"my {role}" for role in roles) + "\n" + body)
     named = [word for role in roles for word in (f"--{role}", f"my {role}")]
-    own, model = str(tmp_path / "own.csv"), str(tmp_path / "fit" / "model.tacit")
+    own, model = str(tmp_path / "own.csv"), str(tmp_path / "fit" / "model.latent")
     assert main([command, own, *number, *named, "--out", str(tmp_path / "fit"), "--quiet"]) == 0
     assert main(["predict", own, "--model", model, *named, "--out", str(tmp_path / "own"), "--quiet"]) == 0
     usual = ["predict", str(tmp_path / "usual.csv"), "--model", model, "--out", str(tmp_path / "usual"), "--quiet"]
@@ -63,7 +63,7 @@ def of_rows(tmp_path_factory):
 @pytest.mark.parametrize("command", ["predict", "report"])
 @pytest.mark.parametrize("role", [role for role in ROLES if role not in ("id", "target")])
 def test_a_role_that_the_data_of_a_model_do_not_have_is_refused(command, role, of_rows, capsys):
-    model, data = str(of_rows / "model.tacit"), str(of_rows / "x.csv")
+    model, data = str(of_rows / "model.latent"), str(of_rows / "x.csv")
     words = [data, "--model", model] if command == "predict" else [model, data]
     assert main([command, *words, "--id", "who", f"--{role}", "a", "--out", str(of_rows / "no")]) == 3
     said = capsys.readouterr().err
@@ -77,7 +77,7 @@ def test_every_kind_of_model_is_a_door():
 
 def test_the_column_without_a_name_is_one_that_can_be_named(tmp_path, capsys):
     """pandas writes its index without a name, and `--id ''` takes it for the ids: in the fit and ever after."""
-    data, model = str(tmp_path / "x.csv"), str(tmp_path / "model.tacit")
+    data, model = str(tmp_path / "x.csv"), str(tmp_path / "model.latent")
     (tmp_path / "x.csv").write_text(",a,b,c\n" + "".join(f"r{n},{n % 2},{n % 2},{n % 3}\n" for n in range(60)))
     assert main(["table", data, "--components", "2", "--id", "", "--out", str(tmp_path), "--quiet"]) == 0
     assert main(["predict", data, "--model", model, "--id", "", "--out", str(tmp_path / "new"), "--quiet"]) == 0

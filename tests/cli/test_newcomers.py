@@ -14,9 +14,9 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-import tacit
-from tacit.cli.main import main
-from tacit.errors import DataError, DataWarning, FileFormatError, TacitError, nearest
+import latentfit
+from latentfit.cli.main import main
+from latentfit.errors import DataError, DataWarning, FileFormatError, LatentfitError, nearest
 
 RNG = np.random.default_rng(0)
 KIND = RNG.integers(0, 2, 60)
@@ -54,7 +54,7 @@ READ_AS_MEANT = {
 def test_yes_and_no_in_many_spellings_give_one_answer(what, tmp_path):
     assert run(tmp_path, "cluster", READ_AS_MEANT[what], "--components", "2", "--quiet") == 0
     found = pc.read_csv(tmp_path / "o" / "clusters.csv")["cluster"].to_pylist()
-    assert found == tacit.BernoulliMixture(2).fit(YES).labels_.tolist()
+    assert found == latentfit.BernoulliMixture(2).fit(YES).labels_.tolist()
 
 
 def test_ids_with_blanks_and_emoji_come_back(tmp_path):
@@ -177,8 +177,8 @@ def test_truth_that_nobody_said_is_told_and_a_gap_is_no_error(tmp_path, capsys):
 def test_a_file_of_another_kind_given_to_a_model_of_labels_is_told(tmp_path, capsys):
     votes = "task,worker,label\n" + "".join(f"{n},{who},{n % 2}\n" for n in range(12) for who in "abc")
     assert run(tmp_path, "labels", votes, "--quiet") == 0
-    model = tmp_path / "m.tacit"
-    (tmp_path / "o" / "model.tacit").rename(model)
+    model = tmp_path / "m.latent"
+    (tmp_path / "o" / "model.latent").rename(model)
     assert run(tmp_path, "predict", "job,town\ncook,Rome\nclerk,Oslo\n", "--model", str(model)) == 0
     said = capsys.readouterr().err
     assert "read as one row a task and one column a worker (job, town)" in said
@@ -200,26 +200,28 @@ def test_numbers_that_make_no_sense_are_slips_of_the_command_line(option, value,
 
 
 @pytest.mark.parametrize("smoothing", [-1.0, float("nan"), "lots", None])
-@pytest.mark.parametrize("model", [tacit.LatentClass(2), tacit.BernoulliMixture(2), tacit.LatentClassClassifier(2)])
+@pytest.mark.parametrize(
+    "model", [latentfit.LatentClass(2), latentfit.BernoulliMixture(2), latentfit.LatentClassClassifier(2)]
+)
 def test_smoothing_below_nothing_is_refused(model, smoothing):
     with pytest.raises(DataError, match=r"smoothing=.* is no number of pseudo-rows; give 'auto', or 0 or more"):
         model.set_params(smoothing=smoothing).fit(YES, KIND)
 
 
 REFUSED = {
-    "select='aic' is not there; give 'heldout' or 'bic'": (tacit.LatentClass(select="aic"), YES),
-    "binarize=True is no threshold": (tacit.BernoulliMixture(2, binarize=True), YES),
-    "max_components='all' is no whole number": (tacit.BernoulliMixture(max_components="all"), YES),
-    "noise='low' is no standard deviation": (tacit.BinaryFactors(2, noise="low"), YES),
-    "min_maf=None is no number; give one, such as 0.0": (tacit.Admixture(1, min_maf=None), YES),
-    "smoothing=0.1; give 'auto', or two positive numbers": (tacit.TopicModel(2, smoothing=0.1), YES),
-    "abstain='skip' is one label; give a list: abstain=['skip']": (tacit.DawidSkene(abstain="skip"), YES),
-    "abstain=-1 is one label": (tacit.DawidSkene(abstain=-1), YES),
+    "select='aic' is not there; give 'heldout' or 'bic'": (latentfit.LatentClass(select="aic"), YES),
+    "binarize=True is no threshold": (latentfit.BernoulliMixture(2, binarize=True), YES),
+    "max_components='all' is no whole number": (latentfit.BernoulliMixture(max_components="all"), YES),
+    "noise='low' is no standard deviation": (latentfit.BinaryFactors(2, noise="low"), YES),
+    "min_maf=None is no number; give one, such as 0.0": (latentfit.Admixture(1, min_maf=None), YES),
+    "smoothing=0.1; give 'auto', or two positive numbers": (latentfit.TopicModel(2, smoothing=0.1), YES),
+    "abstain='skip' is one label; give a list: abstain=['skip']": (latentfit.DawidSkene(abstain="skip"), YES),
+    "abstain=-1 is one label": (latentfit.DawidSkene(abstain=-1), YES),
     "columns=['task', 'worker', 'label'] says no roles; give a dictionary": (
-        tacit.DawidSkene(columns=["task", "worker", "label"]),
+        latentfit.DawidSkene(columns=["task", "worker", "label"]),
         pd.DataFrame(YES, columns=list("abcde")),
     ),
-    "smoothing='some' is no count of pseudo-labels": (tacit.DawidSkene(smoothing="some"), YES),
+    "smoothing='some' is no count of pseudo-labels": (latentfit.DawidSkene(smoothing="some"), YES),
 }
 
 
@@ -236,18 +238,18 @@ def test_fractions_of_a_file_without_names_are_read_alike_in_fit_and_predict(tmp
     data = values.to_csv(index=False)
     assert run(tmp_path, "fractions", data, "--components", "2", "--quiet") == 0
     fitted = pc.read_csv(tmp_path / "o" / "fractions.csv")
-    (tmp_path / "o" / "model.tacit").rename(tmp_path / "m.tacit")
-    assert run(tmp_path, "predict", data, "--model", str(tmp_path / "m.tacit"), "--quiet") == 0
+    (tmp_path / "o" / "model.latent").rename(tmp_path / "m.latent")
+    assert run(tmp_path, "predict", data, "--model", str(tmp_path / "m.latent"), "--quiet") == 0
     assert pc.read_csv(tmp_path / "o" / "fractions.csv")["sample"] == fitted["sample"]
 
 
 def test_new_rows_are_not_taken_for_names():
     """Only what is learned from is looked at: three new rows may well differ in a column."""
     words = np.array([f"w{n}" for n in range(25)] * 4, object)
-    model = tacit.LatentClass(1).fit(pd.DataFrame({"a": words, "b": words[::-1]}))
+    model = latentfit.LatentClass(1).fit(pd.DataFrame({"a": words, "b": words[::-1]}))
     assert len(model.predict(pd.DataFrame({"a": words[:25], "b": words[:25]}))) == 25
     with pytest.warns(DataWarning, match="'a' has another value in every row"):
-        tacit.LatentClass(1).fit(pd.DataFrame({"a": words[:25], "b": ["x", "y", "y", "x", "x"] * 5}))
+        latentfit.LatentClass(1).fit(pd.DataFrame({"a": words[:25], "b": ["x", "y", "y", "x", "x"] * 5}))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +265,7 @@ def test_filled_gaps_keep_dates_and_categories(column, gap):
     """A filled column has the type it came with: which columns had gaps must not decide types."""
     frame = pd.DataFrame({"a": YES[:, 0], "b": YES[:, 1], "c": YES[:, 2], "d": column})
     frame.loc[:2, "d"] = gap
-    filled = tacit.LatentClass(2).fit(frame).impute(frame)
+    filled = latentfit.LatentClass(2).fit(frame).impute(frame)
     assert filled["d"].dtype == frame["d"].dtype
     assert filled["d"].notna().all()
     assert (filled["d"][3:] == frame["d"][3:]).all()
@@ -275,52 +277,54 @@ def test_a_filled_category_may_be_new_to_the_frame():
     some["d"] = some["d"].cat.remove_unused_categories()
     some.loc[:, ["a", "b"]] = 1
     some.iloc[0, 2] = None
-    filled = tacit.LatentClass(2).fit(frame).impute(some)["d"]
+    filled = latentfit.LatentClass(2).fit(frame).impute(some)["d"]
     assert list(filled) == ["v", "u", "u", "u", "u"]
     assert list(filled.cat.categories) == ["u", "v"]
 
 
 def test_cells_that_are_no_cells_are_refused_in_a_sentence():
-    fit = tacit.LatentClass(1).fit
+    fit = latentfit.LatentClass(1).fit
     with pytest.raises(DataError, match=r"the 'a' column holds list<.*>; give one word or number a cell"):
         fit(pd.DataFrame({"a": [[1], [2]], "b": [1, 2]}))
     with pytest.raises(DataError, match="the 'a' column holds no names"):
         fit(pd.DataFrame({"a": [1j, 2j], "b": [1, 2]}))
-    with pytest.raises(DataError, match=r"'x.csv' is a name, not data; read the file first, or give tacit.scan of it"):
+    with pytest.raises(
+        DataError, match=r"'x.csv' is a name, not data; read the file first, or give latentfit.scan of it"
+    ):
         fit("x.csv")
     with pytest.raises(DataError, match=r"a dict is no frame; make one of it: pandas.DataFrame"):
         fit({"a": [1, 2]})
     texts = pd.DataFrame({"text": ["tea milk", "soup"]})  # one column of texts is read as it is
-    assert tacit.TopicModel(1).fit(texts).words_.tolist() == ["milk", "soup", "tea"]
+    assert latentfit.TopicModel(1).fit(texts).words_.tolist() == ["milk", "soup", "tea"]
 
 
 def test_a_string_is_a_sequence_of_letters():
-    assert tacit.CategoricalHMM(1).fit("abcabcab").symbols_.tolist() == ["a", "b", "c"]
+    assert latentfit.CategoricalHMM(1).fit("abcabcab").symbols_.tolist() == ["a", "b", "c"]
 
 
 def test_periods_and_uuids_are_words():
     months = pd.period_range("2020-01", periods=2, freq="M")[KIND]
     ids = np.array([uuid.UUID(int=n) for n in (1, 2)])[KIND]
-    model = tacit.LatentClass(1).fit(pd.DataFrame({"a": months, "b": ids}))
+    model = latentfit.LatentClass(1).fit(pd.DataFrame({"a": months, "b": ids}))
     assert model.categories_[0].tolist() == ["2020-01", "2020-02"]
     assert model.categories_[1].tolist() == [str(uuid.UUID(int=1)), str(uuid.UUID(int=2))]
 
 
 def test_a_gap_in_lists_of_words_is_a_gap():
     rows = [["x", "u"], ["y", float("nan")], ["x", None]] * 5
-    assert tacit.LatentClass(1).fit(rows).categories_[1].tolist() == ["u"]
+    assert latentfit.LatentClass(1).fit(rows).categories_[1].tolist() == ["u"]
     votes = [["x", "x", "y"], ["y", "y", float("nan")], ["x", "x", "x"]] * 5
-    assert tacit.DawidSkene().fit(votes).classes_.tolist() == ["x", "y"]
+    assert latentfit.DawidSkene().fit(votes).classes_.tolist() == ["x", "y"]
 
 
 @pytest.mark.parametrize("kind", ["boolean", "Int64", "bool", "int64", "category"])
 def test_predicted_labels_have_the_type_they_came_with(kind):
     labels = pd.Series(KIND).astype(kind)
-    found = tacit.LatentClassClassifier(1).fit(pd.DataFrame(YES), labels).predict(pd.DataFrame(YES))
+    found = latentfit.LatentClassClassifier(1).fit(pd.DataFrame(YES), labels).predict(pd.DataFrame(YES))
     assert found.dtype.kind == ("b" if kind.startswith("bool") else "i")
 
 
-@pytest.mark.parametrize("model", [tacit.LatentClass(1), tacit.PairMatrix(), tacit.BlockModel(1)])
+@pytest.mark.parametrize("model", [latentfit.LatentClass(1), latentfit.PairMatrix(), latentfit.BlockModel(1)])
 def test_a_seed_that_is_none_is_refused(model):
     with pytest.raises(DataError, match="random_state='x' is no seed; give a whole number from 0, or None"):
         model.set_params(random_state="x").fit(YES)
@@ -330,15 +334,15 @@ def test_a_seed_that_is_none_is_refused(model):
 
 def test_a_pivot_table_keeps_the_names_of_its_tasks():
     wide = pd.DataFrame({"ann": [1, 0, 1, 1], "bob": [1, 0, 1, 0], "cy": [1, 0, 0, 1]}, index=["a", "b", "c", "d"])
-    model = tacit.DawidSkene().fit(wide)
+    model = latentfit.DawidSkene().fit(wide)
     assert model.tasks_["task"].tolist() == ["a", "b", "c", "d"]
-    again = tacit.DawidSkene().fit(pd.concat([wide, wide]))  # an index that repeats names nothing
+    again = latentfit.DawidSkene().fit(pd.concat([wide, wide]))  # an index that repeats names nothing
     assert again.tasks_["task"].tolist() == list(range(8))
 
 
 def test_reports_show_in_notebooks_and_are_inert():
     words = pd.DataFrame({"<script>": ["a", "b"] * 15, "b": ["x", "y"] * 15, "c": ["u", "v"] * 15})
-    model = tacit.LatentClass(2).fit(words)
+    model = latentfit.LatentClass(2).fit(words)
     page = model.report_._repr_html_()
     assert f"verdict: {model.report_.verdict}" in page
     assert "<script>" not in page
@@ -346,9 +350,12 @@ def test_reports_show_in_notebooks_and_are_inert():
 
 
 def test_what_a_notebook_offers_after_the_dot():
-    code = "import tacit; print(*dir(tacit)); tacit.simulate.crowd, tacit.plan.plan_labels, tacit.errors.DataError"
+    code = (
+        "import latentfit; print(*dir(latentfit)); "
+        "latentfit.simulate.crowd, latentfit.plan.plan_labels, latentfit.errors.DataError"
+    )
     offered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {*tacit.__all__, "errors", "plan", "plot", "simulate"} <= {*offered}
+    assert {*latentfit.__all__, "errors", "plan", "plot", "simulate"} <= {*offered}
     assert not {"Any", "annotations", "import_module"} & {*offered}
 
 
@@ -358,7 +365,7 @@ def test_messages_are_printable_and_short():
     assert len(said) < 1_400
     assert said.startswith("column 'a\\x07' holds xxx")
     assert said.endswith("; leave it out")
-    assert isinstance(FileFormatError("a"), TacitError)
+    assert isinstance(FileFormatError("a"), LatentfitError)
 
 
 def test_nearest_names():

@@ -1,4 +1,4 @@
-"""`tacit predict` with a saved `PairMatrix`: probabilities of the pairs of a file."""
+"""`latentfit predict` with a saved `PairMatrix`: probabilities of the pairs of a file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tacit import load
-from tacit.cli.main import main
+from latentfit import load
+from latentfit.cli.main import main
 
 MODEL = str(Path(__file__).parents[1] / "files" / "models" / "PairMatrix-0.1.0.tacit")
 

@@ -1,4 +1,4 @@
-"""`tacit plan` as a user meets it."""
+"""`latentfit plan` as a user meets it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
-from tacit.cli.main import main
-from tacit.io.write import write_columns
-from tacit.simulate import crowd
+from latentfit.cli.main import main
+from latentfit.io.write import write_columns
+from latentfit.simulate import crowd
 
 CROWD = crowd(60, 12, 3, labels_per_task=8, random_state=3)
 
@@ -56,7 +56,7 @@ def test_scores_are_cut_where_the_refusal_says_so(tmp_path, capsys):
     assert main(asked) == 3
     assert "--bins 5" in capsys.readouterr().err
     assert main([*asked, "--bins", "3"]) == 0
-    model = str(tmp_path / "out" / "model.tacit")
+    model = str(tmp_path / "out" / "model.latent")
     assert main(["predict", str(tmp_path / "scores.csv"), "--model", model, "--out", str(tmp_path / "new")]) == 0
     assert "no labels that the model knows" not in capsys.readouterr().err
 

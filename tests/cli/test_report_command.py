@@ -1,4 +1,4 @@
-"""`tacit report`, and which commands write a page: with the model, with data, when asked not to."""
+"""`latentfit report`, and which commands write a page: with the model, with data, when asked not to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 import pytest
 from tests.report.worlds import COMMANDS, INPUTS, run
 
-from tacit.cli.main import main
+from latentfit.cli.main import main
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_a_page_made_later(command, folder, tmp_path, capsys):
     """From the model alone, and with the data again; how it was made is told from summary.json."""
     out = run(command, folder)
     fresh = (out / "report.html").read_text(encoding="utf-8")
-    assert main(["report", str(out / "model.tacit"), "--out", str(tmp_path)]) == 0
+    assert main(["report", str(out / "model.latent"), "--out", str(tmp_path)]) == 0
     verdict = json.loads((out / "summary.json").read_text())["verdict"]
     assert capsys.readouterr().err.strip() == f"verdict: {verdict}; wrote {tmp_path / 'report.html'}"
     alone = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def test_a_page_made_later(command, folder, tmp_path, capsys):
     assert "What the diagnosis computed, before it judged." in alone
     data = str(INPUTS[command](folder)[0])
     more = ["--id", "sample"] if command == "admixture" else []
-    assert main(["report", str(out / "model.tacit"), data, "--quiet", *more]) == 0
+    assert main(["report", str(out / "model.latent"), data, "--quiet", *more]) == 0
     assert (out / "report.html").stat().st_size < 2_000_000
     assert charts(out / "report.html")
 
@@ -48,7 +48,7 @@ def test_labels_later_tell_the_same_of_tasks(folder):
     """The page of model and data has the pictures of the page that the fit wrote."""
     out = run("labels", folder)
     fresh = charts(out / "report.html")
-    assert main(["report", str(out / "model.tacit"), str(folder / "votes.csv"), "--quiet"]) == 0
+    assert main(["report", str(out / "model.latent"), str(folder / "votes.csv"), "--quiet"]) == 0
     again = charts(out / "report.html")
     assert len(again) == len(fresh)
     assert again[0]["data"] == fresh[0]["data"]
@@ -56,12 +56,12 @@ def test_labels_later_tell_the_same_of_tasks(folder):
 
 def test_without_a_summary_and_beside_a_foreign_one(folder, tmp_path):
     out = run("table", folder)
-    shutil.copy(out / "model.tacit", tmp_path)
-    assert main(["report", str(tmp_path / "model.tacit"), "--quiet"]) == 0
+    shutil.copy(out / "model.latent", tmp_path)
+    assert main(["report", str(tmp_path / "model.latent"), "--quiet"]) == 0
     assert "Command" not in (tmp_path / "report.html").read_text(encoding="utf-8")
-    (tmp_path / "summary.json").write_text(json.dumps({"log_likelihood": 1.0, "command": "tacit else"}))
-    assert main(["report", str(tmp_path / "model.tacit"), "--quiet"]) == 0
-    assert "tacit else" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+    (tmp_path / "summary.json").write_text(json.dumps({"log_likelihood": 1.0, "command": "latentfit else"}))
+    assert main(["report", str(tmp_path / "model.latent"), "--quiet"]) == 0
+    assert "latentfit else" not in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_no_report(folder, tmp_path, capsys):
@@ -77,7 +77,7 @@ def test_no_report(folder, tmp_path, capsys):
 
 def test_to_stdout_and_from_stdin(folder, tmp_path, capsys, monkeypatch):
     out = run("labels", folder)
-    assert main(["report", str(out / "model.tacit"), "--out", "-", "--quiet"]) == 0
+    assert main(["report", str(out / "model.latent"), "--out", "-", "--quiet"]) == 0
     assert capsys.readouterr().out.startswith("<!doctype html>")
     stream = io.TextIOWrapper(io.BytesIO((folder / "votes.csv").read_bytes()))
     monkeypatch.setattr(sys, "stdin", stream)
@@ -112,10 +112,11 @@ def test_labels_start_without_scikit_learn(folder, tmp_path):
     """The page and the model file of a crowd cost no import that the fit avoids."""
     INPUTS["labels"](folder)
     code = (
-        "import sys; from tacit.cli.main import main; "
+        "import sys; from latentfit.cli.main import main; "
         f"main(['labels', {str(folder / 'votes.csv')!r}, '--out', {str(tmp_path)!r}, '--quiet']); "
-        "from tacit.io.model_file import read_model; from tacit.models.crowd_file import crowd_state, restore_crowd; "
-        f"file = read_model({str(tmp_path / 'model.tacit')!r}); "
+        "from latentfit.io.model_file import read_model; from latentfit.models.crowd_file import "
+        "crowd_state, restore_crowd; "
+        f"file = read_model({str(tmp_path / 'model.latent')!r}); "
         "arrays, metadata = crowd_state(restore_crowd(file.arrays, file.metadata)); "
         "assert arrays.keys() == file.arrays.keys() and metadata.items() <= file.metadata.items(); "
         "print(sorted({'sklearn', 'pandas', 'narwhals', 'matplotlib'} & set(sys.modules)))"
@@ -129,5 +130,5 @@ def test_data_that_do_not_fit(folder, tmp_path, capsys):
     out = run("factors", folder)
     path = tmp_path / "other.csv"
     path.write_text("a,b\n1,2\n")
-    assert main(["report", str(out / "model.tacit"), str(path), "--quiet"]) == 3
+    assert main(["report", str(out / "model.latent"), str(path), "--quiet"]) == 3
     assert "has no column" in capsys.readouterr().err

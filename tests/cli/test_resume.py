@@ -14,19 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 from tests.fits import stopping
 
-import tacit
-from tacit import BernoulliMixture, DawidSkene, LatentClass
-from tacit.cli.main import main
-from tacit.errors import DataError
-from tacit.io.model_file import read_model
-from tacit.models import checkpoint as module
-from tacit.models.table_checkpoint import table_key
+import latentfit
+from latentfit import BernoulliMixture, DawidSkene, LatentClass
+from latentfit.cli.main import main
+from latentfit.errors import DataError
+from latentfit.io.model_file import read_model
+from latentfit.models import checkpoint as module
+from latentfit.models.table_checkpoint import table_key
 
-KILLS = int(os.environ.get("TACIT_KILLS", "3"))
+KILLS = int(os.environ.get("LATENTFIT_KILLS", "3"))
 """Moments at which the fit is killed; the full run has 20."""
 RUN = """
 import time
-import tacit.models.checkpoint as checkpoint, tacit.models.latent_class as latent_class
+import latentfit.models.checkpoint as checkpoint, latentfit.models.latent_class as latent_class
 checkpoint.EVERY = checkpoint.SPARING = 0.0
 latent_class.SAMPLE_ROWS = 2_000  # so that the climb over all rows is left to do
 write = checkpoint.KeptFile.write
@@ -34,7 +34,7 @@ def writing(self, *what):
     write(self, *what)
     time.sleep(0.2)  # a pass over a long table takes its time
 checkpoint.KeptFile.write = writing
-from tacit.cli.main import run
+from latentfit.cli.main import run
 run()
 """
 
@@ -64,11 +64,11 @@ def test_killed_fits_go_on_to_the_same_bytes(rows, tmp_path):
     begin = time.monotonic()
     subprocess.run(command(rows, tmp_path / "whole"), check=True, timeout=300)
     took = time.monotonic() - begin
-    whole = (tmp_path / "whole" / "model.tacit").read_bytes()
+    whole = (tmp_path / "whole" / "model.latent").read_bytes()
     rng = np.random.default_rng(1)
     went_on = 0
     for at, moment in enumerate(rng.uniform(0.0, 1.0, KILLS)):
-        out, kept = tmp_path / f"out{at}", tmp_path / f"kept{at}.tacit"
+        out, kept = tmp_path / f"out{at}", tmp_path / f"kept{at}.latent"
         process = subprocess.Popen(command(rows, out, "--checkpoint", str(kept)))
         if at % 2:  # any moment of the run
             time.sleep(moment * took)
@@ -82,7 +82,7 @@ def test_killed_fits_go_on_to_the_same_bytes(rows, tmp_path):
             read_model(kept)  # whole, whenever the kill came
             went_on += 1
         subprocess.run(command(rows, out, "--checkpoint", str(kept), "--resume"), check=True, timeout=300)
-        assert (out / "model.tacit").read_bytes() == whole
+        assert (out / "model.latent").read_bytes() == whole
         assert not kept.exists()
     assert went_on
 
@@ -90,12 +90,12 @@ def test_killed_fits_go_on_to_the_same_bytes(rows, tmp_path):
 def test_going_on_is_going_through(monkeypatch, tmp_path):
     """Stopped in the middle by an error of the callback; the rest of the climb is the climb."""
     monkeypatch.setattr(module, "EVERY", 0.0)
-    monkeypatch.setattr("tacit.models.latent_class.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("latentfit.models.latent_class.SAMPLE_ROWS", 500)
     rng = np.random.default_rng(2)
     hidden = rng.integers(0, 3, 3_000)
     X = np.where(rng.random((3_000, 9)) < 0.5, hidden[:, None], rng.integers(0, 3, (3_000, 9)))
     whole = LatentClass(3).fit(X)
-    path = tmp_path / "kept.tacit"
+    path = tmp_path / "kept.latent"
     with pytest.raises(KeyboardInterrupt):
         stopping(LatentClass, lambda step: step.n_iter >= 5 and path.exists())(3).fit(X, checkpoint=path)
     again = LatentClass(3).fit(X, checkpoint=path, resume=True)
@@ -120,10 +120,10 @@ def test_every_engine_takes_the_same_rows_for_the_same(n_columns, weighted):
 
 def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "EVERY", 0.0)
-    monkeypatch.setattr("tacit.models.latent_class.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("latentfit.models.latent_class.SAMPLE_ROWS", 500)
     rng = np.random.default_rng(3)
     X = rng.integers(0, 3, (2_000, 14))  # no two rows are equal
-    path = tmp_path / "kept.tacit"
+    path = tmp_path / "kept.latent"
     monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
     LatentClass(3, max_iter=20, tol=0).fit(X, checkpoint=path)
     assert path.exists()
@@ -145,7 +145,7 @@ def test_labels_swapped_between_tasks_are_other_data(monkeypatch, tmp_path):
     monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
     rng = np.random.default_rng(5)
     votes = rng.integers(0, 3, (300, 5)).astype(float)
-    path = tmp_path / "kept.tacit"
+    path = tmp_path / "kept.latent"
     DawidSkene(max_iter=20, tol=0).fit(votes, checkpoint=path)
     assert path.exists()
     swapped = np.column_stack([votes[:, :-1], rng.permutation(votes[:, -1])])  # everyone gave every label as often
@@ -170,7 +170,7 @@ def test_a_full_disk_and_a_vanished_file_get_one_sentence_and_leave_nothing(rows
     assert not list(tmp_path.iterdir())
     gone = tmp_path / "gone.csv"
     gone.write_text("a,b,c\n1,2,1\n2,1,2\n")
-    scan = tacit.scan(gone)
+    scan = latentfit.scan(gone)
     gone.unlink()
     with pytest.raises(FileNotFoundError, match="there is no file"):
         LatentClass(2).fit(scan)
@@ -185,7 +185,7 @@ def test_clusters_go_on_too(monkeypatch, tmp_path):
     bits = rng.random((1_500, 10)) < np.where((hidden[:, None] + np.arange(10)) % 3 == 0, 0.75, 0.25)
     X = np.c_[bits, np.where(rng.random(1_500) < 0.99, bits[:, 0], ~bits[:, 0])]  # a near-copy, set aside
     whole = BernoulliMixture(tol=1e-9).fit(X)
-    path = tmp_path / "kept.tacit"
+    path = tmp_path / "kept.latent"
     with pytest.raises(KeyboardInterrupt):
         stopping(BernoulliMixture, lambda step: path.exists())(tol=1e-9).fit(X, checkpoint=path)
     with monkeypatch.context() as patch:
@@ -205,7 +205,7 @@ def test_a_fitted_model_as_the_start_is_kept_too(monkeypatch, tmp_path):
     monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
     rng = np.random.default_rng(6)
     X = rng.integers(0, 3, (2_000, 8))
-    path, old = tmp_path / "kept.tacit", LatentClass(2, max_iter=2, tol=0).fit(X[:500])
+    path, old = tmp_path / "kept.latent", LatentClass(2, max_iter=2, tol=0).fit(X[:500])
     whole = LatentClass(init=old, max_iter=12, tol=0).fit(X, checkpoint=path)
     again = LatentClass(init=old, max_iter=12, tol=0).fit(X, checkpoint=path, resume=True)
     assert again._mixture.table.tobytes() == whole._mixture.table.tobytes()

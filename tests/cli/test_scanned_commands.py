@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.cli.main import main
-from tacit.io.model_file import read_model
+from latentfit.cli.main import main
+from latentfit.io.model_file import read_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -35,7 +35,7 @@ def same(command, whole, parts, out, files, *options, ways=("folder", "pattern",
         assert main([command, *given[name], *options, "--out", str(out / name), "--quiet"]) == 0
         for file in files:
             assert (out / name / file).read_text() == (out / "memory" / file).read_text(), (name, file)
-        mine, theirs = (read_model(out / one / "model.tacit").arrays for one in (name, "memory"))
+        mine, theirs = (read_model(out / one / "model.latent").arrays for one in (name, "memory"))
         assert {key: value.tobytes() for key, value in mine.items()} == {
             key: value.tobytes() for key, value in theirs.items()
         }

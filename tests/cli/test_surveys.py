@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.cli.main import main
+from latentfit.cli.main import main
 
 RNG = np.random.default_rng(3)
 N = 300
@@ -76,7 +76,7 @@ def test_codes_for_missing_values_are_missing_in_every_engine(tmp_path):
     assert files_of(tmp_path / "memory", "classes", "profiles") == files_of(tmp_path / "stream", "classes", "profiles")
     profiles = pd.read_csv(tmp_path / "memory" / "profiles.csv")
     assert set(profiles["category"]) == {1, 2, 3, 4}
-    model = str(tmp_path / "memory" / "model.tacit")
+    model = str(tmp_path / "memory" / "model.latent")
     assert main(["impute", path, "--model", model, "--missing", "98,99", "--out", str(tmp_path / "i"), "--quiet"]) == 0
     filled = pd.read_csv(tmp_path / "i" / "imputed.csv")
     assert filled[ITEMS.split(",")].isin([1, 2, 3, 4]).all(axis=None)
@@ -134,7 +134,7 @@ def test_survey_codes_one_and_two_are_yes_and_no_and_the_model_remembers_which(t
     names = ("clusters", "frequencies")
     assert files_of(tmp_path / "memory", *names) == files_of(tmp_path / "stream", *names)
     some = written(tmp_path / "some.csv", pairs[pairs["smokes"] == 2], index=False)  # one value alone
-    model = str(tmp_path / "memory" / "model.tacit")
+    model = str(tmp_path / "memory" / "model.latent")
     assert main(["predict", some, "--model", model, "--out", str(tmp_path / "p"), "--quiet"]) == 0
     found = pd.read_csv(tmp_path / "p" / "predictions.csv")["value"]
     assert found.tolist() == pd.read_csv(tmp_path / "memory" / "clusters.csv")["cluster"][pairs["smokes"] == 2].tolist()
@@ -161,7 +161,7 @@ def test_named_columns_are_cut_into_intervals_though_their_numbers_are_few(tmp_p
     profiles = pd.read_csv(tmp_path / "memory" / "profiles.csv")
     assert profiles[profiles["class"] == 0].groupby("column").size()[["age", "income"]].tolist() == [5, 3]
     capsys.readouterr()
-    model = str(tmp_path / "memory" / "model.tacit")
+    model = str(tmp_path / "memory" / "model.latent")
     assert main(["query", model, "P(age=20)"]) == 0
     asked = capsys.readouterr()
     lowest = profiles[profiles["column"] == "age"]["category"].iloc[0]
@@ -184,7 +184,7 @@ def test_every_file_of_a_folder_of_texts_is_a_document(tmp_path, capsys):
     assert "each of the 12 files of the folder is a document, called by its name" in capsys.readouterr().err
     found = pd.read_csv(tmp_path / "o" / "documents.csv")
     assert sorted(set(found["document"])) == sorted(f"report {n}.txt" for n in range(12))
-    more = ["--model", str(tmp_path / "o" / "model.tacit"), "--out", str(tmp_path / "p"), "--quiet"]
+    more = ["--model", str(tmp_path / "o" / "model.latent"), "--out", str(tmp_path / "p"), "--quiet"]
     assert main(["predict", str(folder), *more]) == 0
     assert pd.read_csv(tmp_path / "p" / "documents.csv")["document"].tolist() == found["document"].tolist()
     one = str(folder / "*.txt")  # files that are named have a document a line, as ever

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
-from tacit import LatentClassClassifier, LatentClassImputer
-from tacit.cli.main import main
-from tacit.io.read import read_columns
-from tacit.io.write import write_columns
+from latentfit import LatentClassClassifier, LatentClassImputer
+from latentfit.cli.main import main
+from latentfit.io.read import read_columns
+from latentfit.io.write import write_columns
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_table_writes_everything(survey, tmp_path, capsys):
     assert pc.read_csv(out / "classes.csv").column_names == ["person", "class", "probability"]
     assert pc.read_csv(out / "profiles.csv").column_names == ["class", "column", "category", "probability"]
     assert sorted(p.name for p in out.iterdir()) == [
-        "classes.csv", "model.tacit", "profiles.csv", "report.html", "summary.json",
+        "classes.csv", "model.latent", "profiles.csv", "report.html", "summary.json",
     ]  # fmt: skip
     for words in ("verdict", "tell most about the class", "weight", "wrote"):
         assert words in said.err
@@ -80,7 +80,7 @@ def test_several_files_are_all_read_whatever_the_engine(survey, tmp_path, comman
 
 def test_a_saved_model_is_used(survey, tmp_path, capsys):
     assert fit(survey, tmp_path / "out", "--quiet") == 0
-    model = str(tmp_path / "out" / "model.tacit")
+    model = str(tmp_path / "out" / "model.latent")
     assert main(["impute", str(survey), "--model", model, "--out", str(tmp_path / "i"), "--quiet"]) == 0
     before, after = pc.read_csv(survey).to_pydict(), pc.read_csv(tmp_path / "i" / "imputed.csv").to_pydict()
     assert list(before) == list(after)
@@ -110,7 +110,7 @@ def test_a_saved_model_is_used(survey, tmp_path, capsys):
 def test_a_saved_classifier_predicts_its_label(survey, tmp_path, capsys):
     rows = read_columns(survey)
     told = np.array(["yes" if age > 30 else "no" for age in map(float, rows["age"].to_pylist())])
-    model = tmp_path / "m.tacit"
+    model = tmp_path / "m.latent"
     LatentClassClassifier(1).fit(rows.select([f"q{n}" for n in range(5)]), told).save(model)
     arguments = ["predict", str(survey), "--model", str(model)]
     assert main([*arguments, "--id", "person", "--out", str(tmp_path / "p")]) == 0
@@ -126,7 +126,7 @@ def test_a_saved_classifier_predicts_its_label(survey, tmp_path, capsys):
 
 
 def test_a_saved_imputer_serves_the_table_commands(survey, tmp_path):
-    model = tmp_path / "m.tacit"
+    model = tmp_path / "m.latent"
     LatentClassImputer(2).fit(read_columns(survey).select([f"q{n}" for n in range(5)])).save(model)
     assert main(["impute", str(survey), "--model", str(model), "--out", str(tmp_path / "i"), "--quiet"]) == 0
     filled = pc.read_csv(tmp_path / "i" / "imputed.csv")
@@ -170,7 +170,7 @@ def test_unseen_categories_and_empty_columns_are_told(survey, tmp_path, capsys):
     cells = lines[1].split(",")
     cells[1] = "purple"
     new.write_text("\n".join([lines[0], ",".join(cells)]) + "\n")
-    model = str(tmp_path / "out" / "model.tacit")
+    model = str(tmp_path / "out" / "model.latent")
     assert main(["impute", str(new), "--model", model, "--out", str(tmp_path / "i")]) == 0
     assert "never seen stand in 1 cells, for example 'purple'" in capsys.readouterr().err
     assert "purple" in (tmp_path / "i" / "imputed.csv").read_text()
@@ -189,7 +189,7 @@ def test_gaps_that_are_not_numbers_are_counted_as_filled(tmp_path, capsys):
     assert main(line) == 0
     gaps = pa.table({"a": [np.nan, 1.0, 0.0], "b": [1.0, None, np.nan], "c": [0.0, 1.0, 1.0], "z": [np.nan] * 3})
     write_columns(gaps, tmp_path / "gaps.parquet", format="parquet")
-    line = ["impute", str(tmp_path / "gaps.parquet"), "--model", str(tmp_path / "out" / "model.tacit")]
+    line = ["impute", str(tmp_path / "gaps.parquet"), "--model", str(tmp_path / "out" / "model.latent")]
     assert main([*line, "--out", str(tmp_path / "i"), "--json"]) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["n_filled"] == pc.read_csv(tmp_path / "i" / "cells.csv").num_rows == 3
@@ -231,7 +231,7 @@ def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path,
     assert all(
         low <= size <= high for low, size, high in zip(sizes["low"], sizes["weight"], sizes["high"], strict=True)
     )
-    model = str(tmp_path / "o" / "model.tacit")
+    model = str(tmp_path / "o" / "model.latent")
     assert main(["impute", str(survey), "--model", model, "--out", str(tmp_path / "i"), "--quiet"]) == 0
     cells = pc.read_csv(tmp_path / "i" / "cells.csv").to_pydict()
     assert list(cells) == ["row", "column", "value", "probability"]
@@ -288,7 +288,7 @@ def test_impute_writes_as_many_drawn_tables_as_asked_for(tmp_path, capsys):
     frame = pd.DataFrame({f"q{k}": np.where(rng.random(300) < 0.8, group, 1 - group) for k in range(4)})
     frame.mask(rng.random(frame.shape) < 0.2).to_csv(tmp_path / "survey.csv", index=False)
     assert main(["table", str(tmp_path / "survey.csv"), "--components", "2", "--out", str(tmp_path / "t")]) == 0
-    asked = ["impute", str(tmp_path / "survey.csv"), "--model", str(tmp_path / "t" / "model.tacit")]
+    asked = ["impute", str(tmp_path / "survey.csv"), "--model", str(tmp_path / "t" / "model.latent")]
     assert main([*asked, "--draws", "2", "--out", str(tmp_path / "i")]) == 0
     one, two = (pd.read_csv(tmp_path / "i" / f"imputed_{k}.csv") for k in (1, 2))
     assert not one.isna().any().any()

@@ -1,4 +1,4 @@
-"""`tacit topics` and `tacit predict` with its model: every kind of file, columns, summary, sentences."""
+"""`latentfit topics` and `latentfit predict` with its model: every kind of file, columns, summary, sentences."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow.csv as pc
 import pytest
 from scipy.io import mmwrite
 
-from tacit.cli.main import main
-from tacit.simulate import topic_documents
+from latentfit.cli.main import main
+from latentfit.simulate import topic_documents
 
 SUMMARY = {"command", "version", "n_rows", "n_components", "log_likelihood", "converged", "n_iter", "seconds",
            "verdict", "reasons"}  # fmt: skip
@@ -59,7 +59,7 @@ def test_every_kind_of_file_gives_the_same(files, tmp_path, name, capsys):
 
 def test_predict_gives_the_fitted_shares(files, tmp_path, capsys):
     assert run("topics", files / "docs.txt", "--topics", 2, "--out", tmp_path / "fit", "--quiet") == 0
-    model = tmp_path / "fit" / "model.tacit"
+    model = tmp_path / "fit" / "model.latent"
     assert run("predict", files / "docs.csv", "--model", model, "--out", tmp_path / "new", "--quiet") == 0
     fitted, found = (pc.read_csv(tmp_path / name / "documents.csv") for name in ("fit", "new"))
     assert fitted.equals(found)
@@ -75,7 +75,7 @@ def test_predict_gives_the_fitted_shares(files, tmp_path, capsys):
 
 def test_starts_can_be_given(files, tmp_path):
     assert run("topics", files / "docs.txt", "--topics", 2, "--out", tmp_path / "one", "--quiet") == 0
-    for start in ("topics.csv", "model.tacit"):
+    for start in ("topics.csv", "model.latent"):
         out = tmp_path / start
         assert run("topics", files / "docs.csv", "--init", tmp_path / "one" / start, "--out", out, "--quiet") == 0
         assert json.loads((out / "summary.json").read_text())["n_components"] == 2
@@ -104,7 +104,7 @@ def test_broken_files_get_one_sentence(tmp_path, capsys, name, content, code, se
     (tmp_path / name).write_bytes(content)
     assert run("topics", tmp_path / name, "--out", tmp_path / "out", "--quiet") == code
     said = capsys.readouterr().err
-    assert said.startswith("tacit: ")
+    assert said.startswith("latentfit: ")
     assert sentence in said
 
 

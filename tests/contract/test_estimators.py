@@ -19,12 +19,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.fits import bits
 
-import tacit
-import tacit.models
-from tacit.data.graph_input import read_graph
-from tacit.diagnose import FitReport
-from tacit.errors import DataError
-from tacit.models import (
+import latentfit
+import latentfit.models
+from latentfit.data.graph_input import read_graph
+from latentfit.diagnose import FitReport
+from latentfit.errors import DataError
+from latentfit.models import (
     REGISTRY,
     Admixture,
     BernoulliMixture,
@@ -40,8 +40,8 @@ from tacit.models import (
     TopicModel,
     checkpoint,
 )
-from tacit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
-from tacit.testing import CHECKS, Labelled
+from latentfit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
+from latentfit.testing import CHECKS, Labelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -192,10 +192,10 @@ LEARNS = ("fit", "partial_fit", "fit_transform", "fit_predict", "compare")
 def questions():
     """(estimator, method or property) for all that only a fitted one can answer."""
     for name in sorted(REGISTRY):
-        kind = getattr(tacit, name)
+        kind = getattr(latentfit, name)
         for asked in dir(kind):
             value = inspect.getattr_static(kind, asked)
-            own = inspect.isfunction(value) and value.__module__.startswith("tacit.")
+            own = inspect.isfunction(value) and value.__module__.startswith("latentfit.")
             if asked[0] != "_" and asked not in LEARNS and (own or isinstance(value, property | cached_property)):
                 yield name, asked
 
@@ -251,11 +251,11 @@ def test_settings_may_be_numbers_of_numpy(name, tmp_path, monkeypatch):
     if "n_components" in model.get_params() and name != "PairMatrix":
         model.set_params(n_components=2)
     numpys = clone(model).set_params(**{one: as_numpy(value) for one, value in model.get_params(deep=False).items()})
-    kept = {"checkpoint": tmp_path / "kept.tacit"} if "checkpoint" in inspect.signature(model.fit).parameters else {}
-    fitted(model, data()).save(tmp_path / "plain.tacit")
-    fitted(numpys, data(), **kept).save(tmp_path / "numpy.tacit")
+    kept = {"checkpoint": tmp_path / "kept.latent"} if "checkpoint" in inspect.signature(model.fit).parameters else {}
+    fitted(model, data()).save(tmp_path / "plain.latent")
+    fitted(numpys, data(), **kept).save(tmp_path / "numpy.latent")
     assert type(numpys.converged_) is bool
-    assert (tmp_path / "numpy.tacit").read_bytes() == (tmp_path / "plain.tacit").read_bytes()
+    assert (tmp_path / "numpy.latent").read_bytes() == (tmp_path / "plain.latent").read_bytes()
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -314,38 +314,38 @@ def test_warnings_point_at_the_line_that_fits(name):
 
 
 def test_public_names_are_exported_and_documented():
-    for name in tacit.__all__:
-        value = getattr(tacit, name)
+    for name in latentfit.__all__:
+        value = getattr(latentfit, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             assert value.__doc__, f"{name} has no docstring"
-    assert set(tacit.__all__) <= set(dir(tacit))
+    assert set(latentfit.__all__) <= set(dir(latentfit))
     with pytest.raises(AttributeError, match="has no attribute 'Dawid'"):
-        _ = tacit.Dawid
+        _ = latentfit.Dawid
 
 
 def test_public_modules_are_there_when_asked_for():
-    code = "import tacit; print([getattr(tacit, name).__name__ for name in tacit._MODULES])"
+    code = "import latentfit; print([getattr(latentfit, name).__name__ for name in latentfit._MODULES])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str([f"tacit.{name}" for name in tacit._MODULES])
+    assert done.stdout.strip() == str([f"latentfit.{name}" for name in latentfit._MODULES])
     model, data = CASES["DawidSkene"]
     assert type(clone(model).fit(data()).report_) is FitReport
 
 
 def test_import_is_light():
-    """`import tacit` pulls in none of the heavy dependencies, nor does the type of `report_`."""
-    code = "import tacit, sys; print(tacit.diagnose.FitReport.__name__); "
+    """`import latentfit` pulls in none of the heavy dependencies, nor does the type of `report_`."""
+    code = "import latentfit, sys; print(latentfit.diagnose.FitReport.__name__); "
     code += "print([m for m in ('numpy', 'sklearn', 'pyarrow', 'scipy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["FitReport", "[]"]
 
 
 def modules_with_examples():
-    for module in pkgutil.walk_packages(tacit.__path__, "tacit."):
+    for module in pkgutil.walk_packages(latentfit.__path__, "latentfit."):
         if not any(part in module.name for part in (".cli", ".reproduce", ".libkernels")):
             yield module.name
 
 
-@pytest.mark.parametrize("name", ["tacit", *modules_with_examples()])
+@pytest.mark.parametrize("name", ["latentfit", *modules_with_examples()])
 def test_docstring_examples_run(name):
     module = importlib.import_module(name)
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

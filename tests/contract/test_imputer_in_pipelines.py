@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from tacit import LatentClass, LatentClassImputer
+from latentfit import LatentClass, LatentClassImputer
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

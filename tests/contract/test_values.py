@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tacit
-from tacit.models.base import seed_of
+import latentfit
+from latentfit.models.base import seed_of
 
 ROOMS = ("moments", "factor", "refine", "diagnose")
 FILLED_IN = {"Examiner"}
@@ -18,9 +18,11 @@ FILLED_IN = {"Examiner"}
 
 
 def values() -> list[type]:
-    folder = Path(tacit.__file__).parent
+    folder = Path(latentfit.__file__).parent
     files = sorted(file for room in ROOMS for file in (folder / room).rglob("*.py"))
-    modules = [import_module(".".join(["tacit", *file.relative_to(folder).with_suffix("").parts])) for file in files]
+    modules = [
+        import_module(".".join(["latentfit", *file.relative_to(folder).with_suffix("").parts])) for file in files
+    ]
     return [
         one for module in modules for one in vars(module).values()
         if isinstance(one, type) and is_dataclass(one) and one.__module__ == module.__name__

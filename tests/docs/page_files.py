@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tacit import simulate
+from latentfit import simulate
 
 
 def votes(folder: Path) -> None:

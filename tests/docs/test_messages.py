@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SOURCE = HERE.parents[1] / "src" / "tacit"
+SOURCE = HERE.parents[1] / "src" / "latentfit"
 LIST = HERE / "messages.txt"
 ERRORS = ("DataError", "FileFormatError", "ModelFileError", "NotIdentifiableError", "UsageError", "OSError")
 ERRORS += ("FileNotFoundError", "PermissionError", "IsADirectoryError", "NotADirectoryError")

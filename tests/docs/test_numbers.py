@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-SOURCE = Path(util.find_spec("tacit").origin).parent
+SOURCE = Path(util.find_spec("latentfit").origin).parent
 LIST = HERE / "numbers.txt"
 ROOMS = ("moments", "factor", "refine", "diagnose")
 
@@ -24,7 +24,7 @@ def numbers() -> Iterator[str]:
     """One line per named number, series of numbers or table of them, and per default, by module."""
     for path in sorted(file for room in ROOMS for file in (SOURCE / room).rglob("*.py")):
         inside = path.relative_to(SOURCE).with_suffix("")
-        module = import_module(".".join(["tacit", *inside.parts]))
+        module = import_module(".".join(["latentfit", *inside.parts]))
         tree = ast.parse(path.read_text(encoding="utf-8"))
         chosen = [(name, getattr(module, name)) for name in _names(tree)]
         for name, value in [*chosen, *_defaults(tree)]:

@@ -1,4 +1,4 @@
-"""Every page's code runs, the README's too: Python in one namespace, `tacit …` lines through the command line."""
+"""Every page's code runs, the README's too: Python in one namespace, `latentfit …` lines through the command line."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_code_of_pages_runs(page, empty_folder, request):
         from tests.conftest import data_folder
 
         if (folder := data_folder()) is None:
-            pytest.skip("the real data are not here: set TACIT_DATA to the folder that holds pairs/")
-        request.getfixturevalue("monkeypatch").setenv("TACIT_DATA", str(folder))
+            pytest.skip("the real data are not here: set LATENTFIT_DATA to the folder that holds pairs/")
+        request.getfixturevalue("monkeypatch").setenv("LATENTFIT_DATA", str(folder))
     if name_of(page) in FILES:
         FILES[name_of(page)](empty_folder)
     run_page(page)
@@ -53,7 +53,7 @@ def test_code_of_pages_runs(page, empty_folder, request):
 PEERS = [page for page in PAGES if any(block.peer for block in blocks_of(page))]
 
 
-@pytest.mark.skipif("TACIT_PEERS" not in os.environ, reason="other programs' code runs with TACIT_PEERS=1")
+@pytest.mark.skipif("LATENTFIT_PEERS" not in os.environ, reason="other programs' code runs with LATENTFIT_PEERS=1")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("page", PEERS, ids=name_of)
 def test_code_of_other_programs_runs(page, empty_folder):

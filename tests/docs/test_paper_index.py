@@ -2,7 +2,8 @@
 
 The rule:
 
-1. *Targets.* `folder/file.py: name` in the last column of a paper's table is importable under `tacit`; `tacit reproduce
+1. *Targets.* `folder/file.py: name` in the last column of a paper's table is importable under `latentfit`; `latentfit
+reproduce
    key` is a key of the command, and its function stands in the same row.
 2. *Named back.* The own docstring of every target of a row (a file's: its module docstring) names every item of the
    row, and it or its module names the paper by one of the names in "Docstrings call it". An item is named by itself, by
@@ -32,11 +33,12 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "tacit"
+SOURCE = ROOT / "src" / "latentfit"
 PAGE = (ROOT / "docs" / "algorithms" / "index.md").read_text(encoding="utf-8")
 HEAD = ("Paper", "Needs", "Promises", "Differs", "Symbols")
 WORDS = (
-    "theorem|lemma|proposition|corollary|definition|assumption|claim|table|figure|remark|example|algorithm|section|appendix"
+    "theorem|lemma|proposition|corollary|definition|assumption|claim|table|figure|remark|example|algorithm|"
+    "section|appendix"
 )
 PRINTED = ("table", "figure")
 UNCOUNTED = ("section", "appendix")
@@ -125,8 +127,8 @@ def _paper(section: str) -> Paper:
     rows = []
     for item, _, where in _rows(section):
         quoted = re.findall(r"`([^`]+)`", where)
-        commands = tuple(one.removeprefix("tacit reproduce ") for one in quoted if one.startswith("tacit "))
-        rows.append(Row(item, tuple(one for one in quoted if not one.startswith("tacit ")), commands))
+        commands = tuple(one.removeprefix("latentfit reproduce ") for one in quoted if one.startswith("latentfit "))
+        rows.append(Row(item, tuple(one for one in quoted if not one.startswith("latentfit ")), commands))
     names = tuple(name.strip().removeprefix("the ") for name in _bullet(section, "Docstrings call it").split(";"))
     unused = "\n".join(line for line in section.split("Not used:")[1].splitlines() if line.startswith("- "))
     return Paper(section.splitlines()[0], names, _bullet(section, "Numbered in the paper"), tuple(rows), unused)
@@ -142,7 +144,7 @@ EVERY_ROW = [(paper, row) for paper in PAPERS for row in paper.rows]
 
 
 def module_of(path: str) -> Any:
-    return importlib.import_module("tacit." + path.removesuffix(".py").replace("/", "."))
+    return importlib.import_module("latentfit." + path.removesuffix(".py").replace("/", "."))
 
 
 def found(target: str) -> Any:
@@ -213,10 +215,10 @@ def test_targets_exist_and_name_their_items(case):
 
 @pytest.mark.parametrize("case", [case for case in EVERY_ROW if case[1].commands], ids=_title)
 def test_commands_are_keys_of_their_functions(case):
-    from tacit.reproduce import KEYS
+    from latentfit.reproduce import KEYS
 
     for key in case[1].commands:
-        assert key in KEYS, f"tacit reproduce {key} is no command"
+        assert key in KEYS, f"latentfit reproduce {key} is no command"
         functions = [target.split(": ")[-1] for target in case[1].targets if target.startswith("reproduce/")]
         assert key.split(":")[1] in functions, f"{key} is not made by {functions}"
 

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-import tacit
-import tacit.plot
+import latentfit
+import latentfit.plot
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = "\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "reference").glob("*.rst")))
 
 
 def public_names() -> list[str]:
-    """`tacit.__all__`, that of simulate and plan, functions that draw, questions, data, errors."""
-    names = [f"tacit.{name}" for name in tacit.__all__ if not name.startswith("_")]
-    for module in ("tacit.simulate", "tacit.plan"):
+    """`latentfit.__all__`, that of simulate and plan, functions that draw, questions, data, errors."""
+    names = [f"latentfit.{name}" for name in latentfit.__all__ if not name.startswith("_")]
+    for module in ("latentfit.simulate", "latentfit.plan"):
         names += [f"{module}.{name}" for name in importlib.import_module(module).__all__]
-    for found in pkgutil.iter_modules(tacit.plot.__path__, "tacit.plot."):
+    for found in pkgutil.iter_modules(latentfit.plot.__path__, "latentfit.plot."):
         drawing = vars(importlib.import_module(found.name))
         names += [f"{found.name}.{name}" for name in sorted(drawing) if name.startswith("plot_")]
-    for module in ("tacit.query", "tacit.datasets", "tacit.errors"):
+    for module in ("latentfit.query", "latentfit.datasets", "latentfit.errors"):
         inside = vars(importlib.import_module(module)).items()
         names += [
             f"{module}.{name}" for name, thing in inside if getattr(thing, "__module__", "") == module and _public(name)
@@ -46,9 +46,9 @@ def in_reference(name: str) -> bool:
     module, _, last = name.rpartition(".")
     directive = r"\.\. auto(?:class|function|exception):: "
     return bool(
-        module.startswith("tacit.plot.")
+        module.startswith("latentfit.plot.")
         or re.search(rf"{directive}{re.escape(name)}$", REFERENCE, re.M)
-        or (module == "tacit" and re.search(rf"{directive}{last}$", REFERENCE, re.M))
+        or (module == "latentfit" and re.search(rf"{directive}{last}$", REFERENCE, re.M))
         or re.search(rf"\.\. automodule:: {re.escape(module)}$", REFERENCE, re.M)
     )
 

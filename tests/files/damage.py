@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tacit.errors import TacitError
+from latentfit.errors import LatentfitError
 
 MOST_SECONDS = 20
 """A reading that takes longer than this hangs: good files take milliseconds."""
@@ -135,7 +135,7 @@ def judge(reader: Reader, files: dict[str, bytes], folder: Path) -> str | Fault:
             answer = reader.read(folder / next(iter(files)))
     except TimeoutError as error:
         return Fault(f"hangs: {error}", files)
-    except (TacitError, OSError) as error:
+    except (LatentfitError, OSError) as error:
         text = str(error)
         wrong = len(text) > 1500 or "\n" in text or not text.isprintable()
         return Fault(f"no clear sentence: {text[:300]!r}", files) if wrong else "refused"
@@ -194,14 +194,14 @@ def _csv_text() -> bytes:
 
 def _columns(path: Path) -> Any:
     """The columns of a table, and whatever each kind of data makes of them."""
-    from tacit.data.binary_input import read_binary
-    from tacit.data.label_input import read_labels
-    from tacit.data.table_input import read_table
-    from tacit.io.read import read_columns
+    from latentfit.data.binary_input import read_binary
+    from latentfit.data.label_input import read_labels
+    from latentfit.data.table_input import read_table
+    from latentfit.io.read import read_columns
 
     table = read_columns(path)
     for use in (read_labels, read_table, read_binary):
-        with contextlib.suppress(TacitError):
+        with contextlib.suppress(LatentfitError):
             use(table)
     return table
 
@@ -288,11 +288,11 @@ def _label_studio() -> bytes:
 
 
 def _read_studio(path: Path) -> Any:
-    from tacit.data.label_input import read_labels
-    from tacit.io.label_studio import read_label_studio
+    from latentfit.data.label_input import read_labels
+    from latentfit.io.label_studio import read_label_studio
 
     export = read_label_studio(path)
-    with contextlib.suppress(TacitError):
+    with contextlib.suppress(LatentfitError):
         read_labels(export.labels, gold=export.gold)
     return export
 
@@ -309,7 +309,7 @@ def _plink() -> dict[str, bytes]:
 
 
 def _read_bed(path: Path) -> Any:
-    from tacit.data.genotypes import read_bed
+    from latentfit.data.genotypes import read_bed
 
     return read_bed(path).calls
 
@@ -327,26 +327,26 @@ def _matrix_market() -> bytes:
 
 
 def _read_market(path: Path) -> Any:
-    from tacit.data.document_input import read_documents
-    from tacit.io.matrix_market import read_matrix_market
+    from latentfit.data.document_input import read_documents
+    from latentfit.io.matrix_market import read_matrix_market
 
     matrix = read_matrix_market(path)
-    with contextlib.suppress(TacitError):
+    with contextlib.suppress(LatentfitError):
         read_documents(matrix)
     return matrix
 
 
 def _read_text(path: Path) -> Any:
-    from tacit.data.document_input import read_documents
-    from tacit.data.sequences import lines_to_sequences
-    from tacit.io.scan import scan
-    from tacit.io.text_lines import stream_lines
+    from latentfit.data.document_input import read_documents
+    from latentfit.data.sequences import lines_to_sequences
+    from latentfit.io.scan import scan
+    from latentfit.io.text_lines import stream_lines
 
     lines = [line for batch in stream_lines(path) for line in batch]
     for letters in (False, True):
-        with contextlib.suppress(TacitError):
+        with contextlib.suppress(LatentfitError):
             lines_to_sequences([lines], letters=letters)
-    with contextlib.suppress(TacitError):
+    with contextlib.suppress(LatentfitError):
         read_documents(scan(path))
     return lines
 
@@ -356,14 +356,14 @@ def _text_twin(files: dict[str, bytes]) -> list[str]:
 
 
 def _read_edges(path: Path) -> Any:
-    from tacit.data.graph_input import read_graph
-    from tacit.io.edge_lines import edge_batches
-    from tacit.io.scan import scan
+    from latentfit.data.graph_input import read_graph
+    from latentfit.io.edge_lines import edge_batches
+    from latentfit.io.scan import scan
 
     edges = next(edge_batches(scan(path).lines()), None)
     if edges is None or edges["target"].null_count == len(edges["target"]):
         return read_graph(scan(path))  # refuses it
-    with contextlib.suppress(TacitError):
+    with contextlib.suppress(LatentfitError):
         read_graph(scan(path))
     return [[None if value is None else str(value) for value in column.to_pylist()] for column in edges.values()]
 
@@ -376,7 +376,7 @@ def _edge_twin(files: dict[str, bytes]) -> Any:
 
 
 def _read_model(path: Path) -> Any:
-    from tacit.models import load
+    from latentfit.models import load
 
     load(path)
     return path.read_bytes()
@@ -405,7 +405,7 @@ def readers() -> dict[str, Reader]:
         "matrix market": Reader({"x.mtx": _matrix_market()}, _read_market, command=("topics", "--topics", "2")),
         "text": Reader({"x.txt": text.encode()}, _read_text, _text_twin, command=("hmm", "--states", "2")),
         "edges": Reader({"x.txt": edges.encode()}, _read_edges, _edge_twin, command=("communities", "--blocks", "2")),
-        "model": Reader({"x.tacit": model}, _read_model, lambda files: model, command=("sample", "-n", "3")),
+        "model": Reader({"x.latent": model}, _read_model, lambda files: model, command=("sample", "-n", "3")),
     }
 
 

@@ -1,6 +1,6 @@
 """Damaged files of every format: a clear error or a right answer, on the command line too.
 
-Fifty files a reader by default; TACIT_DAMAGE=10000 asks for more (`tests/files/damage.py` prints counts).
+Fifty files a reader by default; LATENTFIT_DAMAGE=10000 asks for more (`tests/files/damage.py` prints counts).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 import pytest
 from tests.files.damage import damaged, judge, readers, run
 
-from tacit.cli.main import main
+from latentfit.cli.main import main
 
-MANY = int(os.environ.get("TACIT_DAMAGE", "50"))
+MANY = int(os.environ.get("LATENTFIT_DAMAGE", "50"))
 ON_THE_COMMAND_LINE = 4
 """Of each reader: a fit takes longer than a reading."""
 READERS = readers()
@@ -20,7 +20,7 @@ READERS = readers()
 
 def reader(name):
     if name == "plink":
-        pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'tacit[genetics]'")
+        pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'latentfit[genetics]'")
     return READERS[name]
 
 

@@ -13,19 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tacit
-from tacit import LatentClass
-from tacit.cli.main import main
-from tacit.data import stored_table, table
-from tacit.data.stored_table import code_scan
-from tacit.data.table_input import LearnWords
-from tacit.engine import workers
-from tacit.engine.memory import MemoryEngine
-from tacit.errors import DataError, FileFormatError
-from tacit.factor.table_pool import random_start
-from tacit.io.write import atomic_path, write_columns
+import latentfit
+from latentfit import LatentClass
+from latentfit.cli.main import main
+from latentfit.data import stored_table, table
+from latentfit.data.stored_table import code_scan
+from latentfit.data.table_input import LearnWords
+from latentfit.engine import workers
+from latentfit.engine.memory import MemoryEngine
+from latentfit.errors import DataError, FileFormatError
+from latentfit.factor.table_pool import random_start
+from latentfit.io.write import atomic_path, write_columns
 
-RUN = "from tacit.cli.main import run; run()"
+RUN = "from latentfit.cli.main import run; run()"
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def test_a_full_disk_while_coding(survey, tmp_path, monkeypatch):
     monkeypatch.setattr(stored_table, "write_raw", no_room)
     for cache in (None, tmp_path / "coded"):
         with pytest.raises(OSError, match=r"the coded rows do not fit into .*: no space left on device; free some"):
-            LatentClass(2).fit(tacit.scan(survey, cache=cache))
+            LatentClass(2).fit(latentfit.scan(survey, cache=cache))
     monkeypatch.undo()
-    monkeypatch.setattr("tacit.data.packing.Packing.pack", no_room)  # while the flat file is written
+    monkeypatch.setattr("latentfit.data.packing.Packing.pack", no_room)  # while the flat file is written
     with pytest.raises(OSError, match=r"cannot be written: no space left on device; free some space"):
-        LatentClass(2).fit(tacit.scan(survey, cache=tmp_path / "coded"))
+        LatentClass(2).fit(latentfit.scan(survey, cache=tmp_path / "coded"))
     assert not list((tmp_path / "own").iterdir())
     assert not list((tmp_path / "coded").iterdir())
 
@@ -110,13 +110,13 @@ def test_a_file_that_vanishes_after_coding(survey, tmp_path, monkeypatch, capsys
     monkeypatch.setattr(LatentClass, "fit", fit_and_lose)
     code = main(["table", str(survey), "--components", "2", "--engine", "stream", "--quiet", "--out", str(out)])
     assert code == 4
-    assert capsys.readouterr().err == f"tacit: there is no file {survey}; check the path\n"
+    assert capsys.readouterr().err == f"latentfit: there is no file {survey}; check the path\n"
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [("classes.csv", "old\n")]
 
 
 @pytest.mark.parametrize("damage", ["cut", "bit", "head", "empty", "other"])
 def test_a_damaged_cache_is_coded_again(survey, tmp_path, damage):
-    scan = tacit.scan(survey, cache=tmp_path / "coded")
+    scan = latentfit.scan(survey, cache=tmp_path / "coded")
     first = code_scan(scan, LearnWords())
     codes = np.concatenate([block.codes for block in first.blocks()])
     (path,) = (tmp_path / "coded").iterdir()
@@ -134,7 +134,7 @@ def test_a_damaged_cache_is_coded_again(survey, tmp_path, damage):
 def test_coded_rows_that_are_cut_during_a_fit(survey, tmp_path, monkeypatch):
     monkeypatch.setattr(table, "ALWAYS_GROUP", 0)
     monkeypatch.setattr(table, "GROUP_AT", 0.0)
-    stored = code_scan(tacit.scan(survey, cache=tmp_path / "coded"), LearnWords())
+    stored = code_scan(latentfit.scan(survey, cache=tmp_path / "coded"), LearnWords())
     mixture = random_start(next(stored.blocks()), 2, np.random.default_rng(0))
     os.truncate(stored.path, stored.path.stat().st_size - 1)
     with pytest.raises(FileFormatError, match=r"the coded rows in .*\.codes end early; code the data again"):
@@ -162,21 +162,27 @@ class Workers:
 
 def test_workers_without_the_package_or_of_another_version():
     gone = pytest.importorskip("distributed").comm.CommClosedError("closed")
-    with pytest.raises(DataError, match=r"a worker cannot run tacit \(ModuleNotFoundError: No module named 'tacit'\)"):
-        workers._check_workers(Workers({"tcp://a:1": ModuleNotFoundError("No module named 'tacit'")}))
-    with pytest.raises(DataError, match=r"the worker tcp://b:1 has tacit 0.0.1, this is .*; install the same there"):
-        workers._check_workers(Workers({"tcp://a:1": tacit.__version__, "tcp://b:1": "0.0.1"}))
-    workers._check_workers(Workers({"tcp://a:1": tacit.__version__, "tcp://b:1": gone}))  # one that died says nothing
+    with pytest.raises(
+        DataError, match=r"a worker cannot run latentfit \(ModuleNotFoundError: No module named 'latentfit'\)"
+    ):
+        workers._check_workers(Workers({"tcp://a:1": ModuleNotFoundError("No module named 'latentfit'")}))
+    with pytest.raises(
+        DataError, match=r"the worker tcp://b:1 has latentfit 0.0.1, this is .*; install the same there"
+    ):
+        workers._check_workers(Workers({"tcp://a:1": latentfit.__version__, "tcp://b:1": "0.0.1"}))
+    workers._check_workers(
+        Workers({"tcp://a:1": latentfit.__version__, "tcp://b:1": gone})
+    )  # one that died says nothing
 
 
 def test_what_a_worker_cannot_do_later_is_said_too(survey, tmp_path):
     killed = pytest.importorskip("distributed").KilledWorker
-    stored = code_scan(tacit.scan(survey, cache=tmp_path / "coded"), LearnWords())
+    stored = code_scan(latentfit.scan(survey, cache=tmp_path / "coded"), LearnWords())
     spans = object.__new__(workers.Spans)
     spans.path, spans.loaded = stored.path, []
     for error, sentence in (
         (FileNotFoundError(2, "No such file"), r"a worker does not see the coded rows at .*\.codes; give a folder"),
-        (ImportError("no tacit"), r"a worker cannot run tacit \(ImportError: no tacit\)"),
+        (ImportError("no latentfit"), r"a worker cannot run latentfit \(ImportError: no latentfit\)"),
         (killed("part", SimpleNamespace(address="tcp://a:1"), 3), "workers died again and again over the same rows"),
     ):
         spans.client = Workers(error)

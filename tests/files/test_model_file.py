@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import safetensors
 
-from tacit.errors import ModelFileError
-from tacit.io.model_file import ModelFile, _parse, read_model, serialise_model, write_model
+from latentfit.errors import ModelFileError
+from latentfit.io.model_file import ModelFile, _parse, read_model, serialise_model, write_model
 
 ARRAYS = {
     "weights": np.array([0.25, 0.75]),
@@ -41,7 +41,7 @@ def parse_model(data: bytes, source: str) -> ModelFile:
 
 def refusal(data: bytes) -> str:
     with pytest.raises(ModelFileError) as caught:
-        parse_model(data, "m.tacit")
+        parse_model(data, "m.latent")
     return str(caught.value)
 
 
@@ -59,13 +59,13 @@ def assert_same(model: ModelFile, arrays: dict[str, Any], metadata: dict[str, An
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    path = tmp_path / "model.tacit"
+    path = tmp_path / "model.latent"
     write_model(path, "DawidSkene", ARRAYS, METADATA)
     model = read_model(path)
     assert model.name == "DawidSkene"
     assert_same(model, ARRAYS, METADATA)
-    assert set(model.provenance) == {"tacit", "numpy"}
-    assert os.listdir(tmp_path) == ["model.tacit"]
+    assert set(model.provenance) == {"latentfit", "numpy"}
+    assert os.listdir(tmp_path) == ["model.latent"]
 
 
 def test_round_trip_of_odd_arrays_and_words() -> None:
@@ -75,15 +75,15 @@ def test_round_trip_of_odd_arrays_and_words() -> None:
         "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         "big end": np.arange(3).astype(">i8"),
         "slice": np.arange(10.0)[::3],
-        "tacit": np.zeros(1),
+        "latentfit": np.zeros(1),
         "sha256": np.zeros(1),
-        '"tacit":"{\\"sha256\\":\\"': np.zeros(1),
+        '"latentfit":"{\\"sha256\\":\\"': np.zeros(1),
     }
     zeros = "0" * 64
     metadata = {
         "sha256": zeros,
-        "tacit": {"sha256": zeros},
-        "text": f'"tacit":"{{\\"sha256\\":\\"{zeros}\\"',
+        "latentfit": {"sha256": zeros},
+        "text": f'"latentfit":"{{\\"sha256\\":\\"{zeros}\\"',
         "emoji": "🐈\ud800\x00\n",
         "long": "x" * 1_000_000,
     }
@@ -107,7 +107,7 @@ def test_any_safetensors_reader_opens_it(tmp_path: Path) -> None:
     with safetensors.safe_open(path, "numpy") as file:
         assert set(file.keys()) == set(ARRAYS)
         np.testing.assert_array_equal(file.get_tensor("weights"), ARRAYS["weights"])
-        content = json.loads(file.metadata()["tacit"])
+        content = json.loads(file.metadata()["latentfit"])
     assert content["estimator"] == "DawidSkene"
     blank = GOOD.replace(content["sha256"].encode(), b"0" * 64)
     assert hashlib.sha256(blank).hexdigest() == content["sha256"]
@@ -144,7 +144,7 @@ def test_what_cannot_be_written(
     arrays: dict[str, Any], metadata: dict[str, Any], sentence: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelFileError) as caught:
-        write_model(tmp_path / "m.tacit", "X", arrays, metadata)
+        write_model(tmp_path / "m.latent", "X", arrays, metadata)
     assert str(caught.value) == sentence
     assert os.listdir(tmp_path) == []
 
@@ -172,7 +172,7 @@ def forge(
     text = json.dumps({"sha256": "0" * 64, **content}, separators=(",", ":")) if isinstance(content, dict) else content
     if arrays is None:
         arrays = {"w": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}
-    header = {"__metadata__": {"tacit": text} if metadata is None else metadata, **arrays}
+    header = {"__metadata__": {"latentfit": text} if metadata is None else metadata, **arrays}
     raw = json.dumps(header, separators=(",", ":")).encode()
     raw += b" " * (-len(raw) % 8)
     data = struct.pack("<Q", len(raw)) + raw + body + more
@@ -183,7 +183,7 @@ def array(dtype: Any = "F64", shape: Any = (1,), offsets: Any = (0, 8), name: st
     return {name: {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
 
 
-DAMAGED = "m.tacit is damaged: "
+DAMAGED = "m.latent is damaged: "
 AGAIN = "; save the model again"
 SIZE = f"{DAMAGED}its arrays and its size do not agree{AGAIN}"
 CANNOT = f"{DAMAGED}its arrays cannot be read{AGAIN}"
@@ -199,36 +199,36 @@ def test_the_forger_can_make_a_good_file() -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"", f"m.tacit is no model file or is cut short (0 bytes){AGAIN}"),
-        (b"\x02\0\0", f"m.tacit is no model file or is cut short (3 bytes){AGAIN}"),
-        (b"\xff" * 8 + b"{}", f"m.tacit is no model file or is cut short (10 bytes){AGAIN}"),
-        (b"task,label\n1,2\n", f"m.tacit is no model file or is cut short (15 bytes){AGAIN}"),
-        (b"\x02\0\0\0\0\0\0\0[]", f"m.tacit is no model file or is damaged: its header is not JSON{AGAIN}"),
+        (b"", f"m.latent is no model file or is cut short (0 bytes){AGAIN}"),
+        (b"\x02\0\0", f"m.latent is no model file or is cut short (3 bytes){AGAIN}"),
+        (b"\xff" * 8 + b"{}", f"m.latent is no model file or is cut short (10 bytes){AGAIN}"),
+        (b"task,label\n1,2\n", f"m.latent is no model file or is cut short (15 bytes){AGAIN}"),
+        (b"\x02\0\0\0\0\0\0\0[]", f"m.latent is no model file or is damaged: its header is not JSON{AGAIN}"),
         (
             b"\x02\0\0\0\0\0\0\0\xff\xfe",
-            f"m.tacit is no model file or is damaged: its header is not JSON{AGAIN}",
+            f"m.latent is no model file or is damaged: its header is not JSON{AGAIN}",
         ),
         (
             struct.pack("<Q", 200_000) + b"[" * 200_000,
-            f"m.tacit is no model file or is damaged: its header is not JSON{AGAIN}",
+            f"m.latent is no model file or is damaged: its header is not JSON{AGAIN}",
         ),
         (
             b"\x02\0\0\0\0\0\0\0{}",
-            "m.tacit is a safetensors file but no Tacit model; use one that Tacit saved",
+            "m.latent is a safetensors file but no Latentfit model; use one that Latentfit saved",
         ),
         (
             forge(metadata={"pt": "1"}),
-            "m.tacit is a safetensors file but no Tacit model; use one that Tacit saved",
+            "m.latent is a safetensors file but no Latentfit model; use one that Latentfit saved",
         ),
-        (forge("no json"), f"m.tacit is no model file or is damaged: its metadata is not JSON{AGAIN}"),
-        (forge('{"a":NaN}'), f"m.tacit is no model file or is damaged: its metadata is not JSON{AGAIN}"),
+        (forge("no json"), f"m.latent is no model file or is damaged: its metadata is not JSON{AGAIN}"),
+        (forge('{"a":NaN}'), f"m.latent is no model file or is damaged: its metadata is not JSON{AGAIN}"),
         (
-            forge(metadata={"tacit": 3}),
-            f"m.tacit is no model file or is damaged: its metadata is not JSON{AGAIN}",
+            forge(metadata={"latentfit": 3}),
+            f"m.latent is no model file or is damaged: its metadata is not JSON{AGAIN}",
         ),
         (
             forge({**BASE, "format_version": 2, "extra": 1}),
-            "m.tacit was written by a newer Tacit (format 2, this one reads 1); update Tacit",
+            "m.latent was written by a newer Latentfit (format 2, this one reads 1); update Latentfit",
         ),
         (forge({**BASE, "format_version": 0}), FIELDS),
         (forge({**BASE, "format_version": True}), FIELDS),
@@ -236,7 +236,7 @@ def test_the_forger_can_make_a_good_file() -> None:
         (forge({**BASE, "extra": 1}), FIELDS),
         (forge({**BASE, "estimator": None}), FIELDS),
         (forge({**BASE, "metadata": []}), FIELDS),
-        (forge({**BASE, "provenance": {"tacit": 1}}), FIELDS),
+        (forge({**BASE, "provenance": {"latentfit": 1}}), FIELDS),
         (forge({"estimator": "X"}), FIELDS),
         (forge(json.dumps({**BASE, "sha256": "0" * 64})), f"{DAMAGED}it has no SHA-256 in its place{AGAIN}"),
         (forge({**BASE, "sha256": "A" * 64}), f"{DAMAGED}it has no SHA-256 in its place{AGAIN}"),
@@ -254,8 +254,8 @@ def test_the_forger_can_make_a_good_file() -> None:
         (forge(arrays=array() | array(name="v")), CANNOT),
         (forge(arrays=array() | array(name="v", shape=(0, 2**63), offsets=(8, 8))), CANNOT),
         (forge(arrays=array(dtype="OBJECT")), CANNOT),
-        (forge(arrays=array(dtype="F32", shape=(2,))), f"m.tacit holds array 'w' of type F32{AGAIN}"),
-        (forge(body=INF), f"m.tacit, array 'w' holds a number that is not finite{AGAIN}"),
+        (forge(arrays=array(dtype="F32", shape=(2,))), f"m.latent holds array 'w' of type F32{AGAIN}"),
+        (forge(body=INF), f"m.latent, array 'w' holds a number that is not finite{AGAIN}"),
     ],
     ids=lambda value: value[8:50] if isinstance(value, str) else "",
 )
@@ -265,7 +265,7 @@ def test_every_refusal(data: bytes, sentence: str) -> None:
 
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no file .*; check the path"):
-        read_model(tmp_path / "m.tacit")
+        read_model(tmp_path / "m.latent")
     with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
         read_model(tmp_path)
     with pytest.raises(ModelFileError, match="/dev/zero is not a regular file; name a model file"):
@@ -273,7 +273,7 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_a_huge_file_is_refused_by_its_header(tmp_path: Path) -> None:
-    path = tmp_path / "m.tacit"
+    path = tmp_path / "m.latent"
     with open(path, "wb") as file:
         file.write(GOOD)
         file.truncate(1 << 40)  # a terabyte of nothing, takes no disk
@@ -348,23 +348,23 @@ def test_ten_thousand_damaged_files_are_all_refused() -> None:
             continue
         tried += 1
         try:
-            parse_model(data, "m.tacit")
+            parse_model(data, "m.latent")
         except ModelFileError as error:
             text = str(error)
-            assert text.startswith("m.tacit ")
+            assert text.startswith("m.latent ")
             assert "; " in text
             assert "\n" not in text
         else:
             pytest.fail(f"damaged file number {tried} was accepted")
     assert tried >= 10_000
-    assert_same(parse_model(GOOD, "m.tacit"), ARRAYS, METADATA)
+    assert_same(parse_model(GOOD, "m.latent"), ARRAYS, METADATA)
 
 
 # Loading runs no code ----------------------------------------------------------------------------------
 
 AUDITED = """
 import sys
-import tacit.io.model_file as module
+import latentfit.io.model_file as module
 seen = []
 watched = {"exec", "compile", "import", "os.system", "os.exec", "os.fork", "os.posix_spawn",
            "subprocess.Popen", "pickle.find_class", "marshal.loads", "marshal.load", "code.__new__",
@@ -389,7 +389,7 @@ print(found)
 
 
 def test_loading_runs_no_code(tmp_path: Path) -> None:
-    good, bad, worse = tmp_path / "good.tacit", tmp_path / "bad.tacit", tmp_path / "worse.tacit"
+    good, bad, worse = tmp_path / "good.latent", tmp_path / "bad.latent", tmp_path / "worse.latent"
     good.write_bytes(GOOD)
     bad.write_bytes(GOOD[:-1] + b"x")
     worse.write_bytes(b"\x80\x04cos\nsystem\n(S'true'\ntR.")  # a pickle that would run a command

@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit import BernoulliMixture, BlockModel, DawidSkene, LatentClass, PairMatrix, TopicModel, load
-from tacit.errors import DataError, ModelFileError
+from latentfit import BernoulliMixture, BlockModel, DawidSkene, LatentClass, PairMatrix, TopicModel, load
+from latentfit.errors import DataError, ModelFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def again(model, tmp_path):
-    model.save(tmp_path / "m.tacit")
-    return load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    return load(tmp_path / "m.latent")
 
 
 def answers(names):
@@ -33,7 +33,7 @@ def test_columns_named_by_tuples_are_refused_before_anything_is_written(tmp_path
     frame = answers(pd.MultiIndex.from_product([["a", "b"], [1, 2]]))
     model = LatentClass(2, max_iter=5, tol=0).fit(frame)
     with pytest.raises(DataError, match=r"not \('a', 1\); rename it"):
-        model.save(tmp_path / "m.tacit")
+        model.save(tmp_path / "m.latent")
     assert not list(tmp_path.iterdir())
 
 
@@ -88,13 +88,13 @@ def test_names_keep_their_type(kind, names, tmp_path):
     ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_inconsistent_crowds_are_refused(part, key, change, tmp_path):
-    from tacit.io.model_file import read_model, write_model
+    from latentfit.io.model_file import read_model, write_model
 
     votes = pd.DataFrame({"task": np.arange(60) % 9, "worker": np.arange(60) % 7, "label": ["a", "b", "c"] * 20})
-    DawidSkene(max_iter=2, tol=0).fit(votes).save(tmp_path / "m.tacit")
-    file = read_model(tmp_path / "m.tacit")
+    DawidSkene(max_iter=2, tol=0).fit(votes).save(tmp_path / "m.latent")
+    file = read_model(tmp_path / "m.latent")
     parts = {"arrays": dict(file.arrays), "metadata": dict(file.metadata)}
     parts[part][key] = change(parts[part][key])
-    write_model(tmp_path / "m.tacit", file.name, parts["arrays"], parts["metadata"])
+    write_model(tmp_path / "m.latent", file.name, parts["arrays"], parts["metadata"])
     with pytest.raises(ModelFileError, match="inconsistent DawidSkene"):
-        load(tmp_path / "m.tacit")
+        load(tmp_path / "m.latent")

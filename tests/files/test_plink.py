@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from tests.conftest import data_folder
 
-from tacit import Admixture, load
-from tacit.data.genotypes import read_bed
-from tacit.data.stored_genotypes import store_bed
-from tacit.errors import DataError, DataWarning, FileFormatError
-from tacit.io.plink import unrepeated
+from latentfit import Admixture, load
+from latentfit.data.genotypes import read_bed
+from latentfit.data.stored_genotypes import store_bed
+from latentfit.errors import DataError, DataWarning, FileFormatError
+from latentfit.io.plink import unrepeated
 
-bed_reader = pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'tacit[genetics]'")
+bed_reader = pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'latentfit[genetics]'")
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_broken_lines_are_a_format_error(panel):
 
 def test_without_the_extra_the_sentence_says_what_to_install(panel, monkeypatch):
     monkeypatch.setitem(sys.modules, "bed_reader", None)
-    with pytest.raises(DataError, match=r"needs the package bed-reader; install it with pip install 'tacit\[genet"):
+    with pytest.raises(DataError, match=r"needs the package bed-reader; install it with pip install 'latentfit\[genet"):
         read_bed(panel[0])
 
 
@@ -142,7 +142,7 @@ def test_repeated_names_are_told_apart():
 def test_hapmap_is_read_as_its_notes_say(tmp_path):
     folder = data_folder()
     if folder is None:
-        pytest.skip("the HapMap panel is not here: set TACIT_DATA to the folder that holds genetics/")
+        pytest.skip("the HapMap panel is not here: set LATENTFIT_DATA to the folder that holds genetics/")
     for part in ("bed", "bim", "fam"):
         packed = (folder / "genetics" / f"hapmap3_324.{part}.gz").read_bytes()
         (tmp_path / f"hapmap.{part}").write_bytes(gzip.decompress(packed))
@@ -167,8 +167,8 @@ def test_a_set_that_counts_the_other_allele_is_turned_round(tmp_path):
         bed_reader.to_bed(tmp_path / f"{name}.bed", calls, properties=names | alleles)
     one, two = read_bed(tmp_path / "one.bed"), read_bed(tmp_path / "two.bed")
     model = Admixture(2).fit(one)
-    model.save(tmp_path / "model.tacit")
-    for fitted in (model, load(tmp_path / "model.tacit")):
+    model.save(tmp_path / "model.latent")
+    for fitted in (model, load(tmp_path / "model.latent")):
         assert np.array_equal(fitted.transform(two), fitted.transform(one))
 
 

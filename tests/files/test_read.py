@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.errors import DataError, DataWarning, FileFormatError, TacitError
-from tacit.io import source as source_module
-from tacit.io.read import read_columns
-from tacit.io.scan import scan, whole
-from tacit.io.write import write_columns
+from latentfit.errors import DataError, DataWarning, FileFormatError, LatentfitError
+from latentfit.io import source as source_module
+from latentfit.io.read import read_columns
+from latentfit.io.scan import scan, whole
+from latentfit.io.write import write_columns
 
 OR_UTF_16 = ", or give encoding='utf-16' (--encoding utf-16)"
 OR_ENCODING = ", or give its encoding (--encoding latin-1)"
@@ -289,7 +289,7 @@ def test_impossible_path() -> None:
 @pytest.mark.parametrize("name", ["a.txt", "a.json", "a", "a.parquet.gz", "a.gz"])
 def test_unknown_name(name: str) -> None:
     assert refusal(FileFormatError, name, GOOD) == (
-        f"{name} has a name that tells no format; Tacit reads .csv, .tsv, .jsonl (each also with .gz) and .parquet"
+        f"{name} has a name that tells no format; Latentfit reads .csv, .tsv, .jsonl (each also with .gz) and .parquet"
     )
 
 
@@ -657,7 +657,7 @@ def test_parquet_without_rows() -> None:
 # Anything at all ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
 def test_flipped_bits_give_a_table_or_a_sentence(name: str) -> None:
     good = {
@@ -673,7 +673,7 @@ def test_flipped_bits_give_a_table_or_a_sentence(name: str) -> None:
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         try:
             read_columns(put(name, bytes(data[: rng.choice([len(data), rng.randrange(len(data))])]))).to_pylist()
-        except TacitError as error:
+        except LatentfitError as error:
             text = str(error)
             assert text.startswith(name)
             assert "\n" not in text

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tacit
-from tacit import LatentClass
-from tacit.cli.main import main
-from tacit.errors import DataError
+import latentfit
+from latentfit import LatentClass
+from latentfit.cli.main import main
+from latentfit.errors import DataError
 
-boto3 = pytest.importorskip("boto3", reason="moto is not installed: pip install 'tacit[test]'")
-pytest.importorskip("moto", reason="moto is not installed: pip install 'tacit[test]'")
+boto3 = pytest.importorskip("boto3", reason="moto is not installed: pip install 'latentfit[test]'")
+pytest.importorskip("moto", reason="moto is not installed: pip install 'latentfit[test]'")
 SECRET = "a-very-secret-word"
 
 
@@ -65,12 +65,12 @@ def bucket():
 @pytest.mark.slow
 def test_a_store_is_read_like_a_folder(bucket, tmp_path, capsys):
     for address in ("s3://survey-data/wave", "s3://survey-data/wave/part*.csv"):
-        scan = tacit.scan(address)
+        scan = latentfit.scan(address)
         assert len(scan.paths) == 2
         model = LatentClass(2).fit(scan)
         assert sum(batch.num_rows for batch in scan.batches()) == 400
         assert sorted(np.round(model.weights_, 1)) == [0.5, 0.5]
-    assert scan.fingerprint() == tacit.scan(address).fingerprint()
+    assert scan.fingerprint() == latentfit.scan(address).fingerprint()
     out = tmp_path / "out"
     assert main(["table", "s3://survey-data/wave", "--components", "2", "--out", str(out)]) == 0
     assert len((out / "classes.csv").read_text().splitlines()) == 401
@@ -82,14 +82,14 @@ def test_a_store_is_read_like_a_folder(bucket, tmp_path, capsys):
 @pytest.mark.slow
 def test_names_on_a_store_may_hold_anything(bucket):
     for address in ("s3://survey-data/odd%20wave", "s3://survey-data/odd%20wave/*.csv"):
-        assert sum(batch.num_rows for batch in tacit.scan(address).batches()) == 400
+        assert sum(batch.num_rows for batch in latentfit.scan(address).batches()) == 400
 
 
 @pytest.mark.slow
 def test_what_is_not_there_gets_one_sentence(bucket):
     with pytest.raises(FileNotFoundError, match="no file matches s3://survey-data/none"):
-        tacit.scan("s3://survey-data/none*.csv")
+        latentfit.scan("s3://survey-data/none*.csv")
     with pytest.raises(FileNotFoundError, match="there is nothing at s3://another-bucket/x"):
-        tacit.scan("s3://another-bucket/x")
+        latentfit.scan("s3://another-bucket/x")
     with pytest.raises(DataError, match="is no address that can be read"):
-        tacit.scan("gopher://old/times.csv")
+        latentfit.scan("gopher://old/times.csv")

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tacit
-from tacit.errors import ModelFileError
-from tacit.io.model_file import read_model, write_model
+import latentfit
+from latentfit.errors import ModelFileError
+from latentfit.io.model_file import read_model, write_model
 
 STORED = Path(__file__).parent / "models"
 TABLES = ("BernoulliMixture", "LatentClass", "LatentClassClassifier", "LatentClassImputer")
@@ -147,23 +147,23 @@ def test_inconsistent_files_are_refused(name, part, key, change, tmp_path):
     arrays, metadata = dict(file.arrays), dict(file.metadata)
     changed_part = arrays if part == "arrays" else metadata
     changed_part[key] = change(changed_part[key])
-    path = tmp_path / "m.tacit"
+    path = tmp_path / "m.latent"
     write_model(path, name, arrays, metadata)
     with pytest.raises(ModelFileError, match=f"holds an inconsistent {name} model .*; fit it again") as caught:
-        tacit.load(path)
+        latentfit.load(path)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_files_that_lack_a_part_are_refused(name, tmp_path):
     file = read_model(STORED / f"{name}-0.1.0.tacit")
-    path = tmp_path / "m.tacit"
+    path = tmp_path / "m.latent"
     for key in file.arrays:
         write_model(path, name, {k: v for k, v in file.arrays.items() if k != key}, file.metadata)
         with pytest.raises(ModelFileError):
-            tacit.load(path)
+            latentfit.load(path)
     needless = {"parameters", "provenance", "version", "format"}
     for key in set(file.metadata) - needless:
         write_model(path, name, file.arrays, {k: v for k, v in file.metadata.items() if k != key})
         with pytest.raises(ModelFileError):
-            tacit.load(path)
+            latentfit.load(path)

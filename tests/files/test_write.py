@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.errors import DataError
-from tacit.io import write as write_module
-from tacit.io.read import read_columns
-from tacit.io.write import atomic_path, write_columns
+from latentfit.errors import DataError
+from latentfit.io import write as write_module
+from latentfit.io.read import read_columns
+from latentfit.io.write import atomic_path, write_columns
 
 HOSTILE = [
     'he said "no"',
@@ -177,7 +177,7 @@ def test_refusals() -> None:
     assert str(caught.value) == "the table for a.csv has a column name twice; make the names differ"
     with pytest.raises(DataError) as caught:
         write_columns(pa.table({"x": [1]}), "a.xls", format="xls")  # type: ignore[arg-type]
-    assert str(caught.value) == "found format 'xls'; Tacit writes 'csv', 'parquet' and 'jsonl'"
+    assert str(caught.value) == "found format 'xls'; Latentfit writes 'csv', 'parquet' and 'jsonl'"
     assert os.listdir() == []
 
 

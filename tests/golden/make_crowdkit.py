@@ -2,8 +2,8 @@
 
     pip install ".[bench]" && python tests/golden/make_crowdkit.py
 
-The file holds the crowds' settings (tacit.simulate makes the same labels again), crowd-kit's version and what its
-EM converged to. Tacit must reach the same optimum from the same start.
+The file holds the crowds' settings (latentfit.simulate makes the same labels again), crowd-kit's version and what its
+EM converged to. Latentfit must reach the same optimum from the same start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from crowdkit.aggregation import DawidSkene
 
-from tacit.simulate import crowd
+from latentfit.simulate import crowd
 
 CROWDS = [
     {"n_tasks": 400, "n_workers": 12, "n_classes": 2, "labels_per_task": 6, "random_state": 1},

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 from tests.conftest import data_folder
 
-import tacit
-from tacit import Admixture
-from tacit.data.genotypes import Genotypes, read_genotypes
-from tacit.errors import DataError, DataWarning
-from tacit.factor.admixture_als import alternate, far_people, leading_subspace, shares_under
-from tacit.refine.admixture import AncestrySteps, inside, proportions
-from tacit.refine.em import em
+import latentfit
+from latentfit import Admixture
+from latentfit.data.genotypes import Genotypes, read_genotypes
+from latentfit.errors import DataError, DataWarning
+from latentfit.factor.admixture_als import alternate, far_people, leading_subspace, shares_under
+from latentfit.refine.admixture import AncestrySteps, inside, proportions
+from latentfit.refine.em import em
 
 
 def world(seed=0, n_people=120, n_snps=600, K=3, fst=0.2, alpha=0.3, missing=0.0):
@@ -162,8 +162,8 @@ def test_kinds_of_input_agree(tmp_path):
     assert model.samples_[3] == "p3"
     assert model.snps_[5] == "rs5"
     assert np.array_equal(model.transform(frame[names[::-1]]), model.ancestry_), "SNPs are found by name"
-    model.save(tmp_path / "m.tacit")
-    again = tacit.load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    again = latentfit.load(tmp_path / "m.latent")
     assert np.array_equal(again.transform(frame), model.ancestry_)
     assert np.array_equal(again.frequencies_, model.frequencies_)
     assert again.samples_.tolist() == model.samples_.tolist()
@@ -256,6 +256,6 @@ def test_any_number_of_populations(K):
 def test_simulated_mosaics_come_back(alpha, most):
     folder = data_folder()
     if folder is None:
-        pytest.skip("the simulated mosaics are not here: set TACIT_DATA to the folder that holds genetics/")
+        pytest.skip("the simulated mosaics are not here: set LATENTFIT_DATA to the folder that holds genetics/")
     made = np.load(folder / "genetics" / f"sim_admix_d3_m50_alpha{alpha}.npz")
     assert error(Admixture(3).fit(made["genotypes"]).ancestry_, made["proportions"]) <= most

@@ -8,9 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tacit import BernoulliMixture, scan
-from tacit.data.binary_input import read_binary
-from tacit.errors import DataError, DataWarning
+from latentfit import BernoulliMixture, scan
+from latentfit.data.binary_input import read_binary
+from latentfit.errors import DataError, DataWarning
 
 NOTHING = 255  # how a gap is coded
 SPELLINGS = {

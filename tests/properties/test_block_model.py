@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from tacit import BlockModel, load, scan
-from tacit.data.graph_input import read_graph
-from tacit.errors import DataError, ModelFileError, NotIdentifiableError
-from tacit.io.model_file import read_model, write_model
-from tacit.refine.block_degrees import examine_degrees
-from tacit.refine.blocks import Blocks, BlockSteps, Propagated, blocks_in_use, fit_blocks, heaviest_first
-from tacit.refine.em import Refined, em
-from tacit.refine.starts import Raced
-from tacit.reproduce.pairs_communities import overlap
-from tacit.simulate import block_graph
+from latentfit import BlockModel, load, scan
+from latentfit.data.graph_input import read_graph
+from latentfit.errors import DataError, ModelFileError, NotIdentifiableError
+from latentfit.io.model_file import read_model, write_model
+from latentfit.refine.block_degrees import examine_degrees
+from latentfit.refine.blocks import Blocks, BlockSteps, Propagated, blocks_in_use, fit_blocks, heaviest_first
+from latentfit.refine.em import Refined, em
+from latentfit.refine.starts import Raced
+from latentfit.reproduce.pairs_communities import overlap
+from latentfit.simulate import block_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -187,14 +187,14 @@ def test_new_nodes_get_what_belief_propagation_gives_them(made):
 def test_saved_and_loaded(made, fitted, tmp_path):
     names = np.array([f"n{at}" for at in range(400)], object)
     model = BlockModel(3).fit(edges_of(made.matrix, names))
-    model.save(tmp_path / "model.tacit")
-    again = load(tmp_path / "model.tacit")
+    model.save(tmp_path / "model.latent")
+    again = load(tmp_path / "model.latent")
     np.testing.assert_array_equal(again.probabilities_, model.probabilities_)
     np.testing.assert_array_equal(again.connectivity_, model.connectivity_)
     assert again.nodes_.tolist() == model.nodes_.tolist()
     assert again.report_.verdict == model.report_.verdict
-    fitted.save(tmp_path / "numbers.tacit")
-    assert load(tmp_path / "numbers.tacit").nodes_.dtype.kind == "i"
+    fitted.save(tmp_path / "numbers.latent")
+    assert load(tmp_path / "numbers.latent").nodes_.dtype.kind == "i"
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_saved_and_loaded(made, fitted, tmp_path):
     ],
 )
 def test_inconsistent_files_are_refused(change, words, tmp_path):
-    path = tmp_path / "model.tacit"
+    path = tmp_path / "model.latent"
     BlockModel(2).fit([(f"{team}{i}", f"{team}{j}") for team in "ab" for i in range(6) for j in range(i)]).save(path)
     file = read_model(path)
     arrays, metadata = dict(file.arrays), dict(file.metadata)

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import tacit
-from tacit import LatentClass
-from tacit.data.stored_table import StoredTable
-from tacit.engine.workers import _client
-from tacit.errors import DataError
+import latentfit
+from latentfit import LatentClass
+from latentfit.data.stored_table import StoredTable
+from latentfit.engine.workers import _client
+from latentfit.errors import DataError
 
-distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'tacit[cluster]'")
+distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'latentfit[cluster]'")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
@@ -40,7 +40,7 @@ def rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def here(rows):
-    model = LatentClass(3, max_iter=4, tol=0).fit(tacit.scan(rows))
+    model = LatentClass(3, max_iter=4, tol=0).fit(latentfit.scan(rows))
     assert isinstance(model._table, StoredTable)
     return model
 
@@ -52,7 +52,7 @@ def same(mine, theirs):
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
 def test_any_number_of_workers_gives_the_same_bits(rows, here, n_workers):
     with distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster:
-        there = LatentClass(3, max_iter=4, tol=0, engine=f"dask={cluster.scheduler_address}").fit(tacit.scan(rows))
+        there = LatentClass(3, max_iter=4, tol=0, engine=f"dask={cluster.scheduler_address}").fit(latentfit.scan(rows))
         _client.cache_clear()
     assert same(there, here)
 
@@ -68,12 +68,12 @@ def test_a_worker_that_dies_changes_nothing(rows, here):
         killer = threading.Thread(target=kill)
         model = LatentClass(3, max_iter=25, tol=0, engine=f"dask={cluster.scheduler_address}")
         killer.start()
-        model.fit(tacit.scan(rows))
+        model.fit(latentfit.scan(rows))
         killer.join()
         _client.cache_clear()
-    assert same(model, LatentClass(3, max_iter=25, tol=0).fit(tacit.scan(rows)))
+    assert same(model, LatentClass(3, max_iter=25, tol=0).fit(latentfit.scan(rows)))
 
 
 def test_nobody_at_an_address_is_said(rows):
     with pytest.raises(DataError, match=r"no dask scheduler answers at tcp://127.0.0.1:9"):
-        LatentClass(3, engine="dask=tcp://127.0.0.1:9").fit(tacit.scan(rows))
+        LatentClass(3, engine="dask=tcp://127.0.0.1:9").fit(latentfit.scan(rows))

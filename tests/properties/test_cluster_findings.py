@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from tacit import BernoulliMixture, load
-from tacit.errors import DataError
+from latentfit import BernoulliMixture, load
+from latentfit.errors import DataError
 
 CHEATING = {"0000": 207, "0001": 46, "0010": 7, "0011": 5, "0100": 13, "0101": 4, "0110": 1, "0111": 2,
             "1000": 10, "1001": 3, "1010": 1, "1011": 2, "1100": 11, "1101": 4, "1110": 1, "1111": 2}  # fmt: skip
@@ -82,8 +82,8 @@ def test_a_column_that_depends_on_another_is_in_the_model_and_makes_no_cluster(t
     np.testing.assert_allclose(np.sort(model.frequencies_[:, 15]), [0.25, 0.75], atol=0.05)
     np.testing.assert_array_equal(model.predict(frame), model.labels_)
     assert model.selection_["statistical"] == 2
-    model.save(tmp_path / "m.tacit")
-    again = load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    again = load(tmp_path / "m.latent")
     np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
     assert again.local_dependence_["column"].to_pylist() == [pair[0]]
     as_it_is = BernoulliMixture(screen=False, n_jobs=1).fit(frame)
@@ -128,8 +128,8 @@ def test_silent_columns_are_kept_as_such_and_not_found_again_by_equal_numbers(tm
     model = BernoulliMixture(n_jobs=1).fit(mostly_noise())
     silent = model.silent_
     assert len(silent) > 100
-    model.save(tmp_path / "m.tacit")
-    assert load(tmp_path / "m.tacit").silent_ == silent
+    model.save(tmp_path / "m.latent")
+    assert load(tmp_path / "m.latent").silent_ == silent
     model.frequencies_ = model.frequencies_ + np.array([[0.0], [1e-15]])
     assert model.silent_ == silent
 
@@ -197,7 +197,7 @@ def test_a_sparse_matrix_of_other_numbers_is_refused():
 
 
 def test_a_sparse_matrix_that_memory_cannot_hold_is_refused(monkeypatch):
-    monkeypatch.setattr("tacit.models.bernoulli_mixture.free_memory", lambda: 1_000)
+    monkeypatch.setattr("latentfit.models.bernoulli_mixture.free_memory", lambda: 1_000)
     with pytest.raises(DataError, match="too much for the free memory; leave out rare columns"):
         BernoulliMixture(2).fit(sp.csr_array(np.eye(100)))
 

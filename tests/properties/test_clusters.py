@@ -11,12 +11,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import tacit
-from tacit import BernoulliMixture
-from tacit.errors import DataError, DataWarning, IdentifiabilityWarning
-from tacit.models import bernoulli_mixture as module
-from tacit.models.bernoulli_mixture import Select
-from tacit.simulate import bernoulli_mixture
+import latentfit
+from latentfit import BernoulliMixture
+from latentfit.errors import DataError, DataWarning, IdentifiabilityWarning
+from latentfit.models import bernoulli_mixture as module
+from latentfit.models.bernoulli_mixture import Select
+from latentfit.simulate import bernoulli_mixture
 
 RULES = get_args(Select)
 
@@ -130,7 +130,7 @@ def test_fewer_different_rows_than_clusters_take_one_walk(monkeypatch):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.filterwarnings("ignore::tacit.errors.IdentifiabilityWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.IdentifiabilityWarning")
 def test_every_rule_runs(rule):
     model = BernoulliMixture(select=rule, max_components=6).fit(world(missing=0.0, seed=8))
     assert 1 <= model.n_components_ <= 6
@@ -196,10 +196,10 @@ def test_files_and_pickles_keep_everything(copies, tmp_path):
     frame = world(1_000, 16, copies=copies, seed=11)
     model = BernoulliMixture().fit(frame)
     assert len(model.copies_) == copies
-    model.save(tmp_path / "m.tacit")
-    loaded, pickled = tacit.load(tmp_path / "m.tacit"), pickle.loads(pickle.dumps(model))
-    loaded.save(tmp_path / "again.tacit")
-    for other in (loaded, pickled, tacit.load(tmp_path / "again.tacit")):
+    model.save(tmp_path / "m.latent")
+    loaded, pickled = latentfit.load(tmp_path / "m.latent"), pickle.loads(pickle.dumps(model))
+    loaded.save(tmp_path / "again.latent")
+    for other in (loaded, pickled, latentfit.load(tmp_path / "again.latent")):
         np.testing.assert_array_equal(other.predict_proba(frame), model.predict_proba(frame))
         np.testing.assert_array_equal(other.frequencies_, model.frequencies_)
         np.testing.assert_array_equal(other.weights_, model.weights_)

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.data.count_input import read_counts
-from tacit.data.count_split import split_counts
-from tacit.errors import DataError, DataWarning
+from latentfit.data.count_input import read_counts
+from latentfit.data.count_split import split_counts
+from latentfit.errors import DataError, DataWarning
 
 WORDS = np.array(["ant", "bee", "cat", "dog", "elk"], object)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.data.labels import Labels, assemble, from_wide, with_gold
-from tacit.data.stored_labels import store_labels
-from tacit.models.crowd import CrowdSettings, FittedCrowd, fit_crowd
-from tacit.plan.information import committee_beliefs
-from tacit.simulate import Crowd, crowd, specialist_crowd
+from latentfit.data.labels import Labels, assemble, from_wide, with_gold
+from latentfit.data.stored_labels import store_labels
+from latentfit.models.crowd import CrowdSettings, FittedCrowd, fit_crowd
+from latentfit.plan.information import committee_beliefs
+from latentfit.simulate import Crowd, crowd, specialist_crowd
 
 
 def known(labels: Labels, truth: np.ndarray, rows: list[int]) -> Labels:

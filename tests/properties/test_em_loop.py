@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tacit.refine.em import Step, em
+from latentfit.refine.em import Step, em
 
 
 @dataclass

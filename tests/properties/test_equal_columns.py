@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit import LatentClass
+from latentfit import LatentClass
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from tacit import MixtureFractions, load
-from tacit.data.named_matrix import read_named_matrix
-from tacit.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
-from tacit.io.model_file import read_model, write_model
+from latentfit import MixtureFractions, load
+from latentfit.data.named_matrix import read_named_matrix
+from latentfit.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
+from latentfit.io.model_file import read_model, write_model
 
 
 def mixed(seed=0, n=12, m=40, K=3, missing=0.0):
@@ -65,8 +65,8 @@ def test_every_constraint_gives_its_own_least_squares(constraint, missing, tmp_p
             expected = nnls(heavy, np.append(x[seen], 1e4))[0][:3]
         np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.array_equal(model.transform(X), model.fractions_)
-    model.save(tmp_path / "model.tacit")
-    assert np.array_equal(load(tmp_path / "model.tacit").transform(X), model.fractions_)
+    model.save(tmp_path / "model.latent")
+    assert np.array_equal(load(tmp_path / "model.latent").transform(X), model.fractions_)
     assert model.report_.quantities["constraint"] == constraint
     assert model.report_.quantities["mean_sum"] == pytest.approx(model.fractions_.sum(axis=1).mean())
     told = any("fractions of a sample are at least zero and" in note for note in model.report_.notes)
@@ -108,7 +108,7 @@ def test_the_number_chosen_follows_a_permutation():
     assert "3 parts predict left-out cells best" in str(one.report_)
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_a_feature_without_values_changes_nothing_else():
     X, _, _ = mixed(1, missing=0.1)
     wide = np.insert(X, 7, np.nan, axis=1)
@@ -277,7 +277,7 @@ def test_limits_are_told():
 
 def test_files_that_do_not_fit_together_are_refused(tmp_path):
     values, reference, _ = frames()
-    path = tmp_path / "model.tacit"
+    path = tmp_path / "model.latent"
     model = MixtureFractions(reference=reference).fit(values)
     model.save(path)
     again = load(path)

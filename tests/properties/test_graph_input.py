@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.data.graph import content_order
-from tacit.data.graph_input import read_graph
-from tacit.errors import DataError, DataWarning
-from tacit.io.read import read_columns
-from tacit.io.scan import scan
+from latentfit.data.graph import content_order
+from latentfit.data.graph_input import read_graph
+from latentfit.errors import DataError, DataWarning
+from latentfit.io.read import read_columns
+from latentfit.io.scan import scan
 
 EDGES = [("ann", "bob"), ("bob", "cid"), ("cid", "ann"), ("cid", "dan")]
 
@@ -141,7 +141,7 @@ def test_numbers_and_words_as_names():
         (pd.DataFrame({"source": [None], "target": [None]}, dtype=object), "no node at all"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_every_wrong_graph_has_its_sentence(data, words):
     with pytest.raises(DataError, match=words):
         read_graph(data)

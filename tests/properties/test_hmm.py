@@ -13,18 +13,18 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
-import tacit
-from tacit import CategoricalHMM
-from tacit.data.sequences import lines_to_sequences, read_sequences
-from tacit.diagnose.hmm import neighbour_test
-from tacit.engine.chain import Chain
-from tacit.errors import DataError, DataWarning, IdentifiabilityWarning, NotIdentifiableError
-from tacit.factor.assign import match_classes
-from tacit.refine import chain_fit
-from tacit.refine.chain_fit import cut, fit_chain, pieces_of, spectral_starts, thinned
-from tacit.refine.chains import ChainSteps, chain_prior
-from tacit.refine.em import em
-from tacit.simulate import draw_sequences, hidden_markov
+import latentfit
+from latentfit import CategoricalHMM
+from latentfit.data.sequences import lines_to_sequences, read_sequences
+from latentfit.diagnose.hmm import neighbour_test
+from latentfit.engine.chain import Chain
+from latentfit.errors import DataError, DataWarning, IdentifiabilityWarning, NotIdentifiableError
+from latentfit.factor.assign import match_classes
+from latentfit.refine import chain_fit
+from latentfit.refine.chain_fit import cut, fit_chain, pieces_of, spectral_starts, thinned
+from latentfit.refine.chains import ChainSteps, chain_prior
+from latentfit.refine.em import em
+from latentfit.simulate import draw_sequences, hidden_markov
 
 WORDS = np.array([f"w{n:02}" for n in range(12)], object)
 
@@ -282,8 +282,8 @@ def test_entropy_rate():
 
 
 def test_saved_and_loaded(tmp_path, lists, fitted):
-    fitted.save(tmp_path / "m.tacit")
-    again = tacit.load(tmp_path / "m.tacit")
+    fitted.save(tmp_path / "m.latent")
+    again = latentfit.load(tmp_path / "m.latent")
     assert np.array_equal(again.predict_proba(lists), fitted.predict_proba(lists))
     assert again.symbols_.tolist() == fitted.symbols_.tolist()
     assert again.report_.verdict == fitted.report_.verdict
@@ -407,7 +407,7 @@ def test_steps_that_are_numbered_are_sorted_and_unused_columns_are_named(tmp_pat
     other = mixed.rename(columns={"step": "visit_no"})
     assert read_sequences(other).notes == told
     other.to_csv(tmp_path / "log.csv", index=False)
-    assert read_sequences(tacit.scan(tmp_path / "log.csv")).notes == told
+    assert read_sequences(latentfit.scan(tmp_path / "log.csv")).notes == told
     both = read_sequences(mixed.assign(country="x")).notes
     assert both == ("not used: column 'country'", "the steps of a sequence were sorted by the column 'step'")
 
@@ -416,7 +416,7 @@ def test_an_event_log_in_a_file_is_read_like_the_frame(tmp_path):
     _, frame = log_of_events(10)
     mixed = frame.sample(frac=1.0, random_state=0)
     mixed.to_csv(tmp_path / "log.csv", index=False)
-    found, want = read_sequences(tacit.scan(tmp_path / "log.csv")), read_sequences(mixed)
+    found, want = read_sequences(latentfit.scan(tmp_path / "log.csv")), read_sequences(mixed)
     np.testing.assert_array_equal(found.codes, want.codes)
     assert found.names.tolist() == want.names.tolist()
     assert found.notes == want.notes

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tacit.engine import blas
+from latentfit.engine import blas
 
 
 @pytest.fixture(autouse=True)

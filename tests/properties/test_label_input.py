@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from tacit import DawidSkene, load
-from tacit.data.label_input import is_long, read_labels
-from tacit.data.labels import from_long
-from tacit.data.names import LONGEST_NAME, encode, match
-from tacit.errors import DataError, DataWarning, NotIdentifiableError
-from tacit.models.crowd import check_crowd
-from tacit.models.label_methods import METHODS
-from tacit.moments.pairs import count_label_pairs, pair_memory
-from tacit.simulate import crowd
+from latentfit import DawidSkene, load
+from latentfit.data.label_input import is_long, read_labels
+from latentfit.data.labels import from_long
+from latentfit.data.names import LONGEST_NAME, encode, match
+from latentfit.errors import DataError, DataWarning, NotIdentifiableError
+from latentfit.models.crowd import check_crowd
+from latentfit.models.label_methods import METHODS
+from latentfit.moments.pairs import count_label_pairs, pair_memory
+from latentfit.simulate import crowd
 
 LONG = crowd(60, 7, 3, labels_per_task=4, random_state=0).labels
 
@@ -115,7 +115,7 @@ def test_repeated_answers_all_count_with_one_warning():
     assert labels.once().workers.tolist() == [0, 1, 0, 1]
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_the_order_of_repeated_answers_changes_nothing():
     frame = LONG.to_pandas()
     frame = pd.concat([frame, frame.sample(frac=0.5, random_state=0).assign(label=lambda one: one["label"] % 2)])
@@ -126,7 +126,7 @@ def test_the_order_of_repeated_answers_changes_nothing():
     assert one.report_.verdict == other.report_.verdict
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_repeated_answers_enter_the_likelihood_as_dawid_and_skene_count_them():
     frame = LONG.to_pandas()
     model = fitted(pd.concat([frame, frame]), smoothing=0.0, method="majority-em")
@@ -262,8 +262,8 @@ def test_minus_one_is_a_label_of_a_wide_table_that_does_not_look_like_snorkels(v
 def test_the_model_file_of_labels_that_abstain_is_read_as_it_was_written(tmp_path):
     said, _ = sentiment(100)
     model = fitted(said, abstain=("", -1))
-    model.save(tmp_path / "m.tacit")
-    loaded = load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    loaded = load(tmp_path / "m.latent")
     assert list(loaded.abstain) == ["", -1]
     assert np.array_equal(loaded.predict_proba(said), model.probabilities_)
 
@@ -362,8 +362,8 @@ def test_scores_are_refused_as_classes_and_cut_when_asked(spelled, tmp_path):
     assert model.classes_.tolist() == ["< 0.25", "[0.25, 0.5)", "[0.5, 0.75)", ">= 0.75"]
     assert model.bin_edges_ == (0.25, 0.5, 0.75)
     assert (model.labels_ == model.classes_[np.minimum(truth * 4, 3).astype(int)]).mean() > 0.8
-    model.save(tmp_path / "m.tacit")
-    loaded = load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    loaded = load(tmp_path / "m.latent")
     assert loaded.bin_edges_ == model.bin_edges_
     some = long[long["task"] < 7]
     assert loaded.predict(some).tolist() == model.labels_[:7].tolist()
@@ -558,8 +558,8 @@ def wide_votes() -> pd.DataFrame:
 
 def test_a_wide_table_knows_its_columns_after_a_file(tmp_path):
     model = DawidSkene().fit(wide_votes())
-    model.save(tmp_path / "m.tacit")
-    again = load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    again = load(tmp_path / "m.latent")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # scikit-learn would say that names were given and not known
         assert np.array_equal(again.predict(wide_votes()), model.labels_)

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit import DawidSkene, load
-from tacit.data.labels import from_long, with_gold
-from tacit.data.sampling import sample_tasks, task_hashes
-from tacit.engine.memory import MemoryEngine
-from tacit.factor.votes import sums_of, vote_shares
-from tacit.models.label_methods import METHODS
-from tacit.moments.graph import co_label_graph
-from tacit.moments.pairs import count_label_pairs, pair_memory
-from tacit.refine.crowd import crowd_steps
-from tacit.refine.em import em
-from tacit.simulate import specialist_crowd
+from latentfit import DawidSkene, load
+from latentfit.data.labels import from_long, with_gold
+from latentfit.data.sampling import sample_tasks, task_hashes
+from latentfit.engine.memory import MemoryEngine
+from latentfit.factor.votes import sums_of, vote_shares
+from latentfit.models.label_methods import METHODS
+from latentfit.moments.graph import co_label_graph
+from latentfit.moments.pairs import count_label_pairs, pair_memory
+from latentfit.refine.crowd import crowd_steps
+from latentfit.refine.em import em
+from latentfit.simulate import specialist_crowd
 
-pytestmark = pytest.mark.filterwarnings("ignore::tacit.errors.IdentifiabilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::latentfit.errors.IdentifiabilityWarning")
 
 
 def crowd(seed, n_tasks=60, n_workers=8, n_classes=3, share=0.6):
@@ -175,8 +175,8 @@ def test_predict_answers_the_tasks_of_the_fit_as_the_fit_did(method, em, tmp_pat
     task, worker, label = crowd(12)
     labels = from_long([*task, 99], [*worker, 0], [*label, None])
     model = DawidSkene(method=method, em=em).fit(labels)
-    model.save(tmp_path / "m.tacit")
-    for known in (model, load(tmp_path / "m.tacit")):
+    model.save(tmp_path / "m.latent")
+    for known in (model, load(tmp_path / "m.latent")):
         np.testing.assert_allclose(known.predict_proba(labels), model.probabilities_, atol=1e-12)
         assert known.predict(labels).tolist() == model.labels_.tolist()
         alone = [known.predict_proba(labels.piece(at, at + 1))[0] for at in (0, labels.n_rows - 1)]

@@ -7,11 +7,11 @@ import pickle
 import numpy as np
 import pytest
 
-from tacit.data.packing import has_gaps, plan_groups, plan_packing
-from tacit.data.table import Column, Table
-from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.factor.table_pool import random_start
-from tacit.kernels import DenseCodes, mixture_rows, mixture_sums
+from latentfit.data.packing import has_gaps, plan_groups, plan_packing
+from latentfit.data.table import Column, Table
+from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.factor.table_pool import random_start
+from latentfit.kernels import DenseCodes, mixture_rows, mixture_sums
 
 SIZES = {"binary": [2] * 23, "mixed": [2, 3, 10, 2, 7, 4, 1, 2, 2, 5], "wide": [2, 300, 2, 3, 2, 2]}
 

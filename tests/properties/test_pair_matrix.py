@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from tacit import PairMatrix, load
-from tacit.data.count_input import read_counts
-from tacit.diagnose.pair_structure import detectable_value, structure_power, structure_test
-from tacit.errors import DataError, ModelFileError, NotIdentifiableError
-from tacit.moments.pair_symmetry import examine_symmetry
-from tacit.simulate import pairs
-from tacit.testing import check_model
+from latentfit import PairMatrix, load
+from latentfit.data.count_input import read_counts
+from latentfit.diagnose.pair_structure import detectable_value, structure_power, structure_test
+from latentfit.errors import DataError, ModelFileError, NotIdentifiableError
+from latentfit.moments.pair_symmetry import examine_symmetry
+from latentfit.simulate import pairs
+from latentfit.testing import check_model
 
 METHODS = ("auto", "paper", "svd", "scaled-svd")
 
@@ -210,7 +210,7 @@ def test_contract_for_more_components_and_other_methods():
 
 def test_damaged_files_are_refused(tmp_path):
     model = PairMatrix(3).fit(pairs(30, 900, "topics", n_components=3, asymmetric=True, random_state=1).counts)
-    path = tmp_path / "m.tacit"
+    path = tmp_path / "m.latent"
     model.save(path)
     again = load(path)
     assert np.array_equal(again.reconstruct().toarray(), model.reconstruct().toarray())

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tacit
-import tacit.plan.cover as cover_module
-import tacit.plan.information as information
-from tacit import DawidSkene
-from tacit.data.labels import assemble
-from tacit.errors import DataError
-from tacit.plan import plan_labels
-from tacit.plan.cover import Reach, cover_blocks, observed_pairs
-from tacit.plan.information import Anyone, Crowd, choose_pairs, entropies, gain_table, gains_of_pairs, sharpened
-from tacit.simulate import crowd
+import latentfit
+import latentfit.plan.cover as cover_module
+import latentfit.plan.information as information
+from latentfit import DawidSkene
+from latentfit.data.labels import assemble
+from latentfit.errors import DataError
+from latentfit.plan import plan_labels
+from latentfit.plan.cover import Reach, cover_blocks, observed_pairs
+from latentfit.plan.information import Anyone, Crowd, choose_pairs, entropies, gain_table, gains_of_pairs, sharpened
+from latentfit.simulate import crowd
 
 SEEDS = st.integers(0, 10_000)
 
@@ -186,7 +186,7 @@ def test_plans_from_files_are_those_of_memory(fit_file, plan_file, gold, tmp_pat
     votes = random_votes(5)
     votes["task"] = [f"t{task}" for task in votes.task]
     votes.to_csv(tmp_path / "votes.csv", index=False)
-    files = tacit.scan(tmp_path / "votes.csv")
+    files = latentfit.scan(tmp_path / "votes.csv")
     here, there = fitted(votes, gold=gold), fitted(files if fit_file else votes, gold=gold)
     wanted = plan_labels(here, pa.Table.from_pandas(votes), budget=30, workers=votes)
     found = plan_labels(there, files if plan_file else pa.Table.from_pandas(votes), budget=30, workers=votes)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import Admixture, BernoulliMixture
-from tacit.errors import DataError
-from tacit.plot.ancestry import matched_colours, people_order, plot_ancestry
+from latentfit import Admixture, BernoulliMixture
+from latentfit.errors import DataError
+from latentfit.plot.ancestry import matched_colours, people_order, plot_ancestry
 
-pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 
 
 def counts(n=30):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import BernoulliMixture, BlockModel
-from tacit.errors import DataError
-from tacit.plot.blocks import CELLS, densities, plot_blocks, plot_connectivity, sorted_nodes
-from tacit.plot.canvas import new_axes, write_cells
-from tacit.simulate import block_graph
+from latentfit import BernoulliMixture, BlockModel
+from latentfit.errors import DataError
+from latentfit.plot.blocks import CELLS, densities, plot_blocks, plot_connectivity, sorted_nodes
+from latentfit.plot.canvas import new_axes, write_cells
+from latentfit.simulate import block_graph
 
-pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 
 
 def test_blocks_are_on_the_diagonal(tmp_path):

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-import tacit
-from tacit import BernoulliMixture, LatentClass
-from tacit.errors import DataError
-from tacit.plot.canvas import new_figure
-from tacit.plot.clusters import named_in, plot_clusters, plot_path, shown_columns, suspect_cells
-from tacit.simulate import bernoulli_mixture
+import latentfit
+from latentfit import BernoulliMixture, LatentClass
+from latentfit.errors import DataError
+from latentfit.plot.canvas import new_figure
+from latentfit.plot.clusters import named_in, plot_clusters, plot_path, shown_columns, suspect_cells
+from latentfit.simulate import bernoulli_mixture
 
 
 def fitted(columns=12, number=None):
@@ -44,8 +44,8 @@ def test_suspects_of_flagged_clusters_are_marked(tmp_path):
     named = f"{model.purity_['suspect_pair'][0]}, {model.purity_['suspect_columns'][0]}".split(", ")
     assert marked == set(named)
     assert ax.get_legend().get_texts()[0].get_text() == "betrays a flagged cluster"
-    model.save(tmp_path / "m.tacit")
-    again = plot_clusters(tacit.load(tmp_path / "m.tacit"))
+    model.save(tmp_path / "m.latent")
+    again = plot_clusters(latentfit.load(tmp_path / "m.latent"))
     np.testing.assert_array_equal(again.collections[0].get_offsets(), ax.collections[0].get_offsets())
 
 
@@ -100,12 +100,12 @@ def test_names_with_commas_are_told_apart():
 
 
 def test_matplotlib_waits_until_a_picture_is_asked_for():
-    code = "import tacit.plot.clusters, sys; print('matplotlib' in sys.modules)"
+    code = "import latentfit.plot.clusters, sys; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
 def test_a_missing_matplotlib_is_told_with_its_cure(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ModuleNotFoundError, match=r"not installed; give pip install 'tacit\[plot\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"not installed; give pip install 'latentfit\[plot\]'"):
         new_figure(1.0, 1.0)

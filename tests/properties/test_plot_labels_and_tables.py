@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit import DawidSkene, LatentClass, load
-from tacit.diagnose.meetings import meetings
-from tacit.errors import DataError
-from tacit.plot.labels import plot_co_labels, plot_confidence, plot_confusion, plot_workers
-from tacit.plot.tables import plot_classes, plot_information, plot_selection
-from tacit.simulate import crowd
+from latentfit import DawidSkene, LatentClass, load
+from latentfit.diagnose.meetings import meetings
+from latentfit.errors import DataError
+from latentfit.plot.labels import plot_co_labels, plot_confidence, plot_confusion, plot_workers
+from latentfit.plot.tables import plot_classes, plot_information, plot_selection
+from latentfit.simulate import crowd
 
-pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +44,11 @@ def test_crowd(model, tmp_path):
     assert plot_confusion(model, worker, ax=drawn) is drawn
     with pytest.raises(DataError, match="not in the model"):
         plot_confusion(model, "nobody")
-    model.save(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
     with pytest.raises(DataError, match="keeps no tasks"):
-        plot_confidence(load(tmp_path / "m.tacit"))
+        plot_confidence(load(tmp_path / "m.latent"))
     with pytest.raises(DataError, match="keeps no labels"):
-        plot_co_labels(load(tmp_path / "m.tacit"))
+        plot_co_labels(load(tmp_path / "m.latent"))
 
 
 def test_meetings_count_common_tasks(model):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tacit import BernoulliMixture, PairMatrix
-from tacit.errors import DataError
-from tacit.plot.pairs import plot_items
-from tacit.simulate import pairs
+from latentfit import BernoulliMixture, PairMatrix
+from latentfit.errors import DataError
+from latentfit.plot.pairs import plot_items
+from latentfit.simulate import pairs
 
-pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 
 
 def test_names_go_to_the_items_that_matter():

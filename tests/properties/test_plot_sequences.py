@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import BernoulliMixture, CategoricalHMM
-from tacit.errors import DataError
-from tacit.plot.sequences import plot_states, plot_transitions, telling_symbols
+from latentfit import BernoulliMixture, CategoricalHMM
+from latentfit.errors import DataError
+from latentfit.plot.sequences import plot_states, plot_transitions, telling_symbols
 
-pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 
 
 @pytest.fixture(scope="module")

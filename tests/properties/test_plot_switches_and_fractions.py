@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import BinaryFactors, MixtureFractions, TopicModel, load
-from tacit.errors import DataError
-from tacit.plot.fractions import differing_features, plot_fractions, plot_profiles
-from tacit.plot.state_graph import plot_state_graph
-from tacit.plot.switches import moved_features, plot_candidates, plot_switches, plot_weights
-from tacit.simulate import binary_factors
+from latentfit import BinaryFactors, MixtureFractions, TopicModel, load
+from latentfit.errors import DataError
+from latentfit.plot.fractions import differing_features, plot_fractions, plot_profiles
+from latentfit.plot.state_graph import plot_state_graph
+from latentfit.plot.switches import moved_features, plot_candidates, plot_switches, plot_weights
+from latentfit.simulate import binary_factors
 
-pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +61,8 @@ def test_fractions_and_profiles(mixed, tmp_path):
     np.testing.assert_array_equal(
         plot_profiles(model).images[0].get_array(), model.profiles_[:, differing_features(model.profiles_)]
     )
-    model.save(tmp_path / "m.tacit")
-    again = load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    again = load(tmp_path / "m.latent")
     with pytest.raises(DataError, match="keeps no samples"):
         plot_fractions(again)
     later = np.array([bar.get_height() for bar in plot_fractions(again, rows).patches]).reshape(3, 12)
@@ -70,13 +70,11 @@ def test_fractions_and_profiles(mixed, tmp_path):
 
 
 def test_scores_of_candidates_travel_in_files(switches, tmp_path):
-    switches.save(tmp_path / "m.tacit")
-    again = load(tmp_path / "m.tacit")
+    switches.save(tmp_path / "m.latent")
+    again = load(tmp_path / "m.latent")
     assert again.report_.quantities["rejected_scores"] == switches.report_.quantities["rejected_scores"]
     assert len(plot_candidates(again).collections) == 2
-    independent = BinaryFactors(2, search="independent").fit(
-        binary_factors(800, m=8, d=2, sigma=0.1, random_state=0).X
-    )
+    independent = BinaryFactors(2, search="independent").fit(binary_factors(800, m=8, d=2, sigma=0.1, random_state=0).X)
     with pytest.raises(DataError, match="no scores"):
         plot_candidates(independent)
 

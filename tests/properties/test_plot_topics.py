@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import LatentClass, TopicModel
-from tacit.errors import DataError
-from tacit.plot.topics import plot_topic_map, plot_topics, topic_map
-from tacit.simulate import topic_documents
+from latentfit import LatentClass, TopicModel
+from latentfit.errors import DataError
+from latentfit.plot.topics import plot_topic_map, plot_topics, topic_map
+from latentfit.simulate import topic_documents
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tacit import (
+from latentfit import (
     Admixture,
     BernoulliMixture,
     CategoricalHMM,
@@ -18,10 +18,10 @@ from tacit import (
     MixtureFractions,
     TopicModel,
 )
-from tacit.cli.bars import Bars, amount, clock, speed, times
-from tacit.plan import simulate_plan
-from tacit.progress import MOST_FORETOLD, Stage, counted, passes_left, stage, tried, watched_by
-from tacit.simulate import crowd
+from latentfit.cli.bars import Bars, amount, clock, speed, times
+from latentfit.plan import simulate_plan
+from latentfit.progress import MOST_FORETOLD, Stage, counted, passes_left, stage, tried, watched_by
+from latentfit.simulate import crowd
 
 
 class Heard:
@@ -96,7 +96,7 @@ def test_passes_are_foretold_from_falling_gains():
 
 def test_the_line_tells_amount_speed_and_time(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("tacit.progress.monotonic", lambda: now[0])
+    monkeypatch.setattr("latentfit.progress.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     bars = Bars(console)
     with watched_by(bars), stage("reading"), stage("rows of a file", 4_000, "rows") as told:

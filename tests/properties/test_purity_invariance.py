@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from tests.statistics.bernoulli_worlds import bernoulli_world
 
-from tacit.data.table import Column, Table, group_rows
-from tacit.diagnose import purity
-from tacit.diagnose.frequency_intervals import frequency_intervals
-from tacit.diagnose.purity import any_flagged, purity_certificates
-from tacit.engine.mixture import Mixture
-from tacit.refine.em import em
-from tacit.refine.table_prior import table_steps
+from latentfit.data.table import Column, Table, group_rows
+from latentfit.diagnose import purity
+from latentfit.diagnose.frequency_intervals import frequency_intervals
+from latentfit.diagnose.purity import any_flagged, purity_certificates
+from latentfit.engine.mixture import Mixture
+from latentfit.refine.em import em
+from latentfit.refine.table_prior import table_steps
 
 
 @pytest.fixture(scope="module", params=[0.0, 0.15])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import Admixture
-from tacit.data.genotypes import read_genotypes
-from tacit.data.stored_genotypes import store_genotypes
-from tacit.diagnose import relatives
-from tacit.diagnose.ancestry import populations_seen
+from latentfit import Admixture
+from latentfit.data.genotypes import read_genotypes
+from latentfit.data.stored_genotypes import store_genotypes
+from latentfit.diagnose import relatives
+from latentfit.diagnose.ancestry import populations_seen
 
 N_SNPS = 1_500
 

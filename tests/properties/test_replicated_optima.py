@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import LatentClass
-from tacit.data.table_input import read_table
-from tacit.errors import DataError
-from tacit.factor.table_pool import random_start
-from tacit.refine.em import em
-from tacit.refine.quasi_newton import quasi_newton
-from tacit.refine.starts import Entrant, multistart
-from tacit.refine.table_prior import table_steps
-from tacit.refine.table_starts import FEWEST, MOST, n_init_for
+from latentfit import LatentClass
+from latentfit.data.table_input import read_table
+from latentfit.errors import DataError
+from latentfit.factor.table_pool import random_start
+from latentfit.refine.em import em
+from latentfit.refine.quasi_newton import quasi_newton
+from latentfit.refine.starts import Entrant, multistart
+from latentfit.refine.table_prior import table_steps
+from latentfit.refine.table_starts import FEWEST, MOST, n_init_for
 
 
 def interviews(draw: int) -> np.ndarray:

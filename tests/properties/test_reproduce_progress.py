@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow.csv as pc
 import pytest
 
-from tacit.cli.main import main
-from tacit.reproduce import KEYS, draw, keys_of, switches_admixture
-from tacit.reproduce.table import Curves, Outcome, Progress, Row, Run, absent, lacked, write_curves, write_rows
+from latentfit.cli.main import main
+from latentfit.reproduce import KEYS, draw, keys_of, switches_admixture
+from latentfit.reproduce.table import Curves, Outcome, Progress, Row, Run, absent, lacked, write_curves, write_rows
 
 
 def test_a_piece_is_made_once_and_found_again(tmp_path):

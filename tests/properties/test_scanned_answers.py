@@ -1,4 +1,4 @@
-"""A fitted model answers files (`tacit.scan`) as it answers the same rows in a frame, by every method of its."""
+"""A fitted model answers files (`latentfit.scan`) as it answers the same rows in a frame, by every method of its."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tacit
-from tacit import BinaryFactors, LatentClass, LatentClassClassifier, LatentClassImputer, MixtureFractions
-from tacit.errors import DataError, DataWarning
-from tacit.io.read import read_columns
-from tacit.io.scan import whole
-from tacit.io.write import write_columns
+import latentfit
+from latentfit import BinaryFactors, LatentClass, LatentClassClassifier, LatentClassImputer, MixtureFractions
+from latentfit.errors import DataError, DataWarning
+from latentfit.io.read import read_columns
+from latentfit.io.scan import whole
+from latentfit.io.write import write_columns
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-def written(table: pa.Table, folder, ending: str = "parquet") -> tacit.io.scan.Scan:
+def written(table: pa.Table, folder, ending: str = "parquet") -> latentfit.io.scan.Scan:
     """The rows in two files."""
     for at, part in enumerate((table.slice(0, 40), table.slice(40))):
         write_columns(part, folder / f"part{at}.{ending}", format=ending)
-    return tacit.scan(folder)
+    return latentfit.scan(folder)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_files_that_disagree_about_a_type_are_answered_as_they_were_fitted(tmp_p
     )
     for at, (part, ending) in enumerate(zip(parts, endings, strict=True)):
         write_columns(part, tmp_path / f"part{at}.{ending}", format=ending)
-    files = tacit.scan(tmp_path)
+    files = latentfit.scan(tmp_path)
     model = LatentClass(1, max_iter=5, tol=0).fit(files)
     words = {"a": ["1", "2", "1", None, "x", "2", None, "x"], "c": ["1.5", "2.5", "1.5", None, "x", "y", "x", "y"]}
     given = pa.table({**words, "b": [1, 2, 1, 2, 1, 2, None, 1]}).select("abc")
@@ -121,4 +121,4 @@ def test_a_list_beside_words_is_refused(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"x": "a"}\n')
     (tmp_path / "b.jsonl").write_text('{"x": ["a"]}\n')
     with pytest.raises(DataError, match=r"column 'x' holds list<.*> in some of the files; give one word or number"):
-        whole(tacit.scan(tmp_path))
+        whole(latentfit.scan(tmp_path))

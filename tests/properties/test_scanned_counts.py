@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tacit
-from tacit import BlockModel, CategoricalHMM, PairMatrix, TopicModel
-from tacit.data import tally as tally_module
-from tacit.data.count_input import read_counts
-from tacit.data.document_input import read_documents
-from tacit.data.graph_input import read_graph
-from tacit.data.growing_names import GrowingNames
-from tacit.data.names import encode
-from tacit.data.sequences import lines_to_sequences, read_sequences
-from tacit.data.tally import CellTally, sparse_sums
-from tacit.errors import DataError, DataWarning
-from tacit.io import parquet_file, text_lines
-from tacit.io import source as source_module
-from tacit.io.read import read_columns
-from tacit.io.write import write_columns
-from tacit.models.base import model_state
+import latentfit
+from latentfit import BlockModel, CategoricalHMM, PairMatrix, TopicModel
+from latentfit.data import tally as tally_module
+from latentfit.data.count_input import read_counts
+from latentfit.data.document_input import read_documents
+from latentfit.data.graph_input import read_graph
+from latentfit.data.growing_names import GrowingNames
+from latentfit.data.names import encode
+from latentfit.data.sequences import lines_to_sequences, read_sequences
+from latentfit.data.tally import CellTally, sparse_sums
+from latentfit.errors import DataError, DataWarning
+from latentfit.io import parquet_file, text_lines
+from latentfit.io import source as source_module
+from latentfit.io.read import read_columns
+from latentfit.io.write import write_columns
+from latentfit.models.base import model_state
 
 
 @pytest.fixture(params=[7, 100_000])
@@ -37,7 +37,7 @@ def batched(request, monkeypatch):
     monkeypatch.setattr(tally_module, "WAITING", request.param)
     monkeypatch.setattr(text_lines, "BATCH_BYTES", 10 * request.param)
     blocks = tuple(max(1_000, 100 * request.param) for _ in source_module.BLOCKS)
-    for module in ("tacit.io.csv_file", "tacit.io.json_lines"):
+    for module in ("latentfit.io.csv_file", "latentfit.io.json_lines"):
         monkeypatch.setattr(f"{module}.BLOCKS", blocks)
 
 
@@ -49,7 +49,7 @@ def written(frame, folder, ending):
     for at, part in enumerate((table.slice(0, half), table.slice(half))):
         write_columns(part, folder / f"part{at}.{ending}", format=ending.removesuffix(".gz"))
     write_columns(table, folder.parent / f"whole.{ending}", format=ending.removesuffix(".gz"))
-    return tacit.scan(folder), read_columns(folder.parent / f"whole.{ending}")
+    return latentfit.scan(folder), read_columns(folder.parent / f"whole.{ending}")
 
 
 def same_matrix(mine, theirs):
@@ -89,7 +89,7 @@ def test_a_file_that_is_named_in_several_ways_is_read_once(tmp_path, monkeypatch
     (tmp_path / "a.csv").write_text("row,column\na,b\n")
     (tmp_path / "b.csv").symlink_to(tmp_path / "a.csv")
     monkeypatch.chdir(tmp_path)
-    assert tacit.scan(["a.csv", "./a.csv", str(tmp_path / "a.csv"), "*.csv"]).paths == ("a.csv",)
+    assert latentfit.scan(["a.csv", "./a.csv", str(tmp_path / "a.csv"), "*.csv"]).paths == ("a.csv",)
 
 
 def test_missing_and_unnamed_pairs_are_told_once(tmp_path, batched):
@@ -105,17 +105,20 @@ def test_missing_and_unnamed_pairs_are_told_once(tmp_path, batched):
 
 def test_pairs_that_cannot_be_told_get_one_sentence(tmp_path):
     (tmp_path / "two.csv").write_text("x,y\n1,2\n")
-    assert read_counts(tacit.scan(tmp_path / "two.csv")).shape == (1, 1)  # two columns are pairs, whatever their names
+    assert read_counts(latentfit.scan(tmp_path / "two.csv")).shape == (
+        1,
+        1,
+    )  # two columns are pairs, whatever their names
     (tmp_path / "a.csv").write_text("x,y,z\n1,2,3\n")
     with pytest.raises(DataError, match="may be pairs with a count or a matrix; for pairs name them in columns="):
-        read_counts(tacit.scan(tmp_path / "a.csv"))
-    assert read_counts(tacit.scan(tmp_path / "a.csv"), columns={"row": "x", "column": "y"}).total == 1
+        read_counts(latentfit.scan(tmp_path / "a.csv"))
+    assert read_counts(latentfit.scan(tmp_path / "a.csv"), columns={"row": "x", "column": "y"}).total == 1
     (tmp_path / "b.csv").write_text("x,y,z,row\n1,2,3,4\n")
     with pytest.raises(DataError, match="no column for the column item among"):
-        read_counts(tacit.scan(tmp_path / "b.csv"))
+        read_counts(latentfit.scan(tmp_path / "b.csv"))
     (tmp_path / "c.csv").write_text("row,column,count\na,b,many\n")
     with pytest.raises(DataError, match="the column of counts holds 'many' in row 1, no number"):
-        read_counts(tacit.scan(tmp_path / "c.csv"))
+        read_counts(latentfit.scan(tmp_path / "c.csv"))
 
 
 def documents(n_rows=600):
@@ -134,9 +137,9 @@ def test_a_count_that_is_none_is_refused_before_it_is_added(tmp_path, batched):
     pairs = rows.rename_columns(["i", "j", "count"])
     write_columns(pairs, tmp_path / "pairs.parquet", format="parquet")
     with pytest.raises(DataError, match="document 'd' holds -1 of the word 'w'; give how often"):
-        read_documents(tacit.scan(tmp_path / "minus.csv"))
+        read_documents(latentfit.scan(tmp_path / "minus.csv"))
     with pytest.raises(DataError, match="hold -1 for the pair 'd', 'w', a negative count; give how often"):
-        read_counts(tacit.scan(tmp_path / "pairs.parquet"))
+        read_counts(latentfit.scan(tmp_path / "pairs.parquet"))
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
@@ -168,7 +171,7 @@ def test_documents_that_lack_something_get_one_sentence(tmp_path, batched):
         read_documents(scan)
     (tmp_path / "wide.csv").write_text("cat,dog\n1,2\n")
     with pytest.raises(DataError, match=r"none for the document; give document, word and count"):
-        TopicModel(2).fit(tacit.scan(tmp_path / "wide.csv"))
+        TopicModel(2).fit(latentfit.scan(tmp_path / "wide.csv"))
 
 
 LINES = ["the cat sat", "", "on the mat\x0bwith a dog", "007 7 the", "  ", "ünd the cat"]
@@ -186,12 +189,15 @@ def text(tmp_path):
 
 def test_texts_are_counted_line_by_line(text, batched):
     theirs = read_documents("\n".join(LINES * 5).splitlines())
-    for mine in (read_documents(tacit.scan(text / "whole.txt")), read_documents(tacit.scan(text / "texts" / "*"))):
+    for mine in (
+        read_documents(latentfit.scan(text / "whole.txt")),
+        read_documents(latentfit.scan(text / "texts" / "*")),
+    ):
         same_matrix(mine.matrix, theirs.matrix)
         assert mine.words.tolist() == theirs.words.tolist()
         assert mine.names.tolist() == theirs.names.tolist() == list(range(1, 36))
     sequences = lines_to_sequences(["\n".join(LINES * 5).splitlines()])
-    found = read_sequences(tacit.scan(text / "texts"))
+    found = read_sequences(latentfit.scan(text / "texts"))
     assert found.codes.tolist() == sequences.codes.tolist()
     assert found.offsets.tolist() == sequences.offsets.tolist()
     assert found.symbols.tolist() == sequences.symbols.tolist()
@@ -200,14 +206,14 @@ def test_texts_are_counted_line_by_line(text, batched):
 def test_texts_and_tables_do_not_mix(text, tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     with pytest.raises(DataError, match=r"whole\.txt is plain text and .*a\.csv is a table; scan files of one kind"):
-        tacit.scan([text / "whole.txt", tmp_path / "a.csv"])
+        latentfit.scan([text / "whole.txt", tmp_path / "a.csv"])
     with pytest.raises(DataError, match="is plain text without columns"):
-        tacit.LatentClass(2).fit(tacit.scan(text / "whole.txt"))
+        latentfit.LatentClass(2).fit(latentfit.scan(text / "whole.txt"))
     (tmp_path / "blank.txt").write_text("\n \n")
     with pytest.raises(DataError, match=r"blank\.txt holds no word; write one document a line"):
-        read_documents(tacit.scan(tmp_path / "blank.txt"))
+        read_documents(latentfit.scan(tmp_path / "blank.txt"))
     with pytest.raises(DataError, match=r"blank\.txt holds no line with anything in it"):
-        read_sequences(tacit.scan(tmp_path / "blank.txt"))
+        read_sequences(latentfit.scan(tmp_path / "blank.txt"))
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
@@ -275,7 +281,7 @@ def test_edge_lines_are_those_of_memory(tmp_path, batched, weights):
     rows = edges(weights).dropna(subset="target")
     lines = ["# a comment", *(" ".join(map(str, row)) for row in rows.itertuples(index=False)), "77", ""]
     (tmp_path / "web.edges").write_text("\n".join(lines))
-    scan = tacit.scan(tmp_path / "web.edges", lines=True)
+    scan = latentfit.scan(tmp_path / "web.edges", lines=True)
     same_graph(read_graph(scan), read_graph(edges(weights)))
 
 
@@ -285,7 +291,7 @@ def test_edges_that_cannot_be_used_get_one_sentence(tmp_path, batched):
     def refused(text, sentence):
         (tmp_path / "e.txt").write_text(text)
         with pytest.raises(DataError, match=sentence):
-            read_graph(tacit.scan(tmp_path / "e.txt"))
+            read_graph(latentfit.scan(tmp_path / "e.txt"))
 
     refused(good + "1 2 3 4\n", r"e\.txt has 4 words in its line 61 \(blank")
     refused(good + "1 3 2.5\n", "has no weight for the edge in row 1; give one")
@@ -294,7 +300,7 @@ def test_edges_that_cannot_be_used_get_one_sentence(tmp_path, batched):
     refused("1 2 1\n" * 40 + "2 3 -1\n", "has the weight -1 on edge 41")
     (tmp_path / "one.csv").write_text("only\n1\n")
     with pytest.raises(DataError, match="give the ends of every edge in columns source and target"):
-        read_graph(tacit.scan(tmp_path / "one.csv"))
+        read_graph(latentfit.scan(tmp_path / "one.csv"))
 
 
 VALUES = st.one_of(st.integers(-3, 3), st.none())
@@ -318,7 +324,7 @@ def test_ordered_and_unused_names_of_a_dictionary(tmp_path):
     sizes = pd.Categorical(["mid", "low", "mid", "huge"] * 3, ["low", "mid", "high", "huge"], ordered=True)
     loose = pd.Categorical(["b", "a", "b", "c"] * 3, ["z", "c", "b", "a"])
     pq.write_table(pa.table({"symbol": pa.array(sizes), "sequence": pa.array(loose)}), tmp_path / "a.parquet")
-    mine, theirs = read_sequences(tacit.scan(tmp_path)), read_sequences(read_columns(tmp_path / "a.parquet"))
+    mine, theirs = read_sequences(latentfit.scan(tmp_path)), read_sequences(read_columns(tmp_path / "a.parquet"))
     assert mine.symbols.tolist() == theirs.symbols.tolist() == ["low", "mid", "huge"]
     assert mine.names.tolist() == theirs.names.tolist() == ["b", "a", "c"]
     assert mine.codes.tolist() == theirs.codes.tolist()
@@ -344,5 +350,5 @@ def test_hidden_files_of_a_folder_are_left_alone(tmp_path):
     for name in ("a.txt", "b.txt", "._a.txt", ".hidden.txt"):
         (tmp_path / name).write_text("tea milk tea\nsoup\n")
     with pytest.warns(DataWarning, match="each of the 2 files of the folder is a document"):
-        documents = read_documents(tacit.scan(tmp_path))
+        documents = read_documents(latentfit.scan(tmp_path))
     assert documents.names.tolist() == ["a.txt", "b.txt"]

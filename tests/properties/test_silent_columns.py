@@ -10,19 +10,19 @@ import pandas as pd
 import pytest
 from tests.fits import stopping
 
-import tacit
-import tacit.data.table as tables
-import tacit.models.bernoulli_mixture as clusters
-from tacit import BernoulliMixture, load
-from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Mixture
-from tacit.models import checkpoint
-from tacit.refine.choose_clusters import size_charge, statistical_charge
-from tacit.refine.cluster_path import cluster_path
-from tacit.refine.em import em
-from tacit.refine.silent_columns import column_gains, fit_speaking
-from tacit.refine.table_prior import plain_steps, table_steps
-from tacit.simulate import bernoulli_mixture
+import latentfit
+import latentfit.data.table as tables
+import latentfit.models.bernoulli_mixture as clusters
+from latentfit import BernoulliMixture, load
+from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.engine.mixture import Mixture
+from latentfit.models import checkpoint
+from latentfit.refine.choose_clusters import size_charge, statistical_charge
+from latentfit.refine.cluster_path import cluster_path
+from latentfit.refine.em import em
+from latentfit.refine.silent_columns import column_gains, fit_speaking
+from latentfit.refine.table_prior import plain_steps, table_steps
+from latentfit.simulate import bernoulli_mixture
 
 WIDE = {"n_columns": 120, "n_clusters": 3, "separation": 16.0, "informative": 0.1}
 
@@ -128,8 +128,8 @@ def test_the_estimator_names_its_silent_columns_and_keeps_them_in_its_file(tmp_p
     changed[:, silent] = 1 - changed[:, silent]
     assert np.allclose(model.predict_proba(changed), model.predict_proba(rows), atol=1e-9)
     assert any("do not (silent_)" in note for note in model.report_.notes)
-    model.save(tmp_path / "m.tacit")
-    assert load(tmp_path / "m.tacit").silent_ == model.silent_
+    model.save(tmp_path / "m.latent")
+    assert load(tmp_path / "m.latent").silent_ == model.silent_
 
 
 def test_other_rules_keep_the_fit_to_all_columns() -> None:
@@ -201,7 +201,7 @@ def test_a_stopped_fit_goes_on_with_the_same_silent_columns(tmp_path, monkeypatc
     monkeypatch.setattr(checkpoint, "EVERY", 0.0)
     monkeypatch.setattr(checkpoint, "SPARING", 0.0)
     rows, settings = wide_rows(2).rows, {"tol": 0.0, "max_iter": 20}
-    path = tmp_path / "kept.tacit"
+    path = tmp_path / "kept.latent"
     with pytest.raises(KeyboardInterrupt):
         stopping(BernoulliMixture, lambda step: step.n_iter >= 7)(3, **settings).fit(rows, checkpoint=path)
     assert path.exists()
@@ -218,7 +218,7 @@ def test_a_stream_keeps_the_same_columns_silent(tmp_path) -> None:
     frame = pd.DataFrame(data.rows, columns=[f"q{n:03d}" for n in range(120)])
     frame.to_csv(tmp_path / "rows.csv", index=False)
     models = [
-        BernoulliMixture(3, engine=engine).fit(tacit.scan(tmp_path / "rows.csv")) for engine in ("memory", "stream")
+        BernoulliMixture(3, engine=engine).fit(latentfit.scan(tmp_path / "rows.csv")) for engine in ("memory", "stream")
     ]
     assert models[0].silent_
     assert models[0].silent_ == models[1].silent_

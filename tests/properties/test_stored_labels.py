@@ -12,32 +12,32 @@ import pyarrow.parquet as pq
 import pytest
 from tests.fits import after, bits, stopping
 
-import tacit
-from tacit import DawidSkene
-from tacit.data import label_sort
-from tacit.data.label_input import read_labels
-from tacit.data.sampling import sample_tasks
-from tacit.data.spill import letters_of, word_hashes
-from tacit.data.stored_labels import StoredLabels, code_labels, find_tasks, store_labels
-from tacit.engine.memory import MemoryEngine
-from tacit.errors import DataError, DataWarning, NotIdentifiableError
-from tacit.factor.votes import vote_sums
-from tacit.io.read import read_columns
-from tacit.io.write import write_columns
-from tacit.models import checkpoint as checkpoints
-from tacit.models.base import model_state
-from tacit.models.label_methods import vote_mixture
+import latentfit
+from latentfit import DawidSkene
+from latentfit.data import label_sort
+from latentfit.data.label_input import read_labels
+from latentfit.data.sampling import sample_tasks
+from latentfit.data.spill import letters_of, word_hashes
+from latentfit.data.stored_labels import StoredLabels, code_labels, find_tasks, store_labels
+from latentfit.engine.memory import MemoryEngine
+from latentfit.errors import DataError, DataWarning, NotIdentifiableError
+from latentfit.factor.votes import vote_sums
+from latentfit.io.read import read_columns
+from latentfit.io.write import write_columns
+from latentfit.models import checkpoint as checkpoints
+from latentfit.models.base import model_state
+from latentfit.models.label_methods import vote_mixture
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """A few hundred tasks already fill several chunks, ranges, blocks and parts."""
-    monkeypatch.setattr("tacit.data.stored_labels.CHUNK_ROWS", 150)
+    monkeypatch.setattr("latentfit.data.stored_labels.CHUNK_ROWS", 150)
     monkeypatch.setattr(label_sort, "RANGE_ROWS", 260)
     monkeypatch.setattr(label_sort, "PARTITIONS", 7)
-    for module in ("tacit.data.labels", "tacit.data.stored_labels"):
+    for module in ("latentfit.data.labels", "latentfit.data.stored_labels"):
         monkeypatch.setattr(f"{module}.BLOCK_ROWS", 64)
-    for module in ("tacit.engine.memory", "tacit.engine.cluster"):
+    for module in ("latentfit.engine.memory", "latentfit.engine.cluster"):
         monkeypatch.setattr(f"{module}.PART_ROWS", 128)
 
 
@@ -83,13 +83,13 @@ def same_labels(stored: StoredLabels, labels) -> None:
     assert stored.names_of(0, stored.n_rows).equals(labels.names_of(0, labels.n_rows))
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
 def test_codes_and_names_are_those_of_memory(files, ending):
-    same_labels(code_labels(tacit.scan(files / f"part*.{ending}")), read_labels(read_columns(files / "whole.csv")))
+    same_labels(code_labels(latentfit.scan(files / f"part*.{ending}")), read_labels(read_columns(files / "whole.csv")))
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 @pytest.mark.parametrize(
     "names",
     [
@@ -104,32 +104,32 @@ def test_codes_and_names_are_those_of_memory(files, ending):
 def test_tasks_may_be_named_by_anything(tmp_path, names):
     rows = pa.table({"task": names, "worker": ["v", "w", "w", "v", "v"], "label": [1, 0, 1, 0, 0]})
     pq.write_table(rows, tmp_path / "a.parquet")
-    same_labels(code_labels(tacit.scan(tmp_path)), read_labels(rows))
+    same_labels(code_labels(latentfit.scan(tmp_path)), read_labels(rows))
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_a_column_may_play_two_roles(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,c\n1,x,p\n1,y,p\n2,x,q\n2,y,q\n")
     roles = {"task": "a", "worker": "a", "label": "c"}
     rows = read_columns(tmp_path / "a.csv")
-    same_labels(code_labels(tacit.scan(tmp_path), columns=roles), read_labels(rows, columns=roles))
+    same_labels(code_labels(latentfit.scan(tmp_path), columns=roles), read_labels(rows, columns=roles))
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_a_column_without_a_name_can_be_a_task(tmp_path):
     (tmp_path / "a.csv").write_text(",who,says\n1,x,p\n1,y,p\n2,x,q\n2,y,q\n")
     roles = {"task": "", "worker": "who", "label": "says"}
     rows = read_columns(tmp_path / "a.csv")
-    same_labels(code_labels(tacit.scan(tmp_path), columns=roles), read_labels(rows, columns=roles))
+    same_labels(code_labels(latentfit.scan(tmp_path), columns=roles), read_labels(rows, columns=roles))
     assert read_labels(rows, columns=roles).task_names.tolist() == [1, 2]
 
 
 def test_numbers_and_their_spelling_are_one_name_and_a_column_of_numbers_stays_one(tmp_path):
     (tmp_path / "a.csv").write_text("task,worker,label\n10,1,0\n9,2,1\n")
     (tmp_path / "b.csv").write_text("task,worker,label\n9,1,1\n10,2,0\n")
-    assert code_labels(tacit.scan(tmp_path)).loaded().task_names.tolist() == [10, 9]
+    assert code_labels(latentfit.scan(tmp_path)).loaded().task_names.tolist() == [10, 9]
     (tmp_path / "b.csv").write_text("task,worker,label\n9,1,1\nten,2,0\n")
-    assert code_labels(tacit.scan(tmp_path)).loaded().task_names.tolist() == ["10", "9", "ten"]
+    assert code_labels(latentfit.scan(tmp_path)).loaded().task_names.tolist() == ["10", "9", "ten"]
 
 
 def test_repeated_labels_all_count_and_are_told_every_time(tmp_path):
@@ -137,15 +137,15 @@ def test_repeated_labels_all_count_and_are_told_every_time(tmp_path):
     (tmp_path / "a.csv").write_text("task,worker,label\n" + "\n".join([*lines, "t5,1,1", "t5,1,0", "t80,2,1"]) + "\n")
     with pytest.warns(DataWarning, match=r"3 labels repeat a \(task, worker\) pair, for example task 't5' by worker 1"):
         memory = read_labels(read_columns(tmp_path / "a.csv"))
-    scan = tacit.scan(tmp_path / "a.csv", cache=tmp_path / "cache")
+    scan = latentfit.scan(tmp_path / "a.csv", cache=tmp_path / "cache")
     for _ in range(2):
         with pytest.warns(DataWarning, match=r"3 labels repeat .* 't5' by worker 1, and each counts"):
             same_labels(code_labels(scan), memory)
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_sums_samples_and_searches_are_those_of_memory(files):
-    stored, labels = code_labels(tacit.scan(files / "whole.csv")), read_labels(read_columns(files / "whole.csv"))
+    stored, labels = code_labels(latentfit.scan(files / "whole.csv")), read_labels(read_columns(files / "whole.csv"))
     mixture = vote_mixture(labels)
     assert vote_sums(stored).table.tobytes() == vote_sums(labels).table.tobytes()
     mine, theirs = MemoryEngine(stored, 1).sums(mixture), MemoryEngine(labels, 2).sums(mixture)
@@ -167,19 +167,19 @@ def test_hashes_of_words_do_not_depend_on_their_company():
         assert word_hashes(*letters_of(words.slice(at, 1)))[0] == hashes[at]
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 @pytest.mark.parametrize("settings", [{}, {"method": "majority"}, {"method": "majority-em", "smoothing": 0.0}])
 @pytest.mark.parametrize("gold", [None, {"Aufgabe 3, é": "cat", "Aufgabe 90, é": "emu", "Aufgabe 7, é": "cat"}])
 def test_every_engine_gives_the_same_bits_and_results(files, settings, gold, monkeypatch):
-    monkeypatch.setattr("tacit.models.label_methods.MOMENT_TASKS", 200)
-    monkeypatch.setattr("tacit.refine.crowd.CALIBRATION_TASKS", 150)
-    monkeypatch.setattr("tacit.diagnose.agreement.TEST_WORK", 3_000)
+    monkeypatch.setattr("latentfit.models.label_methods.MOMENT_TASKS", 200)
+    monkeypatch.setattr("latentfit.refine.crowd.CALIBRATION_TASKS", 150)
+    monkeypatch.setattr("latentfit.diagnose.agreement.TEST_WORK", 3_000)
     rows = read_columns(files / "whole.csv")
     fits = [
         DawidSkene(n_jobs=2, **settings).fit(rows, gold=gold),
         DawidSkene(n_jobs=1, engine="stream", **settings).fit(rows, gold=gold),
-        DawidSkene(n_jobs=2, **settings).fit(tacit.scan(files / "part*.parquet"), gold=gold),
-        DawidSkene(engine="memory", **settings).fit(tacit.scan(files / "part*.jsonl"), gold=gold),
+        DawidSkene(n_jobs=2, **settings).fit(latentfit.scan(files / "part*.parquet"), gold=gold),
+        DawidSkene(engine="memory", **settings).fit(latentfit.scan(files / "part*.jsonl"), gold=gold),
     ]
     arrays, facts = model_state(fits[0])
     if not settings:
@@ -197,7 +197,7 @@ def test_every_engine_gives_the_same_bits_and_results(files, settings, gold, mon
         assert other.workers_.equals(fits[0].workers_)
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_a_matrix_can_be_streamed_and_answers_need_no_room(tmp_path):
     rng = np.random.default_rng(2)
     matrix = np.where(rng.random((300, 6)) < 0.7, (np.arange(300) % 2)[:, None], rng.integers(0, 2, (300, 6)))
@@ -206,15 +206,15 @@ def test_a_matrix_can_be_streamed_and_answers_need_no_room(tmp_path):
     assert "probabilities_" not in vars(there)
     assert np.array_equal(there.labels_, here.labels_)
     assert np.array_equal(there.predict(matrix), here.predict(matrix))
-    there.save(tmp_path / "m.tacit")
-    again = tacit.load(tmp_path / "m.tacit")
+    there.save(tmp_path / "m.latent")
+    again = latentfit.load(tmp_path / "m.latent")
     assert not hasattr(again, "labels_")
     same_labels(store_labels(read_labels(matrix)), read_labels(matrix))
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_a_cache_is_used_again_and_damage_is_coded_anew(files):
-    scan = tacit.scan(files / "part*.csv", cache=files / "cache")
+    scan = latentfit.scan(files / "part*.csv", cache=files / "cache")
     first = code_labels(scan)
     (path,) = (files / "cache").iterdir()
     written = path.stat().st_mtime_ns
@@ -233,21 +233,21 @@ def test_without_a_cache_nothing_stays(files, tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        stored = code_labels(tacit.scan(files / "part*.csv"))
+        stored = code_labels(latentfit.scan(files / "part*.csv"))
     assert len(list(folder.iterdir())) == 1
     del stored
     gc.collect()
     assert not list(folder.iterdir())
     (files / "bad.csv").write_text("task,worker,label\n1,a,x\n,b,x\n")
     with pytest.raises(DataError, match="row 2 has no task; every label needs one"):
-        code_labels(tacit.scan(files / "bad.csv"))
+        code_labels(latentfit.scan(files / "bad.csv"))
     assert not list(folder.iterdir())
 
 
 def test_bad_labels_get_one_sentence(tmp_path):
     def fit(text: str, **settings):
         (tmp_path / "a.csv").write_text(text)
-        return DawidSkene(**settings).fit(tacit.scan(tmp_path / "a.csv"))
+        return DawidSkene(**settings).fit(latentfit.scan(tmp_path / "a.csv"))
 
     with pytest.raises(DataError, match=r"no column for the worker among \['task', 'wer', 'label'\].*columns="):
         fit("task,wer,label\n1,2,3\n")
@@ -262,7 +262,7 @@ def test_bad_labels_get_one_sentence(tmp_path):
     with pytest.raises(DataError, match="method='robust' needs all labels in memory; give engine='memory'"):
         fit("task,worker,label\n1,2,1\n1,3,0\n1,4,0\n", method="robust")
     with pytest.raises(DataError, match="the gold answers name task '9', which has no label"):
-        DawidSkene().fit(tacit.scan(tmp_path / "a.csv"), gold={"9": 1})
+        DawidSkene().fit(latentfit.scan(tmp_path / "a.csv"), gold={"9": 1})
     label_sort_limit = label_sort.MOST_LABELS
     assert label_sort_limit > 1_000
     text = "".join(f"1,{n % 3},id{n}\n" for n in range(label_sort_limit + 1))
@@ -270,17 +270,17 @@ def test_bad_labels_get_one_sentence(tmp_path):
         fit("task,worker,label\n" + text)
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 @pytest.mark.parametrize("stop_at", [1, 4, 9])
 def test_a_stopped_fit_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, stop_at):
     """Stopped while the first or the second start climbs, on one engine, and ended on another."""
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
     monkeypatch.setattr(checkpoints, "SPARING", 0.0)
-    rows, path = read_columns(files / "whole.csv"), tmp_path / "kept.tacit"
+    rows, path = read_columns(files / "whole.csv"), tmp_path / "kept.latent"
     settings = {"tol": 0.0, "max_iter": 6}
     whole = DawidSkene(**settings).fit(rows)
     with pytest.raises(KeyboardInterrupt):
-        stopping(DawidSkene, after(stop_at))(**settings).fit(tacit.scan(files / "part*.csv"), checkpoint=path)
+        stopping(DawidSkene, after(stop_at))(**settings).fit(latentfit.scan(files / "part*.csv"), checkpoint=path)
     assert path.exists()
     again = DawidSkene(**settings).fit(rows, checkpoint=path, resume=True)
     assert not path.exists()
@@ -289,12 +289,12 @@ def test_a_stopped_fit_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, st
     assert again.report_.notes == whole.report_.notes
 
 
-@pytest.mark.filterwarnings("ignore::tacit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
 def test_another_fit_s_checkpoint_is_refused(files, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
     monkeypatch.setattr(checkpoints, "SPARING", 0.0)
     monkeypatch.setattr(checkpoints.KeptFile, "done", lambda self: None)
-    rows, path = read_columns(files / "whole.csv"), tmp_path / "kept.tacit"
+    rows, path = read_columns(files / "whole.csv"), tmp_path / "kept.latent"
     DawidSkene(tol=0.0, max_iter=3).fit(rows, checkpoint=path)
     with pytest.raises(DataError, match="a fit of other settings"):
         DawidSkene(tol=0.0, max_iter=3, smoothing=2.0).fit(rows, checkpoint=path, resume=True)
@@ -307,14 +307,14 @@ def test_another_fit_s_checkpoint_is_refused(files, tmp_path, monkeypatch):
 @pytest.mark.xdist_group("cluster")
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
 def test_any_number_of_workers_gives_the_same_bits(files, n_workers):
-    distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'tacit[cluster]'")
-    from tacit.engine.workers import _client
+    distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'latentfit[cluster]'")
+    from latentfit.engine.workers import _client
 
     gold = {"Aufgabe 3, é": "cat"}
     here = DawidSkene().fit(read_columns(files / "whole.csv"), gold=gold)
     with distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster:
         engine = f"dask={cluster.scheduler_address}"
-        there = DawidSkene(engine=engine).fit(tacit.scan(files / "part*.csv"), gold=gold)
+        there = DawidSkene(engine=engine).fit(latentfit.scan(files / "part*.csv"), gold=gold)
         _client.cache_clear()
     assert bits(there) == bits(here)
     assert there.tasks_.equals(here.tasks_)

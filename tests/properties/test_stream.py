@@ -12,18 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
-import tacit
-from tacit import BernoulliMixture, LatentClass
-from tacit.data import table as table_module
-from tacit.data.copies import sample_rows
-from tacit.data.stored_table import code_frame, code_scan
-from tacit.data.table_input import LearnWords, read_table
-from tacit.engine.memory import MemoryEngine
-from tacit.errors import DataError, FileFormatError
-from tacit.factor.table_pool import random_start
-from tacit.io.read import read_columns
-from tacit.io.write import write_columns
-from tacit.models.base import model_state
+import latentfit
+from latentfit import BernoulliMixture, LatentClass
+from latentfit.data import table as table_module
+from latentfit.data.copies import sample_rows
+from latentfit.data.stored_table import code_frame, code_scan
+from latentfit.data.table_input import LearnWords, read_table
+from latentfit.engine.memory import MemoryEngine
+from latentfit.errors import DataError, FileFormatError
+from latentfit.factor.table_pool import random_start
+from latentfit.io.read import read_columns
+from latentfit.io.write import write_columns
+from latentfit.models.base import model_state
 
 
 def survey(n_rows: int, seed: int = 0, n_columns: int = 8) -> pa.Table:
@@ -62,7 +62,7 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "jsonl", "parquet"])
 def test_codes_and_words_are_those_of_memory(files, ending, ungrouped):
-    stored = code_scan(tacit.scan(files / f"part*.{ending}"), LearnWords(4))
+    stored = code_scan(latentfit.scan(files / f"part*.{ending}"), LearnWords(4))
     table = read_table(read_columns(files / "whole.csv"), bins=4)
     assert [column.name for column in stored.columns] == [column.name for column in table.columns]
     for mine, theirs in zip(stored.columns, table.columns, strict=True):
@@ -73,7 +73,7 @@ def test_codes_and_words_are_those_of_memory(files, ending, ungrouped):
 
 
 def test_sums_and_samples_are_those_of_memory(files, ungrouped):
-    stored = code_scan(tacit.scan(files / "whole.csv"), LearnWords(4))
+    stored = code_scan(latentfit.scan(files / "whole.csv"), LearnWords(4))
     table = read_table(read_columns(files / "whole.csv"), bins=4)
     mixture = random_start(table, 3, np.random.default_rng(0))
     mine, theirs = MemoryEngine(stored, 1).sums(mixture), MemoryEngine(table, 2).sums(mixture)
@@ -89,7 +89,7 @@ def test_every_engine_gives_the_same_bits(files, grouped, number, request):
     if not grouped:
         request.getfixturevalue("ungrouped")
     rows = read_columns(files / "whole.csv").drop_columns(["price"])
-    scan = tacit.scan(files / "part*.csv", columns=rows.column_names)
+    scan = latentfit.scan(files / "part*.csv", columns=rows.column_names)
     fits = [
         LatentClass(number, n_jobs=2).fit(rows),
         LatentClass(number, engine="stream", n_jobs=1).fit(rows),
@@ -131,8 +131,8 @@ def test_long_files_cross_blocks_and_parts(tmp_path, monkeypatch, ungrouped):
     rows = pa.table(columns)
     pq.write_table(rows.slice(0, 1_000_003), tmp_path / "a.parquet")
     pq.write_table(rows.slice(1_000_003), tmp_path / "b.parquet", row_group_size=123_457)
-    monkeypatch.setattr("tacit.data.table_input.MOST_NUMBERS", 1_000)
-    stored = code_scan(tacit.scan(tmp_path), LearnWords())
+    monkeypatch.setattr("latentfit.data.table_input.MOST_NUMBERS", 1_000)
+    stored = code_scan(latentfit.scan(tmp_path), LearnWords())
     table = read_table(rows)
     assert not stored.grouped
     assert table.pattern_of is None
@@ -144,7 +144,7 @@ def test_long_files_cross_blocks_and_parts(tmp_path, monkeypatch, ungrouped):
 
 def test_a_cache_is_used_again_and_damage_is_coded_anew(files, ungrouped, monkeypatch):
     cache = files / "cache"
-    scan = tacit.scan(files / "part*.csv", cache=cache)
+    scan = latentfit.scan(files / "part*.csv", cache=cache)
     first = code_scan(scan, LearnWords(4))
     (path,) = cache.iterdir()
     written = path.stat().st_mtime_ns
@@ -181,22 +181,22 @@ def test_without_a_cache_nothing_stays(files, tmp_path, monkeypatch):
 def test_bad_files_get_one_sentence(files):
     (files / "bad.csv").write_text("q0,q1\n1,2\n3\n")
     with pytest.raises(FileFormatError, match=r"bad\.csv, line 3: found 1 field"):
-        LatentClass(2).fit(tacit.scan(files / "bad.csv"))
+        LatentClass(2).fit(latentfit.scan(files / "bad.csv"))
     with pytest.raises(FileNotFoundError, match="no file matches"):
-        tacit.scan(files / "*.nothing")
+        latentfit.scan(files / "*.nothing")
     (files / "other").mkdir()
     (files / "other" / "a.csv").write_text("x,y\n1,2\n")
     (files / "other" / "b.csv").write_text("x,z\n1,2\n")
     with pytest.raises(DataError, match=r"b\.csv lacks the column 'y', unlike .*a\.csv"):
-        LatentClass(2).fit(tacit.scan(files / "other"))
+        LatentClass(2).fit(latentfit.scan(files / "other"))
     (files / "empty").mkdir()
     with pytest.raises(DataError, match="holds no file that can be read"):
-        tacit.scan(files / "empty")
+        latentfit.scan(files / "empty")
     (files / "ids.csv").write_text("id,x\n" + "".join(f"n{at},{at % 2}\n" for at in range(20_000)))
     with pytest.raises(DataError, match=r"column 'id' holds more than 10,000 distinct values; it looks like an id"):
-        LatentClass(2).fit(tacit.scan(files / "ids.csv"))
+        LatentClass(2).fit(latentfit.scan(files / "ids.csv"))
     with pytest.raises(DataError, match="row weights of files are a column of theirs; give its name as sample_weight"):
-        LatentClass(2).fit(tacit.scan(files / "part0.csv"), sample_weight=np.ones(300))
+        LatentClass(2).fit(latentfit.scan(files / "part0.csv"), sample_weight=np.ones(300))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -205,15 +205,15 @@ def test_numbers_may_be_many_where_words_are_ids(tmp_path, ending):
     rng = np.random.default_rng(0)
     rows = pa.table({"x": rng.permutation(12_000) / 64, "y": rng.integers(0, 3, 12_000)})
     write_columns(rows, tmp_path / f"rows.{ending}", format=ending)
-    stored = code_scan(tacit.scan(tmp_path / f"rows.{ending}"), LearnWords(5))
+    stored = code_scan(latentfit.scan(tmp_path / f"rows.{ending}"), LearnWords(5))
     assert stored.columns[0].categories.tolist() == read_table(rows, bins=5).columns[0].categories.tolist()
     many = pa.table({"x": rng.permutation(70_000) / 64, "a b": [f"w{n}" for n in range(70_000)]})
     write_columns(many, tmp_path / f"many.{ending}", format=ending)
     files = str(tmp_path / f"many.{ending}")
     with pytest.raises(DataError, match=r"'x' holds more than 65,534 distinct numbers; round .* \(--drop x; --id, if"):
-        code_scan(tacit.scan(files, columns=["x"]), LearnWords(5))
+        code_scan(latentfit.scan(files, columns=["x"]), LearnWords(5))
     with pytest.raises(DataError, match=r"10,000 distinct values; .* id: leave it out \(--drop 'a b'; --id"):
-        code_scan(tacit.scan(files, columns=["a b"]), LearnWords(5))
+        code_scan(latentfit.scan(files, columns=["a b"]), LearnWords(5))
 
 
 @pytest.mark.parametrize("grouped", [True, False])
@@ -222,7 +222,7 @@ def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request,
     """With a column that copies another, so that one is set aside, and fewer rows looked at than there are."""
     if not grouped:
         request.getfixturevalue("ungrouped")
-        monkeypatch.setattr("tacit.models.bernoulli_mixture.SHOWN_ROWS", 1_000)
+        monkeypatch.setattr("latentfit.models.bernoulli_mixture.SHOWN_ROWS", 1_000)
     rng = np.random.default_rng(4)
     hidden = rng.integers(0, 3, 2_000)
     centres = rng.random((3, 12)) < 0.5
@@ -235,8 +235,8 @@ def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request,
     fits = [
         BernoulliMixture(n_jobs=2).fit(rows),
         BernoulliMixture(engine="stream", n_jobs=1).fit(rows),
-        BernoulliMixture().fit(tacit.scan(tmp_path)),
-        BernoulliMixture(engine="memory").fit(tacit.scan(tmp_path)),
+        BernoulliMixture().fit(latentfit.scan(tmp_path)),
+        BernoulliMixture(engine="memory").fit(latentfit.scan(tmp_path)),
     ]
     assert fits[0].copies_.num_rows >= 1
     for other in fits[1:]:
@@ -249,7 +249,7 @@ def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request,
 def test_what_is_no_yes_or_no_is_refused(tmp_path):
     (tmp_path / "bad.csv").write_text("a,b\nyes,no\nmaybe,no\n")
     with pytest.raises(DataError, match=r"column 'a' holds 'maybe' beside 'yes', which means yes; recode"):
-        BernoulliMixture(2).fit(tacit.scan(tmp_path / "bad.csv"))
+        BernoulliMixture(2).fit(latentfit.scan(tmp_path / "bad.csv"))
 
 
 def weighted(n_rows=900, *, whole):
@@ -268,7 +268,7 @@ def weights(request, tmp_path):
     whole = rows.append_column("how many", pa.array(weight))
     write_columns(whole.slice(0, 500), tmp_path / "a.csv", format="csv")
     write_columns(whole.slice(500), tmp_path / "b.csv", format="csv")
-    return rows, weight, tacit.scan(tmp_path), request.param
+    return rows, weight, latentfit.scan(tmp_path), request.param
 
 
 @pytest.mark.parametrize("grouped", [True, False])
@@ -276,11 +276,11 @@ def weights(request, tmp_path):
 def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, monkeypatch):
     if not grouped:
         request.getfixturevalue("ungrouped")
-        monkeypatch.setattr("tacit.models.latent_class.SAMPLE_ROWS", 200)
-        monkeypatch.setattr("tacit.models.latent_class.EXAMINED_ROWS", 500)
-        monkeypatch.setattr("tacit.models.bernoulli_mixture.SHOWN_ROWS", 300)
+        monkeypatch.setattr("latentfit.models.latent_class.SAMPLE_ROWS", 200)
+        monkeypatch.setattr("latentfit.models.latent_class.EXAMINED_ROWS", 500)
+        monkeypatch.setattr("latentfit.models.bernoulli_mixture.SHOWN_ROWS", 300)
         monkeypatch.setattr(table_module, "BLOCK_ROWS", 64)
-        monkeypatch.setattr("tacit.data.stored_table.BLOCK_ROWS", 64)
+        monkeypatch.setattr("latentfit.data.stored_table.BLOCK_ROWS", 64)
     rows, weight, scan, kind = weights
     fits = [
         LatentClass(3, weight_type=kind, n_jobs=2).fit(rows, sample_weight=weight),
@@ -316,7 +316,7 @@ def test_bins_of_weighted_files_are_those_of_memory(weights, tmp_path):
     for at in (0, 1, 2):
         part = rows.append_column("how many", pa.array(weight)).slice(300 * at, 300)
         write_columns(part, tmp_path / "binned" / f"{at}.csv", format="csv")
-    mine = code_scan(tacit.scan(tmp_path / "binned"), LearnWords(5), "how many", kind).columns[-1]
+    mine = code_scan(latentfit.scan(tmp_path / "binned"), LearnWords(5), "how many", kind).columns[-1]
     theirs = read_table(rows, bins=5, sample_weight=weight, weight_type=kind).columns[-1]
     assert mine.categories.tolist() == theirs.categories.tolist()
     assert (mine.edges.tobytes(), mine.centres.tobytes()) == (theirs.edges.tobytes(), theirs.centres.tobytes())
@@ -331,7 +331,7 @@ def test_spa_from_weighted_pairs_of_files(weights, ungrouped):
 
 def test_workers_count_rows_with_their_weights(weights, ungrouped):
     """What a worker of a cluster does, in this process."""
-    from tacit.engine.cluster import _load, _span_sums
+    from latentfit.engine.cluster import _load, _span_sums
 
     _, _, scan, kind = weights
     stored = code_scan(scan, LearnWords(), "how many", kind)
@@ -343,7 +343,7 @@ def test_workers_count_rows_with_their_weights(weights, ungrouped):
 
 def test_a_cache_keeps_weights_and_without_carries_them(weights, ungrouped, tmp_path):
     rows, weight, scan, kind = weights
-    scan = tacit.scan(scan.paths, cache=tmp_path / "cache", columns=rows.column_names)
+    scan = latentfit.scan(scan.paths, cache=tmp_path / "cache", columns=rows.column_names)
     first, again = (code_scan(scan, LearnWords(), "how many", kind) for _ in range(2))
     assert first.absent == again.absent == int((weight == 0).sum()) > 0
     weighed = read_table(rows, sample_weight=weight, weight_type=kind, group=False)
@@ -370,19 +370,19 @@ def test_a_cache_keeps_weights_and_without_carries_them(weights, ungrouped, tmp_
 def test_weights_that_count_nothing_are_refused(tmp_path, cells, sentence):
     (tmp_path / "a.csv").write_text("x,w\n" + "".join(f"a,{cell}\n" for cell in cells))
     with pytest.raises(DataError, match=sentence):
-        LatentClass(1).fit(tacit.scan(tmp_path), sample_weight="w")
+        LatentClass(1).fit(latentfit.scan(tmp_path), sample_weight="w")
 
 
 def test_a_file_whose_rows_all_weigh_nothing_joins_others(tmp_path):
     (tmp_path / "a.csv").write_text("q,r,w\n" + "x,u,1\ny,v,2\n" * 20)
     (tmp_path / "b.csv").write_text("q,r,w\n" + "x,v,0\ny,u,0\n" * 20)
     models = [
-        LatentClass(2).fit(tacit.scan(tmp_path / "a.csv", columns=["q", "r"])).partial_fit(scan, sample_weight="w")
-        for scan in (tacit.scan(tmp_path / "a.csv"), tacit.scan(tmp_path))
+        LatentClass(2).fit(latentfit.scan(tmp_path / "a.csv", columns=["q", "r"])).partial_fit(scan, sample_weight="w")
+        for scan in (latentfit.scan(tmp_path / "a.csv"), latentfit.scan(tmp_path))
     ]
     assert models[0]._mixture.table.tobytes() == models[1]._mixture.table.tobytes()
     with pytest.raises(DataError, match="all row weights are zero"):
-        models[0].partial_fit(tacit.scan(tmp_path / "b.csv"), sample_weight="w")
+        models[0].partial_fit(latentfit.scan(tmp_path / "b.csv"), sample_weight="w")
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -392,7 +392,7 @@ def test_new_rows_of_files_join_as_those_of_memory(weights, named):
     both = {"sample_weight": "how many"} if named else {}
     given = {"sample_weight": weight} if named else {}
     if not named:
-        scan = tacit.scan(scan.paths, columns=rows.column_names)
+        scan = latentfit.scan(scan.paths, columns=rows.column_names)
     old = rows.slice(0, 300)
     model = LatentClass(3, weight_type=kind)
     fits = [clone(model).fit(old).partial_fit(one, **more) for one, more in ((scan, both), (rows, given))]

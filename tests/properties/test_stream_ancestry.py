@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from tests.fits import after, bits, stopping
 
-import tacit
-from tacit import Admixture
-from tacit.data import genotypes as genotypes_module
-from tacit.data.genotypes import Genotypes, read_genotypes
-from tacit.data.stored_genotypes import store_bed, store_genotypes, store_scan
-from tacit.engine import snp_passes as passes_module
-from tacit.engine.snp_passes import SnpPasses
-from tacit.errors import DataError, FileFormatError
-from tacit.io.write import write_columns
-from tacit.models import checkpoint as checkpoint_module
+import latentfit
+from latentfit import Admixture
+from latentfit.data import genotypes as genotypes_module
+from latentfit.data.genotypes import Genotypes, read_genotypes
+from latentfit.data.stored_genotypes import store_bed, store_genotypes, store_scan
+from latentfit.engine import snp_passes as passes_module
+from latentfit.engine.snp_passes import SnpPasses
+from latentfit.errors import DataError, FileFormatError
+from latentfit.io.write import write_columns
+from latentfit.models import checkpoint as checkpoint_module
 
 
 def panel(n_people: int = 102, n_snps: int = 700, seed: int = 0) -> np.ndarray:
@@ -54,7 +54,7 @@ def test_stored_calls_are_those_of_memory(tmp_path, ending, monkeypatch):
     for at in range(3):
         part = rows.slice(10 * at, 10).add_column(0, "sample", names.slice(10 * at, 10))
         write_columns(part, tmp_path / f"{at}.{ending}", format=ending)
-    scan = tacit.scan(tmp_path / f"*.{ending}", cache=tmp_path / "cache")
+    scan = latentfit.scan(tmp_path / f"*.{ending}", cache=tmp_path / "cache")
     stored, here = store_scan(scan, "sample"), read_genotypes(rows, samples=names)
     for found in (stored, store_scan(scan, "sample")):  # the second time from the cache
         assert np.array_equal(found.loaded().calls, here.calls)
@@ -101,11 +101,11 @@ def _random_calls(n_snps, n_people):
     ],
 )
 def test_every_engine_gives_the_same_bits(tmp_path, small_blocks, settings, monkeypatch):
-    monkeypatch.setattr("tacit.models.admixture.MOST_TRIED", 2)
+    monkeypatch.setattr("latentfit.models.admixture.MOST_TRIED", 2)
     rows = frame(panel())
     for at in range(2):
         write_columns(rows.slice(60 * at, 60), tmp_path / f"{at}.parquet", format="parquet")
-    scan = tacit.scan(tmp_path / "*.parquet")
+    scan = latentfit.scan(tmp_path / "*.parquet")
     fits = [
         Admixture(**settings, n_jobs=2).fit(rows),
         Admixture(**settings, engine="stream", n_jobs=1).fit(rows),
@@ -153,8 +153,8 @@ def test_many_people_take_no_more_memory_than_a_block_and_every_engine_the_same_
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_workers_give_the_same_bits(small_blocks, n_workers):
-    distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'tacit[cluster]'")
-    from tacit.engine.workers import _client
+    distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'latentfit[cluster]'")
+    from latentfit.engine.workers import _client
 
     rows = frame(panel())
     here = Admixture(2, max_iter=3, min_maf=0.05).fit(rows)
@@ -170,8 +170,8 @@ def test_workers_give_the_same_bits(small_blocks, n_workers):
 @pytest.mark.parametrize("moment", [1, 4])
 def test_going_on_is_going_through(tmp_path, monkeypatch, moment):
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
-    monkeypatch.setattr("tacit.models.admixture.MOST_TRIED", 2)
-    X, path = panel(n_snps=300), tmp_path / "kept.tacit"
+    monkeypatch.setattr("latentfit.models.admixture.MOST_TRIED", 2)
+    X, path = panel(n_snps=300), tmp_path / "kept.latent"
     settings = {"n_populations": 2 if moment == 1 else None, "max_iter": 30, "tol": 0}
     whole = Admixture(**settings).fit(X)
     with pytest.raises(KeyboardInterrupt):
@@ -186,7 +186,9 @@ def test_going_on_is_going_through(tmp_path, monkeypatch, moment):
 
 
 def test_a_plink_set_is_decoded_block_by_block(tmp_path, monkeypatch):
-    bed_reader = pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'tacit[genetics]'")
+    bed_reader = pytest.importorskip(
+        "bed_reader", reason="bed-reader is not installed: pip install 'latentfit[genetics]'"
+    )
     monkeypatch.setattr(genotypes_module, "BLOCK", 64)
     calls = panel(21, 150)
     bed = tmp_path / "panel.bed"
@@ -207,13 +209,13 @@ def test_bad_files_get_one_sentence_and_nothing_stays(tmp_path, monkeypatch):
     for cell, said in (("7", "SNP 'b' holds 7.0 in row 12"), ("red", "SNP 'b' holds 'red' in row 12, no number")):
         (tmp_path / "bad.csv").write_text("\n".join([*lines[:12], f"1,{cell}", *lines[13:]]) + "\n")
         with pytest.raises(DataError, match=said):
-            Admixture(1).fit(tacit.scan(tmp_path / "bad.csv"))
+            Admixture(1).fit(latentfit.scan(tmp_path / "bad.csv"))
     gc.collect()
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
     X = panel(60, 300)
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
     monkeypatch.setattr(checkpoint_module.KeptFile, "done", lambda self: None)
     settings = {"refine": True, "max_iter": 14, "tol": 0}
-    Admixture(2, **settings).fit(X, checkpoint=tmp_path / "kept.tacit")
+    Admixture(2, **settings).fit(X, checkpoint=tmp_path / "kept.latent")
     with pytest.raises(DataError, match="a fit of other data"):
-        Admixture(2, **settings).fit(X[1:], checkpoint=tmp_path / "kept.tacit", resume=True)
+        Admixture(2, **settings).fit(X[1:], checkpoint=tmp_path / "kept.latent", resume=True)

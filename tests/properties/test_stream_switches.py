@@ -8,18 +8,18 @@ import pyarrow.parquet as pq
 import pytest
 from tests.fits import bits, stopping
 
-import tacit
-from tacit import BinaryFactors
-from tacit.data.matrix import read_matrix
-from tacit.data.stored_matrix import store_matrix, store_scan
-from tacit.engine import passes as passes_module
-from tacit.engine.passes import RowPasses
-from tacit.errors import DataError
-from tacit.io.model_file import read_model
-from tacit.io.write import write_columns
-from tacit.models import checkpoint as checkpoint_module
-from tacit.moments.whitened import second_moments, spectrum, third_moment
-from tacit.simulate import binary_factors
+import latentfit
+from latentfit import BinaryFactors
+from latentfit.data.matrix import read_matrix
+from latentfit.data.stored_matrix import store_matrix, store_scan
+from latentfit.engine import passes as passes_module
+from latentfit.engine.passes import RowPasses
+from latentfit.errors import DataError
+from latentfit.io.model_file import read_model
+from latentfit.io.write import write_columns
+from latentfit.models import checkpoint as checkpoint_module
+from latentfit.moments.whitened import second_moments, spectrum, third_moment
+from latentfit.simulate import binary_factors
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def write_parts(rows: pa.Table, folder, ending: str = "csv") -> None:
 def test_stored_rows_are_those_of_memory(tmp_path, ending):
     rows = frame(2_500)
     write_parts(rows, tmp_path, ending)
-    stored, matrix = store_scan(tacit.scan(tmp_path)), read_matrix(rows)
+    stored, matrix = store_scan(latentfit.scan(tmp_path)), read_matrix(rows)
     assert stored.names == matrix.names
     assert np.array_equal(stored.loaded().values, matrix.values)
     assert np.array_equal(stored.varies, matrix.varies)
@@ -96,8 +96,8 @@ def test_every_engine_gives_the_same_bits(tmp_path, small_blocks, sigma, setting
     fits = [
         BinaryFactors(**settings, n_jobs=2).fit(rows),
         BinaryFactors(**settings, engine="stream", n_jobs=1).fit(rows),
-        BinaryFactors(**settings).fit(tacit.scan(tmp_path / "*.csv", cache=tmp_path / "cache")),
-        BinaryFactors(**settings, engine="memory").fit(tacit.scan(tmp_path / "*.csv", cache=tmp_path / "cache")),
+        BinaryFactors(**settings).fit(latentfit.scan(tmp_path / "*.csv", cache=tmp_path / "cache")),
+        BinaryFactors(**settings, engine="memory").fit(latentfit.scan(tmp_path / "*.csv", cache=tmp_path / "cache")),
     ]
     for other in fits[1:]:
         assert bits(other) == bits(fits[0])
@@ -108,8 +108,8 @@ def test_every_engine_gives_the_same_bits(tmp_path, small_blocks, sigma, setting
 
 @pytest.mark.filterwarnings("ignore")
 def test_states_near_a_centre_stream_too(small_blocks, monkeypatch):
-    monkeypatch.setattr("tacit.refine.switches.ALL_STATES", 2)
-    monkeypatch.setattr("tacit.refine.switches.SPLIT_STATES", 2)
+    monkeypatch.setattr("latentfit.refine.switches.ALL_STATES", 2)
+    monkeypatch.setattr("latentfit.refine.switches.SPLIT_STATES", 2)
     rows = frame(1_500, 0.3)
     here = BinaryFactors(3, max_iter=15, tol=0).fit(rows)
     assert any("Hamming" in note for note in here._notes)
@@ -121,8 +121,8 @@ def test_states_near_a_centre_stream_too(small_blocks, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_workers_give_the_same_bits(tmp_path, small_blocks, n_workers):
-    distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'tacit[cluster]'")
-    from tacit.engine.workers import _client
+    distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'latentfit[cluster]'")
+    from latentfit.engine.workers import _client
 
     rows = frame(4_000)
     pq.write_table(rows, tmp_path / "rows.parquet")
@@ -130,7 +130,7 @@ def test_workers_give_the_same_bits(tmp_path, small_blocks, n_workers):
     options = {"processes": False, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(n_workers=n_workers, **options) as cluster:
         engine = f"dask={cluster.scheduler_address}"
-        there = BinaryFactors(3, max_iter=20, tol=0, engine=engine).fit(tacit.scan(tmp_path / "rows.parquet"))
+        there = BinaryFactors(3, max_iter=20, tol=0, engine=engine).fit(latentfit.scan(tmp_path / "rows.parquet"))
         assert there.report_.quantities == here.report_.quantities
         _client.cache_clear()
     assert bits(there) == bits(here)
@@ -143,7 +143,7 @@ def test_going_on_is_going_through(tmp_path, monkeypatch, climb):
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
     monkeypatch.setattr(checkpoint_module, "SPARING", 0.0)  # the second climb is short: none of it may pass unwritten
     data = binary_factors(1_500, m=8, d=3, sigma=1.0, random_state=2)
-    X, path = data.X + 3.0, tmp_path / "kept.tacit"  # the constant is a switch that is always on
+    X, path = data.X + 3.0, tmp_path / "kept.latent"  # the constant is a switch that is always on
     settings = {"search": "newton", "max_iter": 400, "tol": 1e-7}
     whole = BinaryFactors(4, **settings).fit(X)
     seen: list[int] = []  # first steps of climbs
@@ -165,7 +165,7 @@ def test_going_on_is_going_through(tmp_path, monkeypatch, climb):
 def test_another_fit_s_checkpoint_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
     monkeypatch.setattr(checkpoint_module.KeptFile, "done", lambda self: None)
-    X, path = binary_factors(500, m=6, d=2, sigma=0.5, random_state=1).X, tmp_path / "kept.tacit"
+    X, path = binary_factors(500, m=6, d=2, sigma=0.5, random_state=1).X, tmp_path / "kept.latent"
     BinaryFactors(2, max_iter=5, tol=0).fit(X, checkpoint=path)
     with pytest.raises(DataError, match="a fit of other settings"):
         BinaryFactors(2, max_iter=6, tol=0).fit(X, checkpoint=path, resume=True)
@@ -184,8 +184,8 @@ def test_bad_files_get_one_sentence(tmp_path):
         bad = [*lines[:21], f"1.5,{cell}", *lines[22:]]
         (tmp_path / f"{name}.csv").write_text("\n".join(bad) + "\n")
         with pytest.raises(DataError, match=said):
-            BinaryFactors(1).fit(tacit.scan(tmp_path / f"{name}.csv"))
+            BinaryFactors(1).fit(latentfit.scan(tmp_path / f"{name}.csv"))
     (tmp_path / "good.csv").write_text("\n".join(lines) + "\n")
     for settings, said in (({"split": True}, "split=True"), ({"refine": "wls"}, "refine='wls'")):
         with pytest.raises(DataError, match=f"{said} needs the rows in memory"):
-            BinaryFactors(1, **settings).fit(tacit.scan(tmp_path / "good.csv"))
+            BinaryFactors(1, **settings).fit(latentfit.scan(tmp_path / "good.csv"))

@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-import tacit
-from tacit import BinaryFactors
-from tacit.data.matrix import read_matrix
-from tacit.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
-from tacit.io.model_file import read_model, write_model
-from tacit.refine.em import em
-from tacit.refine.switch_always_on import baseline, conventional
-from tacit.refine.switch_start import spectral_start
-from tacit.refine.switches import SwitchParams, SwitchSteps, first_params, most_likely, posterior, refine_switches
-from tacit.simulate import binary_factors
-from tacit.simulate.switches import draw_switches, draw_weights
+import latentfit
+from latentfit import BinaryFactors
+from latentfit.data.matrix import read_matrix
+from latentfit.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
+from latentfit.io.model_file import read_model, write_model
+from latentfit.refine.em import em
+from latentfit.refine.switch_always_on import baseline, conventional
+from latentfit.refine.switch_start import spectral_start
+from latentfit.refine.switches import SwitchParams, SwitchSteps, first_params, most_likely, posterior, refine_switches
+from latentfit.simulate import binary_factors
+from latentfit.simulate.switches import draw_switches, draw_weights
 
 
 def matched(W, found):
@@ -336,14 +336,14 @@ def test_simulation_refuses_nonsense():
 )
 def test_files_that_do_not_fit_together_are_refused(tmp_path, part, change):
     model = BinaryFactors(2).fit(small())
-    model.save(tmp_path / "good.tacit")
-    file = read_model(tmp_path / "good.tacit")
+    model.save(tmp_path / "good.latent")
+    file = read_model(tmp_path / "good.latent")
     arrays, metadata = dict(file.arrays), dict(file.metadata)
     holder = arrays if part in arrays else metadata
     holder[part] = change(holder[part])
-    write_model(tmp_path / "bad.tacit", file.name, arrays, metadata)
+    write_model(tmp_path / "bad.latent", file.name, arrays, metadata)
     with pytest.raises(ModelFileError, match="inconsistent BinaryFactors model"):
-        tacit.load(tmp_path / "bad.tacit")
+        latentfit.load(tmp_path / "bad.latent")
 
 
 def test_a_feature_that_counts_the_rows_is_told_at_the_line_of_the_fit():

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from tacit import Admixture, BinaryFactors, MixtureFractions, load
-from tacit.cli.main import main
-from tacit.data import frames
-from tacit.data.named_matrix import NamedMatrix, read_named_matrix
-from tacit.errors import DataError
-from tacit.simulate import binary_factors
+from latentfit import Admixture, BinaryFactors, MixtureFractions, load
+from latentfit.cli.main import main
+from latentfit.data import frames
+from latentfit.data.named_matrix import NamedMatrix, read_named_matrix
+from latentfit.errors import DataError
+from latentfit.simulate import binary_factors
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -152,8 +152,8 @@ def test_everyone_has_a_name_of_their_own(tmp_path, capsys):
 def test_features_that_never_change_keep_their_value(tmp_path):
     X = np.c_[binary_factors(800, m=6, d=2, sigma=0.1, random_state=1).X, np.full(800, 7.5)]
     model = BinaryFactors(2).fit(X)
-    model.save(tmp_path / "model.tacit")
-    for fitted in (model, load(tmp_path / "model.tacit")):
+    model.save(tmp_path / "model.latent")
+    for fitted in (model, load(tmp_path / "model.latent")):
         assert (fitted.inverse_transform([[1, 0]])[:, 6] == 7.5).all()
         assert (np.asarray(fitted.sample(5)["6"]) == 7.5).all()
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit import LatentClass
-from tacit.errors import DataError
+from latentfit import LatentClass
+from latentfit.errors import DataError
 
 
 def made(n_rows: int, seed: int) -> pd.DataFrame:

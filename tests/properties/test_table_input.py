@@ -7,9 +7,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tacit import LatentClass
-from tacit.data.table_input import read_table
-from tacit.errors import DataError, DataWarning
+from latentfit import LatentClass
+from latentfit.data.table_input import read_table
+from latentfit.errors import DataError, DataWarning
 
 
 def test_words_that_spell_numbers_are_numbers():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tacit import LatentClass
-from tacit.data.table_input import read_table
-from tacit.refine.choose_classes import FOLDS, cell_folds
+from latentfit import LatentClass
+from latentfit.data.table_input import read_table
+from latentfit.refine.choose_classes import FOLDS, cell_folds
 
 
 def made(n_classes: int, seed: int, n_columns: int = 6) -> pd.DataFrame:

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit import LatentClass
-from tacit.data.table_input import read_table
-from tacit.factor.spa import factor_spa, naive_split, pair_log_likelihood
-from tacit.factor.table_pool import draw_sample, moment_starts, naive_spa, pair_frequencies, random_start, spa_start
-from tacit.refine.em import em
-from tacit.refine.merge_down import merge_down, merged_starts
-from tacit.refine.starts import Entrant, halve
-from tacit.refine.table_prior import table_steps
+from latentfit import LatentClass
+from latentfit.data.table_input import read_table
+from latentfit.factor.spa import factor_spa, naive_split, pair_log_likelihood
+from latentfit.factor.table_pool import draw_sample, moment_starts, naive_spa, pair_frequencies, random_start, spa_start
+from latentfit.refine.em import em
+from latentfit.refine.merge_down import merge_down, merged_starts
+from latentfit.refine.starts import Entrant, halve
+from latentfit.refine.table_prior import table_steps
 
 
 def made(seed: int, n_rows: int = 300, gaps: float = 0.1) -> pd.DataFrame:
@@ -55,7 +55,7 @@ def test_neither_names_nor_order_of_columns_decide_the_naive_split(monkeypatch: 
     def start(sample, counts, n_components, split, rng):  # type: ignore[no-untyped-def]
         found.append({str(column.name) for column, left in zip(sample.table.columns, split, strict=True) if left})
 
-    monkeypatch.setattr("tacit.factor.table_pool.spa_start", start)
+    monkeypatch.setattr("latentfit.factor.table_pool.spa_start", start)
     renamed = {f"c{n}": f"x{9 - n}" for n in range(6)}
     for one in (frame, frame[frame.columns[::-1]], frame.rename(columns=renamed)):
         sample = draw_sample(read_table(one), 1000, 0)

@@ -10,19 +10,19 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-import tacit
-from tacit import TopicModel
-from tacit.data.document_input import read_documents
-from tacit.data.documents import Documents
-from tacit.diagnose.coherence import npmi_coherence
-from tacit.diagnose.report import Examiner
-from tacit.diagnose.topics import _examine_structure
-from tacit.errors import DataError, DataWarning, NotIdentifiableError
-from tacit.refine.choose_topics import TopicNumber, choose_topics
-from tacit.refine.em import em
-from tacit.refine.topic_starts import begin, random_topics
-from tacit.refine.topics import TopicPrior, TopicSteps
-from tacit.simulate import topic_documents
+import latentfit
+from latentfit import TopicModel
+from latentfit.data.document_input import read_documents
+from latentfit.data.documents import Documents
+from latentfit.diagnose.coherence import npmi_coherence
+from latentfit.diagnose.report import Examiner
+from latentfit.diagnose.topics import _examine_structure
+from latentfit.errors import DataError, DataWarning, NotIdentifiableError
+from latentfit.refine.choose_topics import TopicNumber, choose_topics
+from latentfit.refine.em import em
+from latentfit.refine.topic_starts import begin, random_topics
+from latentfit.refine.topics import TopicPrior, TopicSteps
+from latentfit.simulate import topic_documents
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -243,8 +243,8 @@ def test_pyldavis_gets_what_it_wants(made, model):
 
 
 def test_a_file_keeps_the_model(made, model, tmp_path):
-    model.save(tmp_path / "m.tacit")
-    again = tacit.load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    again = latentfit.load(tmp_path / "m.latent")
     np.testing.assert_array_equal(again.transform(made.counts), model.proportions_)
     assert again.top_words(5) == model.top_words(5)
     assert again.report_.verdict == model.report_.verdict

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import BinaryFactors, load
-from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor.assign import match_classes
-from tacit.factor.unequal_noise import determined, feature_variances, unequal_noise
-from tacit.simulate import binary_factors
+from latentfit import BinaryFactors, load
+from latentfit.errors import DataError, NotIdentifiableError
+from latentfit.factor.assign import match_classes
+from latentfit.factor.unequal_noise import determined, feature_variances, unequal_noise
+from latentfit.simulate import binary_factors
 
 
 def noisy(seed=0, n=3000):
@@ -79,8 +79,8 @@ def test_files_engines_and_samples_know_the_scale(tmp_path):
     model = BinaryFactors(4, feature_noise="unequal", max_iter=10).fit(X)
     streamed = BinaryFactors(4, feature_noise="unequal", max_iter=10, engine="stream").fit(X)
     assert np.array_equal(streamed.components_, model.components_)
-    model.save(tmp_path / "model.tacit")
-    again = load(tmp_path / "model.tacit")
+    model.save(tmp_path / "model.latent")
+    again = load(tmp_path / "model.latent")
     assert np.array_equal(again.transform(X), model.transform(X))
     assert np.array_equal(again.feature_noise_, model.feature_noise_)
     drawn = np.asarray(model.sample(4000, random_state=0))

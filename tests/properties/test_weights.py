@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tacit
-import tacit.data.table as table_module
-from tacit import BernoulliMixture, LatentClass, LatentClassClassifier
-from tacit.data.copies import self_weighting
-from tacit.data.table_input import read_table
-from tacit.data.weights import scale_of
-from tacit.errors import DataError
+import latentfit
+import latentfit.data.table as table_module
+from latentfit import BernoulliMixture, LatentClass, LatentClassClassifier
+from latentfit.data.copies import self_weighting
+from latentfit.data.table_input import read_table
+from latentfit.data.weights import scale_of
+from latentfit.errors import DataError
 
 CONSTANTS = [1e-6, 1 / 7, 1000.0, 2e7, 1e300, 1e-300]
 
@@ -116,7 +116,7 @@ def test_equal_weights_are_no_weights(tmp_path):
     for other in (
         LatentClass().fit(frame, sample_weight=np.full(300, 1000.5)),
         LatentClass(engine="stream").fit(frame, sample_weight=np.full(300, 1000.5)),
-        LatentClass().fit(tacit.scan(tmp_path / "a.csv"), sample_weight="w"),
+        LatentClass().fit(latentfit.scan(tmp_path / "a.csv"), sample_weight="w"),
     ):
         assert other._mixture.table.tobytes() == plain._mixture.table.tobytes()
         assert other.log_likelihood_ == plain.log_likelihood_
@@ -130,7 +130,7 @@ def test_engines_choose_the_same_number_of_weighted_rows_to_the_bit(tmp_path):
         first = make().fit(frame, sample_weight=weight)
         for other in (
             make(engine="stream").fit(frame, sample_weight=weight),
-            make().fit(tacit.scan(tmp_path / "a.csv"), sample_weight="w"),
+            make().fit(latentfit.scan(tmp_path / "a.csv"), sample_weight="w"),
         ):
             assert other._mixture.table.tobytes() == first._mixture.table.tobytes()
             assert other.report_.verdict == first.report_.verdict
@@ -213,7 +213,7 @@ def test_frequencies_are_whole_numbers(tmp_path):
         LatentClass(2, weight_type="frequency").fit(frame, sample_weight=[1, 2, 3, 1.5] + [1] * 26)
     frame.assign(w=[1, 2, 3, 1.5] + [1] * 26).to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(DataError, match=r"row 4 has the weight 1\.5"):
-        LatentClass(2, weight_type="frequency").fit(tacit.scan(tmp_path / "a.csv"), sample_weight="w")
+        LatentClass(2, weight_type="frequency").fit(latentfit.scan(tmp_path / "a.csv"), sample_weight="w")
     for engine in ("memory", "stream"):
         with pytest.raises(DataError, match="the frequencies add up to 3e"):
             LatentClass(2, weight_type="frequency", engine=engine).fit(frame, sample_weight=np.full(30, 1e300))
@@ -228,7 +228,7 @@ def test_frequencies_are_whole_numbers(tmp_path):
 def test_a_sample_of_half_of_the_rows_is_no_table_of_pairs_of_equal_rows(monkeypatch):
     """Clusters of 2 · SHOWN_ROWS rows and of one row more: whole scales were once taken for replicated rows."""
     monkeypatch.setattr(table_module, "ALWAYS_GROUP", 0)
-    monkeypatch.setattr("tacit.models.bernoulli_mixture.SHOWN_ROWS", 1500)
+    monkeypatch.setattr("latentfit.models.bernoulli_mixture.SHOWN_ROWS", 1500)
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 3, 3001)
     rows = (rng.random((3001, 24)) < rng.uniform(0.1, 0.9, (3, 24))[kind]).astype(int)
@@ -238,7 +238,7 @@ def test_a_sample_of_half_of_the_rows_is_no_table_of_pairs_of_equal_rows(monkeyp
     widths = [np.mean(np.asarray(m.intervals()["high"]) - np.asarray(m.intervals()["low"])) for m in fits]
     assert widths[0] == pytest.approx(widths[1], rel=0.02)
     whole = BernoulliMixture(3)
-    monkeypatch.setattr("tacit.models.bernoulli_mixture.SHOWN_ROWS", 10_000)
+    monkeypatch.setattr("latentfit.models.bernoulli_mixture.SHOWN_ROWS", 10_000)
     whole.fit(rows)
     full = np.mean(np.asarray(whole.intervals()["high"]) - np.asarray(whole.intervals()["low"]))
     assert widths[1] == pytest.approx(full, rel=0.05)  # of a fit to 3,001 rows, whoever looks
@@ -267,7 +267,7 @@ def test_many_small_partial_fits_keep_all_rows_until_they_are_too_many(monkeypat
         model.partial_fit(frame[at : at + 50])
     assert len(model._later) == 12  # not yet joined
     assert model.fit_indices() == pytest.approx(model.fit_indices(frame), rel=1e-9)
-    monkeypatch.setattr("tacit.models.latent_class.EXAMINED_ROWS", 100)
+    monkeypatch.setattr("latentfit.models.latent_class.EXAMINED_ROWS", 100)
     model.partial_fit(frame[:50])
     with pytest.raises(DataError, match="the rows from before partial_fit are not kept"):
         model.fit_indices()
@@ -287,8 +287,8 @@ def test_weights_of_partial_fits_are_on_one_scale():
 
 def test_a_model_from_a_file_says_that_earlier_rows_are_lacking(tmp_path):
     frame, weight = answers(), uneven()
-    LatentClass(2).fit(frame[:300], sample_weight=weight[:300]).save(tmp_path / "m.tacit")
-    model = tacit.load(tmp_path / "m.tacit")
+    LatentClass(2).fit(frame[:300], sample_weight=weight[:300]).save(tmp_path / "m.latent")
+    model = latentfit.load(tmp_path / "m.latent")
     model.partial_fit(frame[300:], sample_weight=weight[300:])
     assert model._sums.totals.sum() == pytest.approx(kish(weight))
     for ask in (model.fit_indices, model.bootstrap, model.ratio_test):
@@ -297,8 +297,8 @@ def test_a_model_from_a_file_says_that_earlier_rows_are_lacking(tmp_path):
     assert model.report_.verdict == "caution"
     assert "No check has seen all of the" in model.report_.reasons[0]
     assert model.fit_indices(frame, weight)["n_rows"] == pytest.approx(kish(weight))
-    model.save(tmp_path / "again.tacit")
-    assert tacit.load(tmp_path / "again.tacit")._scale == model._scale
+    model.save(tmp_path / "again.latent")
+    assert latentfit.load(tmp_path / "again.latent")._scale == model._scale
 
 
 def test_a_number_where_rows_stand_is_told_apart():

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.data.labels import Labels
-from tacit.moments.pairs import PairCounts
+from latentfit.data.labels import Labels
+from latentfit.moments.pairs import PairCounts
 
 from .label_matrices import coded
 

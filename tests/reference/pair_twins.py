@@ -46,9 +46,7 @@ def _first_phase(B, marginal, level, masses, typical, usable, top, pairs, symmet
     def cut(block, ks):
         """Rows and columns of a block that are too heavy, those of the heaviest levels never."""
         sums = [block.sum(axis=1), block.sum(axis=0)]
-        return [
-            (sums[s] > 2 * N * masses[1 - s][ks[1 - s]] * typical[s][ks[s]]) & (ks[s] != top[s]) for s in (0, 1)
-        ]
+        return [(sums[s] > 2 * N * masses[1 - s][ks[1 - s]] * typical[s][ks[s]]) & (ks[s] != top[s]) for s in (0, 1)]
 
     found = []
     for ks in pairs:
@@ -119,9 +117,7 @@ def phases(B, *, symmetric, epsilon, width, tau, rounds, most_condition):
     ]
     level = [np.array(part) for part in level]
     n_levels = [len(part) + 1 for part in ends]
-    masses = [
-        [marginal[side][level[side] == k].sum() for k in range(n_levels[side])] for side in (0, 1)
-    ]
+    masses = [[marginal[side][level[side] == k].sum() for k in range(n_levels[side])] for side in (0, 1)]
     typical = [
         [*(end * width**tau / len(marginal[side]) for end in ends[side]), marginal[side].max()] for side in (0, 1)
     ]
@@ -137,9 +133,7 @@ def phases(B, *, symmetric, epsilon, width, tau, rounds, most_condition):
     pairs = [(k, k) for k in range(1, min(top))] + [tuple(top)]
     pairs = [pair for pair in pairs if usable[0][pair[0]] and usable[1][pair[1]]]
     if not pairs and any(usable[0]) and any(usable[1]):
-        pairs = [
-            tuple(max(range(n_levels[s]), key=lambda k: masses[s][k] if usable[s][k] else 0.0) for s in (0, 1))
-        ]
+        pairs = [tuple(max(range(n_levels[s]), key=lambda k: masses[s][k] if usable[s][k] else 0.0) for s in (0, 1))]
     answers = []
     for way in (1, -1) if symmetric else (1,):
         answers.append(_first_phase(B, marginal, level, masses, typical, usable, top, pairs, symmetric, way))

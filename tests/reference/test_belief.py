@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.graph_input import read_graph
-from tacit.kernels.belief import MOST_BLOCKS, belief_sums, belief_sweeps
-from tacit.refine.blocks import BlockSteps
-from tacit.simulate import block_graph
+from latentfit.data.graph_input import read_graph
+from latentfit.kernels.belief import MOST_BLOCKS, belief_sums, belief_sweeps
+from latentfit.refine.blocks import BlockSteps
+from latentfit.simulate import block_graph
 
 from . import belief_twin as twin
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.factor.bethe_hessian import LEAST_RADIUS, branching, hessian, hessian_vectors, signals
-from tacit.factor.block_starts import k_means, spectral_labels, unit_rows
-from tacit.simulate import block_graph
+from latentfit.factor.bethe_hessian import LEAST_RADIUS, branching, hessian, hessian_vectors, signals
+from latentfit.factor.block_starts import k_means, spectral_labels, unit_rows
+from latentfit.simulate import block_graph
 
 
 def non_backtracking(matrix):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.graph_input import read_graph
-from tacit.refine import blocks as block_fits
-from tacit.refine import choose_blocks
-from tacit.refine.block_degrees import DegreeTest, examine_degrees
-from tacit.refine.blocks import (
+from latentfit.data.graph_input import read_graph
+from latentfit.refine import blocks as block_fits
+from latentfit.refine import choose_blocks
+from latentfit.refine.block_degrees import DegreeTest, examine_degrees
+from latentfit.refine.blocks import (
     Blocks,
     BlockSteps,
     Propagated,
@@ -21,8 +21,8 @@ from tacit.refine.blocks import (
     fit_blocks,
     heaviest_first,
 )
-from tacit.refine.em import Refined
-from tacit.refine.starts import Raced
+from latentfit.refine.em import Refined
+from latentfit.refine.starts import Raced
 
 
 def chosen_blocks(monkeypatch, strengths, nodes=100, informative=None):

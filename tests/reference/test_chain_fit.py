@@ -7,12 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tacit.data.sequences import Sequences
-from tacit.engine.chain import Chain
-from tacit.errors import NotIdentifiableError
-from tacit.kernels.hmm import ChainSums
-from tacit.refine import chain_fit, choose_states
-from tacit.refine.chain_fit import (
+from latentfit.data.sequences import Sequences
+from latentfit.engine.chain import Chain
+from latentfit.errors import NotIdentifiableError
+from latentfit.kernels.hmm import ChainSums
+from latentfit.refine import chain_fit, choose_states
+from latentfit.refine.chain_fit import (
     choose_smoothing,
     cut,
     few,
@@ -30,7 +30,7 @@ from tacit.refine.chain_fit import (
     unigram,
     well_known,
 )
-from tacit.refine.chains import (
+from latentfit.refine.chains import (
     ChainPrior,
     ChainSteps,
     _expected_logarithms,
@@ -38,10 +38,10 @@ from tacit.refine.chains import (
     maximise_chain,
     permuted,
 )
-from tacit.refine.choose_states import without_state
-from tacit.refine.em import Refined, em
-from tacit.refine.starts import Raced
-from tacit.refine.state_splits import splits
+from latentfit.refine.choose_states import without_state
+from latentfit.refine.em import Refined, em
+from latentfit.refine.starts import Raced
+from latentfit.refine.state_splits import splits
 
 CHAIN = Chain(np.array([0.7, 0.3]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]))
 

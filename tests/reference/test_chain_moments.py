@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.sequences import Sequences
-from tacit.engine.chain import Chain
-from tacit.factor.assign import match_classes
-from tacit.factor.chain_slices import diagonalise
-from tacit.factor.two_states import TwoStateMoments, solve_two_states, two_state_chain
-from tacit.refine.chain_fit import spectral_starts
-from tacit.simulate import hidden_markov
+from latentfit.data.sequences import Sequences
+from latentfit.engine.chain import Chain
+from latentfit.factor.assign import match_classes
+from latentfit.factor.chain_slices import diagonalise
+from latentfit.factor.two_states import TwoStateMoments, solve_two_states, two_state_chain
+from latentfit.refine.chain_fit import spectral_starts
+from latentfit.simulate import hidden_markov
 
 
 def model(seed, K, M):

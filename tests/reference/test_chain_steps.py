@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.sequences import Sequences
-from tacit.engine.chain import Chain
-from tacit.factor import chain_slices, two_states
-from tacit.factor.chain_slices import chain_by_slices, chain_by_vertices, diagonalise, neighbours_of
-from tacit.factor.two_states import EDGE, TwoStateMoments, solve_two_states, two_state_chain
+from latentfit.data.sequences import Sequences
+from latentfit.engine.chain import Chain
+from latentfit.factor import chain_slices, two_states
+from latentfit.factor.chain_slices import chain_by_slices, chain_by_vertices, diagonalise, neighbours_of
+from latentfit.factor.two_states import EDGE, TwoStateMoments, solve_two_states, two_state_chain
 
 GAP = -1
 

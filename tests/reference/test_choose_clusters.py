@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.diagnose.fit_indices import information_criteria
-from tacit.refine.choose_clusters import (
+from latentfit.diagnose.fit_indices import information_criteria
+from latentfit.refine.choose_clusters import (
     choose_by_test,
     number_clusters,
     path_criteria,

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tacit.data.table import Column, Table, group_rows
-from tacit.engine.memory import Sums
-from tacit.engine.mixture import Mixture
-from tacit.refine import cluster_path as walk
-from tacit.refine import merge_down as merging
-from tacit.refine import near_copies as copies
-from tacit.refine.choose_clusters import statistical_charge
-from tacit.refine.class_splits import (
+from latentfit.data.table import Column, Table, group_rows
+from latentfit.engine.memory import Sums
+from latentfit.engine.mixture import Mixture
+from latentfit.refine import cluster_path as walk
+from latentfit.refine import merge_down as merging
+from latentfit.refine import near_copies as copies
+from latentfit.refine.choose_clusters import statistical_charge
+from latentfit.refine.class_splits import (
     _OwnRows,
     few_columns,
     leading_direction,
@@ -25,10 +25,10 @@ from tacit.refine.class_splits import (
     with_split,
     with_twin,
 )
-from tacit.refine.cluster_path import ClusterFit, ClusterPath, cluster_path, most_clusters, varying_columns
-from tacit.refine.em import Refined
-from tacit.refine.merge_down import merge_down, merged_starts, single_merges
-from tacit.refine.near_copies import (
+from latentfit.refine.cluster_path import ClusterFit, ClusterPath, cluster_path, most_clusters, varying_columns
+from latentfit.refine.em import Refined
+from latentfit.refine.merge_down import merge_down, merged_starts, single_merges
+from latentfit.refine.near_copies import (
     PairMoments,
     _standing_out,
     find_near_copies,
@@ -39,8 +39,8 @@ from tacit.refine.near_copies import (
     screened_path,
     third_columns_speak,
 )
-from tacit.refine.silent_columns import QuietFit, QuietWalk, _log_choices, column_gains
-from tacit.simulate import bernoulli_mixture
+from latentfit.refine.silent_columns import QuietFit, QuietWalk, _log_choices, column_gains
+from latentfit.simulate import bernoulli_mixture
 
 
 def table_of(codes, weight=None):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.diagnose.cluster_parameters import parameters_of
-from tacit.diagnose.cluster_simulated import SimulatedModel
+from latentfit.diagnose.cluster_parameters import parameters_of
+from latentfit.diagnose.cluster_simulated import SimulatedModel
 from tests.reference.test_total_correlation import binary_table
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.diagnose import cluster_theorems as theorems
-from tacit.diagnose.cluster_simulated import separated_mixture, simulated_correctness
-from tacit.errors import DataError
+from latentfit.diagnose import cluster_theorems as theorems
+from latentfit.diagnose.cluster_simulated import separated_mixture, simulated_correctness
+from latentfit.errors import DataError
 
 
 def test_separability_by_hand():
@@ -60,9 +60,7 @@ def test_there_is_room_exactly_where_the_parameters_move_the_patterns_independen
     P, patterns = rng.uniform(0.1, 0.9, (K, L)), (np.arange(2**L)[:, None] >> np.arange(L)) & 1
     each = np.where(patterns[:, None, :] == 1, P, 1 - P)  # (2^L, K, L)
     of_weights = each.prod(axis=2)
-    of_columns = [
-        (2 * patterns[:, None, at] - 1) * np.delete(each, at, axis=2).prod(axis=2) for at in range(L)
-    ]
+    of_columns = [(2 * patterns[:, None, at] - 1) * np.delete(each, at, axis=2).prod(axis=2) for at in range(L)]
     jacobian = np.hstack([of_weights[:, 1:] - of_weights[:, :1], *of_columns])
     full = np.linalg.matrix_rank(jacobian, tol=1e-9) == K * (L + 1) - 1
     assert theorems.has_room(L, K) == full

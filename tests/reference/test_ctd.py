@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.data.table import Column, Table
-from tacit.engine.mixture import Mixture, normalise_tables
-from tacit.errors import DataError
-from tacit.factor.ctd import CoupledTriples, _random_factors, alternate, factor_ctd, onto_simplex
-from tacit.moments.triples import choose_triples, count_table_triples
+from latentfit.data.table import Column, Table
+from latentfit.engine.mixture import Mixture, normalise_tables
+from latentfit.errors import DataError
+from latentfit.factor.ctd import CoupledTriples, _random_factors, alternate, factor_ctd, onto_simplex
+from latentfit.moments.triples import choose_triples, count_table_triples
 
 
 def small_table(seed, weight=None, n_columns=5):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import tacit.factor.designated as designated
-from tacit.data.labels import from_wide
-from tacit.errors import DataError
-from tacit.factor.designated import (
+import latentfit.factor.designated as designated
+from latentfit.data.labels import from_wide
+from latentfit.errors import DataError
+from latentfit.factor.designated import (
     LEAST_RATIO,
     choose_designated,
     impute_designated,
@@ -18,7 +18,7 @@ from tacit.factor.designated import (
     stack_observed,
     to_simplex,
 )
-from tacit.moments.pairs import PairCounts, count_label_pairs
+from latentfit.moments.pairs import PairCounts, count_label_pairs
 
 from .label_matrices import coded
 

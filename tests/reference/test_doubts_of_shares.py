@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.graph import Graph
-from tacit.data.table import Column, Table
-from tacit.diagnose import ancestry, blocks, classifier, fractions
-from tacit.diagnose.relatives import Kinship
-from tacit.diagnose.report import Examiner, FitReport
-from tacit.factor.fractions import Shares
-from tacit.refine.block_degrees import DegreeTest
-from tacit.refine.blocks import Blocks, Propagated
-from tacit.refine.choose_blocks import NumberOfBlocks
-from tacit.refine.choose_parts import PartsPath
+from latentfit.data.graph import Graph
+from latentfit.data.table import Column, Table
+from latentfit.diagnose import ancestry, blocks, classifier, fractions
+from latentfit.diagnose.relatives import Kinship
+from latentfit.diagnose.report import Examiner, FitReport
+from latentfit.factor.fractions import Shares
+from latentfit.refine.block_degrees import DegreeTest
+from latentfit.refine.blocks import Blocks, Propagated
+from latentfit.refine.choose_blocks import NumberOfBlocks
+from latentfit.refine.choose_parts import PartsPath
 
 
 def told(found, words):

@@ -11,19 +11,19 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import norm
 
-from tacit.data.documents import Documents
-from tacit.data.sequences import read_sequences
-from tacit.data.table import Column, Table
-from tacit.diagnose import clusters, hmm, topics
-from tacit.diagnose.purity import PurityTable
-from tacit.diagnose.report import Examiner
-from tacit.engine.chain import Chain
-from tacit.engine.mixture import Mixture
-from tacit.factor.scaled_svd import scaled_svd
-from tacit.refine.chain_fit import cut
-from tacit.refine.chains import ChainPrior
-from tacit.refine.choose_clusters import PathNumbers
-from tacit.refine.choose_topics import TopicNumber
+from latentfit.data.documents import Documents
+from latentfit.data.sequences import read_sequences
+from latentfit.data.table import Column, Table
+from latentfit.diagnose import clusters, hmm, topics
+from latentfit.diagnose.purity import PurityTable
+from latentfit.diagnose.report import Examiner
+from latentfit.engine.chain import Chain
+from latentfit.engine.mixture import Mixture
+from latentfit.factor.scaled_svd import scaled_svd
+from latentfit.refine.chain_fit import cut
+from latentfit.refine.chains import ChainPrior
+from latentfit.refine.choose_clusters import PathNumbers
+from latentfit.refine.choose_topics import TopicNumber
 
 
 def told(found, words):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.labels import from_wide
-from tacit.errors import DataError
-from tacit.factor.eigenratio import _ratio, factor_eigenratio, rater_weights
-from tacit.factor.ghosh import threshold_ratings
+from latentfit.data.labels import from_wide
+from latentfit.errors import DataError
+from latentfit.factor.eigenratio import _ratio, factor_eigenratio, rater_weights
+from latentfit.factor.ghosh import threshold_ratings
 
 from .label_matrices import coded, ratings
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tacit.factor.ghosh as ghosh
-from tacit.data.labels import from_wide
-from tacit.errors import DataError
-from tacit.factor.ghosh import factor_ghosh
+import latentfit.factor.ghosh as ghosh
+from latentfit.data.labels import from_wide
+from latentfit.errors import DataError
+from latentfit.factor.ghosh import factor_ghosh
 
 from .label_matrices import coded, ratings
 

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.data.table import Column
-from tacit.engine.mixture import Mixture
-from tacit.errors import DataError
-from tacit.models.joint import JointPMF
-from tacit.query import QueryError, ask
+from latentfit.data.table import Column
+from latentfit.engine.mixture import Mixture
+from latentfit.errors import DataError
+from latentfit.models.joint import JointPMF
+from latentfit.query import QueryError, ask
 
 SIZES = (2, 3, 4)
 NAMES = ("a", "b", "c d")

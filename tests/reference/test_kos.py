@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.data.labels import Labels, from_wide
-from tacit.factor.ghosh import threshold_ratings
-from tacit.factor.kos import by_messages, by_singular_vector, combine_thresholds, factor_kos
+from latentfit.data.labels import Labels, from_wide
+from latentfit.factor.ghosh import threshold_ratings
+from latentfit.factor.kos import by_messages, by_singular_vector, combine_thresholds, factor_kos
 
 from .label_matrices import coded
 

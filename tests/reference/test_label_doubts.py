@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom, chi2_contingency, norm
 
-from tacit.data.labels import Labels
-from tacit.diagnose import agreement, copies, label_structure, labels, meetings, scatter, theorems, workers
-from tacit.diagnose.intervals import jeffreys, reach_ends, standard_errors_of, wilson
-from tacit.diagnose.report import Examiner
-from tacit.engine.mixture import Mixture, stack_confusions
-from tacit.moments.graph import CoLabelGraph, co_label_graph
-from tacit.moments.pairs import count_label_pairs
-from tacit.simulate import crowd
+from latentfit.data.labels import Labels
+from latentfit.diagnose import agreement, copies, label_structure, labels, meetings, scatter, theorems, workers
+from latentfit.diagnose.intervals import jeffreys, reach_ends, standard_errors_of, wilson
+from latentfit.diagnose.report import Examiner
+from latentfit.engine.mixture import Mixture, stack_confusions
+from latentfit.moments.graph import CoLabelGraph, co_label_graph
+from latentfit.moments.pairs import count_label_pairs
+from latentfit.simulate import crowd
 
 
 def told(examiner, words):

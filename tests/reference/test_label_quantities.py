@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from tacit.diagnose import agreement, copies, labels, scatter, theorems, workers
-from tacit.engine.mixture import Mixture, stack_confusions
-from tacit.moments.pairs import count_label_pairs
-from tacit.simulate import crowd
+from latentfit.diagnose import agreement, copies, labels, scatter, theorems, workers
+from latentfit.engine.mixture import Mixture, stack_confusions
+from latentfit.moments.pairs import count_label_pairs
+from latentfit.simulate import crowd
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 

@@ -11,17 +11,17 @@ import math
 import numpy as np
 import pytest
 
-from tacit.engine.chain import Chain
-from tacit.engine.mixture import Mixture
-from tacit.factor.vertices import PairModel
-from tacit.refine.admixture import FREQUENCY_FLOOR, Ancestry, AncestrySteps
-from tacit.refine.chains import leap as chain_leap
-from tacit.refine.fractions import FractionSteps, Parts
-from tacit.refine.mixing import MixingSteps
-from tacit.refine.pair_em import PairSteps
-from tacit.refine.switches import SwitchParams, SwitchSteps
-from tacit.refine.tables import leap as table_leap
-from tacit.refine.topics import FLOOR, TopicParams, TopicSteps
+from latentfit.engine.chain import Chain
+from latentfit.engine.mixture import Mixture
+from latentfit.factor.vertices import PairModel
+from latentfit.refine.admixture import FREQUENCY_FLOOR, Ancestry, AncestrySteps
+from latentfit.refine.chains import leap as chain_leap
+from latentfit.refine.fractions import FractionSteps, Parts
+from latentfit.refine.mixing import MixingSteps
+from latentfit.refine.pair_em import PairSteps
+from latentfit.refine.switches import SwitchParams, SwitchSteps
+from latentfit.refine.tables import leap as table_leap
+from latentfit.refine.topics import FLOOR, TopicParams, TopicSteps
 
 
 def squarem(start, once, twice):
@@ -163,7 +163,7 @@ def test_tables_leap_to_no_probability_above_one():
 
 
 def some_counts():
-    from tacit.data.count_input import read_counts
+    from latentfit.data.count_input import read_counts
 
     return read_counts(np.array([[4.0, 2.0], [1.0, 3.0]]))
 

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from tacit.engine.mixture import unstack_confusions
-from tacit.errors import DataError
-from tacit.factor.multispa import (
+from latentfit.engine.mixture import unstack_confusions
+from latentfit.errors import DataError
+from latentfit.factor.multispa import (
     factor_multispa,
     has_full_rank,
     in_label_order,
@@ -17,7 +17,7 @@ from tacit.factor.multispa import (
     start_mixture,
     successive_projection,
 )
-from tacit.moments.pairs import count_label_pairs
+from latentfit.moments.pairs import count_label_pairs
 
 from .dawid_skene_worlds import confusions, draw_labels, exact_pairs
 

@@ -8,18 +8,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tacit.data.count_input import read_counts
-from tacit.factor.pair_phases import Phases
-from tacit.factor.scaled_svd import ScaledSVD
-from tacit.factor.vertices import PairModel
-from tacit.kernels.pair_rows import Side
-from tacit.refine import mixing as laws
-from tacit.refine import pair_fit, pair_shrinkage
-from tacit.refine.em import Refined
-from tacit.refine.mixing import MixingSteps, even_law, poisson_rates
-from tacit.refine.pair_em import PairSteps, columns_to_one
-from tacit.refine.pair_fit import chosen_smoothing, fit_pair_model, lifted, with_marginals
-from tacit.refine.pair_shrinkage import (
+from latentfit.data.count_input import read_counts
+from latentfit.factor.pair_phases import Phases
+from latentfit.factor.scaled_svd import ScaledSVD
+from latentfit.factor.vertices import PairModel
+from latentfit.kernels.pair_rows import Side
+from latentfit.refine import mixing as laws
+from latentfit.refine import pair_fit, pair_shrinkage
+from latentfit.refine.em import Refined
+from latentfit.refine.mixing import MixingSteps, even_law, poisson_rates
+from latentfit.refine.pair_em import PairSteps, columns_to_one
+from latentfit.refine.pair_fit import chosen_smoothing, fit_pair_model, lifted, with_marginals
+from latentfit.refine.pair_shrinkage import (
     Shrunk,
     _frequency_groups,
     _Problem,
@@ -31,7 +31,7 @@ from tacit.refine.pair_shrinkage import (
     interval,
     keep_marginals,
 )
-from tacit.reproduce.pairs_linear import random_pair_model
+from latentfit.reproduce.pairs_linear import random_pair_model
 
 COUNTS = np.array([[4.0, 2.0, 0.0], [1.0, 3.0, 5.0], [0.0, 1.0, 2.0]])
 LEFT = np.array([[0.5, 0.1], [0.3, 0.3], [0.2, 0.6]])

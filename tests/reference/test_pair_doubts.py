@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from tacit.data.count_input import read_counts
-from tacit.data.count_split import split_counts
-from tacit.diagnose import pair_structure, pairs
-from tacit.diagnose import pair_theorems as theorems
-from tacit.diagnose.pair_structure import StructureTest
-from tacit.factor.pair_matrix import Factored
-from tacit.factor.pair_phases import Bins
-from tacit.factor.scaled_svd import scaled_svd
-from tacit.moments.pair_symmetry import Symmetry
-from tacit.simulate import draw_pairs
+from latentfit.data.count_input import read_counts
+from latentfit.data.count_split import split_counts
+from latentfit.diagnose import pair_structure, pairs
+from latentfit.diagnose import pair_theorems as theorems
+from latentfit.diagnose.pair_structure import StructureTest
+from latentfit.factor.pair_matrix import Factored
+from latentfit.factor.pair_phases import Bins
+from latentfit.factor.scaled_svd import scaled_svd
+from latentfit.moments.pair_symmetry import Symmetry
+from latentfit.simulate import draw_pairs
 
 # ------------------------------------------------------------ the test of rank
 

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit import PairMatrix
-from tacit.data.count_input import read_counts
-from tacit.diagnose.pair_theorems import (
+from latentfit import PairMatrix
+from latentfit.data.count_input import read_counts
+from latentfit.diagnose.pair_theorems import (
     exact_total_variation_bound,
     needed_pairs_per_item,
     total_variation_bound,
     undecidable_below,
 )
-from tacit.factor.pair_matrix import decompose, rank_two
-from tacit.factor.pair_phases import pair_phases
-from tacit.factor.scaled_svd import scaled_svd
-from tacit.factor.vertices import PairModel, pair_model
-from tacit.kernels.pair_rows import PairRows, Side, pair_levels, pair_product, pair_ratios
-from tacit.refine.em import em
-from tacit.refine.mixing import MixingSteps, climb, even_law, poisson_rates
-from tacit.refine.pair_em import PairSteps
-from tacit.reproduce.pairs_linear import random_pair_model
-from tacit.simulate import draw_pairs, pairs
+from latentfit.factor.pair_matrix import decompose, rank_two
+from latentfit.factor.pair_phases import pair_phases
+from latentfit.factor.scaled_svd import scaled_svd
+from latentfit.factor.vertices import PairModel, pair_model
+from latentfit.kernels.pair_rows import PairRows, Side, pair_levels, pair_product, pair_ratios
+from latentfit.refine.em import em
+from latentfit.refine.mixing import MixingSteps, climb, even_law, poisson_rates
+from latentfit.refine.pair_em import PairSteps
+from latentfit.reproduce.pairs_linear import random_pair_model
+from latentfit.simulate import draw_pairs, pairs
 from tests.reference.pair_twins import levels, phases, ratios
 
 

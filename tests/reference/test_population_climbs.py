@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tacit.data.genotypes import Genotypes
-from tacit.errors import DataError
-from tacit.factor.fractions import Shares
-from tacit.refine import choose_parts, choose_populations
-from tacit.refine import fractions as parts
-from tacit.refine.admixture import Ancestry, AncestrySteps, frequencies_given, inside, proportions
-from tacit.refine.admixture_fit import fit_ancestry
+from latentfit.data.genotypes import Genotypes
+from latentfit.errors import DataError
+from latentfit.factor.fractions import Shares
+from latentfit.refine import choose_parts, choose_populations
+from latentfit.refine import fractions as parts
+from latentfit.refine.admixture import Ancestry, AncestrySteps, frequencies_given, inside, proportions
+from latentfit.refine.admixture_fit import fit_ancestry
 from tests.reference import admixture_twin
 
 

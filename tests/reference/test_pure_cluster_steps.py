@@ -8,11 +8,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tacit.data.table import Column, Table
-from tacit.factor import pure_clusters as module
-from tacit.factor.pure_clusters import PureClusters, cluster_d_max, most_clusters, passes, unit_rows
-from tacit.moments import total_correlation as tc
-from tacit.moments.total_correlation import maximal_total_correlation, pattern_ids, strong_subsets, total_correlation
+from latentfit.data.table import Column, Table
+from latentfit.factor import pure_clusters as module
+from latentfit.factor.pure_clusters import PureClusters, cluster_d_max, most_clusters, passes, unit_rows
+from latentfit.moments import total_correlation as tc
+from latentfit.moments.total_correlation import (
+    maximal_total_correlation,
+    pattern_ids,
+    strong_subsets,
+    total_correlation,
+)
 
 GAP = 255
 

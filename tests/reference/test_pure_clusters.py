@@ -1,7 +1,7 @@
 """The scalable search for pure clusters against Algorithm 1 walked literally, on tiny tables.
 
-By default 25 of the 200 cases run; TACIT_TINY_CASES=200 runs all, and `python -m tests.reference.test_pure_clusters`
-prints every case in which the two differ.
+By default 25 of the 200 cases run; LATENTFIT_TINY_CASES=200 runs all, and `python -m
+tests.reference.test_pure_clusters` prints every case in which the two differ.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tacit.data.table import Column, Table, group_rows
-from tacit.errors import DataError
-from tacit.factor.pure_clusters import cluster_d_max, most_clusters, passes, pure_clusters, unit_rows
+from latentfit.data.table import Column, Table, group_rows
+from latentfit.errors import DataError
+from latentfit.factor.pure_clusters import cluster_d_max, most_clusters, passes, pure_clusters, unit_rows
 from tests.reference import pure_clusters_twin as twin
 from tests.reference.test_total_correlation import binary_table
 
-N_CASES = int(os.environ.get("TACIT_TINY_CASES", "25"))
+N_CASES = int(os.environ.get("LATENTFIT_TINY_CASES", "25"))
 
 
 def tiny_case(seed):

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scipy.stats import gumbel_r
 
-from tacit.data.copies import single_rows, thinned
-from tacit.data.table import Column, Table
-from tacit.diagnose import frequency_intervals as intervals
-from tacit.diagnose import independence, purity
-from tacit.diagnose.cross_fit import CrossFit
-from tacit.diagnose.independence import Rows
-from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Mixture
-from tacit.errors import DataError
-from tacit.refine.em import em
-from tacit.refine.table_prior import table_steps
+from latentfit.data.copies import single_rows, thinned
+from latentfit.data.table import Column, Table
+from latentfit.diagnose import frequency_intervals as intervals
+from latentfit.diagnose import independence, purity
+from latentfit.diagnose.cross_fit import CrossFit
+from latentfit.diagnose.independence import Rows
+from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.engine.mixture import Mixture
+from latentfit.errors import DataError
+from latentfit.refine.em import em
+from latentfit.refine.table_prior import table_steps
 from tests.statistics.bernoulli_worlds import bernoulli_world
 
 # ------------------------------------------------------------------------ twins

@@ -10,18 +10,18 @@ import scipy.sparse as sp
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from tacit.data.copies import single_rows
-from tacit.data.documents import Documents
-from tacit.data.table import Column, Table
-from tacit.diagnose import cluster_simulated, coherence, cross_fit, independence, purity
-from tacit.diagnose import cluster_theorems as theorems
-from tacit.diagnose import frequency_intervals as intervals
-from tacit.diagnose.independence import Rows
-from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Mixture
-from tacit.errors import DataError
-from tacit.refine.em import em
-from tacit.refine.table_prior import table_steps
+from latentfit.data.copies import single_rows
+from latentfit.data.documents import Documents
+from latentfit.data.table import Column, Table
+from latentfit.diagnose import cluster_simulated, coherence, cross_fit, independence, purity
+from latentfit.diagnose import cluster_theorems as theorems
+from latentfit.diagnose import frequency_intervals as intervals
+from latentfit.diagnose.independence import Rows
+from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.engine.mixture import Mixture
+from latentfit.errors import DataError
+from latentfit.refine.em import em
+from latentfit.refine.table_prior import table_steps
 
 
 def mixture_of(weights, P):

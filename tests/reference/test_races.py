@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tacit.refine.em import Begun, em
-from tacit.refine.starts import Entrant, go_on, halve, race
+from latentfit.refine.em import Begun, em
+from latentfit.refine.starts import Entrant, go_on, halve, race
 
 
 @dataclass

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.labels import from_long
-from tacit.engine.memory import MemoryEngine
-from tacit.engine.mixture import stack_confusions, unstack_confusions
-from tacit.factor import task_sums
-from tacit.factor.assign import align_each_worker, align_to_labels, decisiveness, match_classes
-from tacit.factor.robust import (
+from latentfit.data.labels import from_long
+from latentfit.engine.memory import MemoryEngine
+from latentfit.engine.mixture import stack_confusions, unstack_confusions
+from latentfit.factor import task_sums
+from latentfit.factor.assign import align_each_worker, align_to_labels, decisiveness, match_classes
+from latentfit.factor.robust import (
     SMOOTH,
     Observed,
     fit_robust_root,
@@ -19,8 +19,8 @@ from tacit.factor.robust import (
     solve_in_ball,
     weights_of,
 )
-from tacit.factor.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative, schedule
-from tacit.moments.pairs import PairCounts, count_label_pairs
+from latentfit.factor.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative, schedule
+from latentfit.moments.pairs import PairCounts, count_label_pairs
 
 
 def world(seed, n_workers=8, n_classes=3):

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit import kernels
-from tacit.kernels.admixture import admixture_curvature, admixture_step
-from tacit.kernels.hmm import Chains, best_paths, chain_posteriors, chain_sums
+from latentfit import kernels
+from latentfit.kernels.admixture import admixture_curvature, admixture_step
+from latentfit.kernels.hmm import Chains, best_paths, chain_posteriors, chain_sums
 
-SOURCES = Path(__file__).parents[2] / "src" / "tacit" / "kernels"
+SOURCES = Path(__file__).parents[2] / "src" / "latentfit" / "kernels"
 FLAGS = ["-std=gnu++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-Wno-psabi", "-fPIC", "-shared", "-pthread"]
 
 
@@ -48,7 +48,7 @@ def one_pass(n_classes):
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
-@pytest.mark.parametrize("path", [[], ["-DTACIT_BASELINE_ONLY"]], ids=["widest", "baseline"])
+@pytest.mark.parametrize("path", [[], ["-DLATENTFIT_BASELINE_ONLY"]], ids=["widest", "baseline"])
 def test_compilers_and_paths_agree_to_the_bit(compiler, path, tmp_path, monkeypatch):
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")

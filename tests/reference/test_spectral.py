@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.engine.mixture import unstack_confusions
-from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor.spectral import (
+from latentfit.engine.mixture import unstack_confusions
+from latentfit.errors import DataError, NotIdentifiableError
+from latentfit.factor.spectral import (
     factor_spectral,
     group_labels,
     robust_eigenpair,

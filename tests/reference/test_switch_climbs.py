@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tacit.factor.eigenpairs import Eigenpairs
-from tacit.refine import switch_always_on, switch_race, switch_start, switch_states, switches
-from tacit.refine.em import Refined
-from tacit.refine.starts import Raced
-from tacit.refine.switch_always_on import baseline, conventional, settle_baseline
-from tacit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
-from tacit.refine.switch_race import doubtful, jittered_picks, raced_params
-from tacit.refine.switch_start import complete, estimate_noise, pick
-from tacit.refine.switch_states import (
+from latentfit.factor.eigenpairs import Eigenpairs
+from latentfit.refine import switch_always_on, switch_race, switch_start, switch_states, switches
+from latentfit.refine.em import Refined
+from latentfit.refine.starts import Raced
+from latentfit.refine.switch_always_on import baseline, conventional, settle_baseline
+from latentfit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
+from latentfit.refine.switch_race import doubtful, jittered_picks, raced_params
+from latentfit.refine.switch_start import complete, estimate_noise, pick
+from latentfit.refine.switch_states import (
     best_all,
     bits,
     codes_of,
@@ -30,7 +30,7 @@ from tacit.refine.switch_states import (
     sums_near,
     sums_split,
 )
-from tacit.refine.switches import (
+from latentfit.refine.switches import (
     SwitchParams,
     SwitchSteps,
     first_centres,
@@ -41,7 +41,7 @@ from tacit.refine.switches import (
     refine_switches,
     way_to_sum,
 )
-from tacit.reproduce.switches_methods import random_switches
+from latentfit.reproduce.switches_methods import random_switches
 
 
 def some_params(d=3, q=4, seed=0, sigma2=0.5):

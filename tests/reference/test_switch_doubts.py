@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, norm
 
-from tacit.diagnose import switch_rivals, switches
-from tacit.diagnose.report import Examiner
-from tacit.diagnose.switch_rivals import Rival
-from tacit.moments.whitened import Spectrum
-from tacit.refine.em import em
-from tacit.refine.switches import SwitchParams, plane_steps, way_to_sum
+from latentfit.diagnose import switch_rivals, switches
+from latentfit.diagnose.report import Examiner
+from latentfit.diagnose.switch_rivals import Rival
+from latentfit.moments.whitened import Spectrum
+from latentfit.refine.em import em
+from latentfit.refine.switches import SwitchParams, plane_steps, way_to_sum
 
 
 def told(examiner, words):

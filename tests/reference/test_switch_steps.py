@@ -7,8 +7,8 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
-from tacit.factor import eigenpairs, independent_switches, switches
-from tacit.factor.eigenpairs import (
+from latentfit.factor import eigenpairs, independent_switches, switches
+from latentfit.factor.eigenpairs import (
     Eigenpairs,
     contract,
     describe,
@@ -20,8 +20,8 @@ from tacit.factor.eigenpairs import (
     slices,
     sphere,
 )
-from tacit.factor.independent_switches import IndependentSwitches, deflate, factor_independent
-from tacit.factor.n_switches import (
+from latentfit.factor.independent_switches import IndependentSwitches, deflate, factor_independent
+from latentfit.factor.n_switches import (
     ALPHA,
     TRACY_WIDOM,
     SwitchCount,
@@ -30,7 +30,7 @@ from tacit.factor.n_switches import (
     numerical_rank,
     threshold,
 )
-from tacit.factor.switches import (
+from latentfit.factor.switches import (
     Candidates,
     choose,
     choose_all,
@@ -42,8 +42,8 @@ from tacit.factor.switches import (
     score_candidates,
     weights_of,
 )
-from tacit.moments import whitened
-from tacit.moments.whitened import (
+from latentfit.moments import whitened
+from latentfit.moments.whitened import (
     SecondMoments,
     Spectrum,
     Whitening,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.data.matrix import Matrix
-from tacit.factor.eigenpairs import describe, levenberg_marquardt, merge, newton, shifted_power, sphere
-from tacit.factor.independent_switches import factor_independent
-from tacit.factor.switches import find_candidates, score
-from tacit.moments.whitened import project, second_moments, spectrum, whiten, whitened_tensor
-from tacit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
-from tacit.refine.switch_start import spectral_start
-from tacit.refine.switch_states import constants, pair_totals, split_table, states, sums_all, sums_near, sums_split
-from tacit.refine.switches import SwitchParams, SwitchSteps, correlate, first_params, posterior
-from tacit.reproduce.switches_methods import random_switches
-from tacit.simulate import binary_factors
+from latentfit.data.matrix import Matrix
+from latentfit.factor.eigenpairs import describe, levenberg_marquardt, merge, newton, shifted_power, sphere
+from latentfit.factor.independent_switches import factor_independent
+from latentfit.factor.switches import find_candidates, score
+from latentfit.moments.whitened import project, second_moments, spectrum, whiten, whitened_tensor
+from latentfit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
+from latentfit.refine.switch_start import spectral_start
+from latentfit.refine.switch_states import constants, pair_totals, split_table, states, sums_all, sums_near, sums_split
+from latentfit.refine.switches import SwitchParams, SwitchSteps, correlate, first_params, posterior
+from latentfit.reproduce.switches_methods import random_switches
+from latentfit.simulate import binary_factors
 from tests.reference import switches_twin as twin
 
 

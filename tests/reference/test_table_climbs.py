@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tacit.data.table import Column, Table
-from tacit.engine.memory import Sums
-from tacit.engine.mixture import Mixture
-from tacit.errors import DataError
-from tacit.refine import choose_classes, crowd, table_prior
-from tacit.refine.em import Refined
-from tacit.refine.tables import (
+from latentfit.data.table import Column, Table
+from latentfit.engine.memory import Sums
+from latentfit.engine.mixture import Mixture
+from latentfit.errors import DataError
+from latentfit.refine import choose_classes, crowd, table_prior
+from latentfit.refine.em import Refined
+from latentfit.refine.tables import (
     Prior,
     TableSteps,
     count_parameters,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from tacit.data.table import Column, Table
-from tacit.diagnose import bootstrap, table_classes, table_pairs, tables
-from tacit.diagnose import table_theorems as theorems
-from tacit.diagnose.report import Examiner
-from tacit.diagnose.table_classes import Gain, Halves
-from tacit.diagnose.table_pairs import CellPairs
-from tacit.engine.mixture import Mixture
+from latentfit.data.table import Column, Table
+from latentfit.diagnose import bootstrap, table_classes, table_pairs, tables
+from latentfit.diagnose import table_theorems as theorems
+from latentfit.diagnose.report import Examiner
+from latentfit.diagnose.table_classes import Gain, Halves
+from latentfit.diagnose.table_pairs import CellPairs
+from latentfit.engine.mixture import Mixture
 
 
 def told(examiner, words):

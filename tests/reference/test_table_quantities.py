@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from tacit.data.copies import is_whole
-from tacit.data.table import Column, Table
-from tacit.diagnose import fit_indices as indices
-from tacit.diagnose import table_theorems as theorems
-from tacit.diagnose.bootstrap import draw_table, reach_bounds, wilson
-from tacit.diagnose.table_classes import class_gaps, gain_by_chance, kruskal_count
-from tacit.diagnose.table_pairs import (
+from latentfit.data.copies import is_whole
+from latentfit.data.table import Column, Table
+from latentfit.diagnose import fit_indices as indices
+from latentfit.diagnose import table_theorems as theorems
+from latentfit.diagnose.bootstrap import draw_table, reach_bounds, wilson
+from latentfit.diagnose.table_classes import class_gaps, gain_by_chance, kruskal_count
+from latentfit.diagnose.table_pairs import (
     count_evidence,
     expected_pairs,
     parts_that_meet,
@@ -24,10 +24,10 @@ from tacit.diagnose.table_pairs import (
     some_rows,
     two_halves,
 )
-from tacit.diagnose.tables import examine_table
-from tacit.engine.mixture import Mixture
-from tacit.factor.table_pool import block_sums, pair_frequencies
-from tacit.moments.pairs import count_table_pairs
+from latentfit.diagnose.tables import examine_table
+from latentfit.engine.mixture import Mixture
+from latentfit.factor.table_pool import block_sums, pair_frequencies
+from latentfit.moments.pairs import count_table_pairs
 
 
 def drawn(F, sizes, seed=0):

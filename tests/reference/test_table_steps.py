@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.count_input import read_counts
-from tacit.data.table import Column, Table
-from tacit.engine.mixture import Mixture
-from tacit.factor import ctd, row_starts, spa, table_pool
-from tacit.factor.ctd import CtdFactors, onto_simplex
-from tacit.factor.row_starts import (
+from latentfit.data.count_input import read_counts
+from latentfit.data.table import Column, Table
+from latentfit.engine.mixture import Mixture
+from latentfit.factor import ctd, row_starts, spa, table_pool
+from latentfit.factor.ctd import CtdFactors, onto_simplex
+from latentfit.factor.row_starts import (
     RowView,
     dense_pairs,
     fill_classes,
@@ -25,9 +25,9 @@ from tacit.factor.row_starts import (
     spectral_clusters,
     spread_rows,
 )
-from tacit.factor.spa import SpaFactors, balanced_split, denoised, factor_spa, naive_split, pair_log_likelihood
-from tacit.factor.spa import successive_projection as project_successively
-from tacit.factor.table_pool import (
+from latentfit.factor.spa import SpaFactors, balanced_split, denoised, factor_spa, naive_split, pair_log_likelihood
+from latentfit.factor.spa import successive_projection as project_successively
+from latentfit.factor.table_pool import (
     Sample,
     block_sums,
     draw_sample,
@@ -39,11 +39,11 @@ from tacit.factor.table_pool import (
     searched_spa,
     spa_start,
 )
-from tacit.moments import pair_symmetry
-from tacit.moments.pair_symmetry import Symmetry, examine_symmetry
-from tacit.moments.pairs import PairCounts, count_table_pairs
-from tacit.moments.total_correlation import MaximalTotalCorrelation
-from tacit.moments.triples import TripleCounts, choose_triples, count_table_triples
+from latentfit.moments import pair_symmetry
+from latentfit.moments.pair_symmetry import Symmetry, examine_symmetry
+from latentfit.moments.pairs import PairCounts, count_table_pairs
+from latentfit.moments.total_correlation import MaximalTotalCorrelation
+from latentfit.moments.triples import TripleCounts, choose_triples, count_table_triples
 
 GAP = 255
 

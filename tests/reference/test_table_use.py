@@ -9,8 +9,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tacit import LatentClass, load
-from tacit.errors import DataError
+from latentfit import LatentClass, load
+from latentfit.errors import DataError
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,8 @@ def test_a_model_that_went_on_from_another_is_compared(frame: pd.DataFrame, mode
 
 
 def test_a_loaded_model_asks_for_rows(frame: pd.DataFrame, model: LatentClass, tmp_path) -> None:
-    model.save(tmp_path / "m.tacit")
-    loaded = load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    loaded = load(tmp_path / "m.latent")
     with pytest.raises(DataError, match="keeps no rows"):
         loaded.fit_indices()
     assert loaded.fit_indices(frame) == pytest.approx(model.fit_indices(), rel=1e-12)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.engine.mixture import unstack_confusions
-from tacit.errors import DataError, NotIdentifiableError
-from tacit.factor import tensor
-from tacit.factor.tensor import (
+from latentfit.engine.mixture import unstack_confusions
+from latentfit.errors import DataError, NotIdentifiableError
+from latentfit.factor import tensor
+from latentfit.factor.tensor import (
     ADMM_STEPS,
     annotator_moments,
     confusion_quadratic,

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.documents import Documents
-from tacit.data.sampling import scramble
-from tacit.refine import choose_topics as number
-from tacit.refine import topic_prior, topic_starts
-from tacit.refine.choose_topics import TopicNumber, direction_scores, leading
-from tacit.refine.em import Refined
-from tacit.refine.starts import Raced
-from tacit.refine.topic_prior import best_near, choose_prior, completed, left_out
-from tacit.refine.topic_starts import begin, climb, polished_by_pairs, random_topics
-from tacit.refine.topics import TopicParams, TopicPrior, TopicSteps, log_products, shares_of, word_shares
+from latentfit.data.documents import Documents
+from latentfit.data.sampling import scramble
+from latentfit.refine import choose_topics as number
+from latentfit.refine import topic_prior, topic_starts
+from latentfit.refine.choose_topics import TopicNumber, direction_scores, leading
+from latentfit.refine.em import Refined
+from latentfit.refine.starts import Raced
+from latentfit.refine.topic_prior import best_near, choose_prior, completed, left_out
+from latentfit.refine.topic_starts import begin, climb, polished_by_pairs, random_topics
+from latentfit.refine.topics import TopicParams, TopicPrior, TopicSteps, log_products, shares_of, word_shares
 
 
 def documents_of(counts):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.data.table import Column, Table, group_rows
-from tacit.errors import DataError
-from tacit.moments.total_correlation import (
+from latentfit.data.table import Column, Table, group_rows
+from latentfit.errors import DataError
+from latentfit.moments.total_correlation import (
     maximal_total_correlation,
     pair_total_correlations,
     total_correlation,

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from tacit import BernoulliMixture, load
-from tacit.data.table import Column, Table
-from tacit.engine.mixture import Mixture
-from tacit.errors import DataError
-from tacit.models.table_checkpoint import TableCheckpoint
-from tacit.refine.em import em
-from tacit.refine.table_prior import plain_steps
-from tacit.refine.truncated import BlankRows, TruncatedSteps, completed, recorded_weights, unseen_share
+from latentfit import BernoulliMixture, load
+from latentfit.data.table import Column, Table
+from latentfit.engine.mixture import Mixture
+from latentfit.errors import DataError
+from latentfit.models.table_checkpoint import TableCheckpoint
+from latentfit.refine.em import em
+from latentfit.refine.table_prior import plain_steps
+from latentfit.refine.truncated import BlankRows, TruncatedSteps, completed, recorded_weights, unseen_share
 
 
 def table_of(rows, weight=None):
@@ -155,8 +155,8 @@ def test_answers_on_rows_are_those_of_the_conditional_distribution(tmp_path):
     drawn = np.asarray(model.sample(3_000, random_state=1)).astype(float)
     assert len(drawn) == 3_000
     assert drawn.any(axis=1).all()
-    model.save(tmp_path / "m.tacit")
-    again = load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    again = load(tmp_path / "m.latent")
     assert again.truncated is True
     assert again.n_unseen_ == model.n_unseen_
     np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
@@ -234,8 +234,8 @@ def test_a_stopped_fit_goes_on_with_the_same_bits(tmp_path, monkeypatch):
         write(self, *rest)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tacit.models.checkpoint.EVERY", 0.0)
-    monkeypatch.setattr("tacit.models.checkpoint.SPARING", 0.0)
+    monkeypatch.setattr("latentfit.models.checkpoint.EVERY", 0.0)
+    monkeypatch.setattr("latentfit.models.checkpoint.SPARING", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(TableCheckpoint, "write", stop)
         with pytest.raises(KeyboardInterrupt):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.documents import Documents
-from tacit.errors import NotIdentifiableError
-from tacit.factor.topic_start import first_topics, word_spectrum
-from tacit.moments.word_pairs import WordPairs, pair_counts
-from tacit.simulate.topics import topic_documents
+from latentfit.data.documents import Documents
+from latentfit.errors import NotIdentifiableError
+from latentfit.factor.topic_start import first_topics, word_spectrum
+from latentfit.moments.word_pairs import WordPairs, pair_counts
+from latentfit.simulate.topics import topic_documents
 
 
 def documents_of(counts):

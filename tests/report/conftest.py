@@ -22,8 +22,8 @@ def results(tmp_path_factory):
 
 
 def _absent(reason):
-    sentence = f"{reason}: install chromium (Debian: apt-get install chromium) and tacit[test]"
-    if os.environ.get("TACIT_NEEDS_BROWSER"):  # CI must not skip what it is there for
+    sentence = f"{reason}: install chromium (Debian: apt-get install chromium) and latentfit[test]"
+    if os.environ.get("LATENTFIT_NEEDS_BROWSER"):  # CI must not skip what it is there for
         pytest.fail(sentence)
     pytest.skip(sentence)
 
@@ -54,7 +54,7 @@ class Opened:
         self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(file.as_uri())
-        assert self.page.evaluate("window.tacitReady") is True
+        assert self.page.evaluate("window.latentfitReady") is True
         self.file = file
 
     def check(self):

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from tacit import load
-from tacit.cli.main import main
+from latentfit import load
+from latentfit.cli.main import main
 from tests.report.worlds import COMMANDS, HOSTILE, name
 
 
@@ -76,9 +76,9 @@ def test_filter_shows_what_was_asked_for(results, open_report):
 
 
 def test_asking_gives_what_query_prints(results, open_report, tmp_path, capsys):
-    """Choose two columns' values: all others show P(column | given) of the model, and of `tacit query`."""
+    """Choose two columns' values: all others show P(column | given) of the model, and of `latentfit query`."""
     folder = results("table")
-    model = load(folder / "model.tacit")
+    model = load(folder / "model.latent")
     opened = open_report(folder / "report.html")
     asked = opened.page.locator(".ask")
     names = asked.locator(".given label").evaluate_all("labels => labels.map((label) => label.firstChild.textContent)")
@@ -114,13 +114,13 @@ def test_asking_agrees_with_the_command(open_report, tmp_path, capsys):
     (tmp_path / "sky.csv").write_text("sky,rain,heat\n" + "\n".join(lines) + "\n")
     out = tmp_path / "out"
     assert main(["table", str(tmp_path / "sky.csv"), "--components", "2", "--out", str(out), "--quiet"]) == 0
-    assert main(["query", str(out / "model.tacit"), "P(rain=y | sky=b, heat=h)", "--json"]) == 0
+    assert main(["query", str(out / "model.latent"), "P(rain=y | sky=b, heat=h)", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     opened = open_report(out / "report.html")
     asked = opened.page.locator(".ask")
     for column, value in (("sky", "b"), ("heat", "h")):
         asked.get_by_label(column).select_option(label=value)
-    rain = [str(word) for word in load(out / "model.tacit").categories_[1].tolist()]
+    rain = [str(word) for word in load(out / "model.latent").categories_[1].tolist()]
     assert _answers(asked)["rain"][rain.index("y")] == pytest.approx(printed["probability"], abs=1e-7)
     opened.page.locator(".answer:not([hidden]) svg").first.wait_for()
     opened.check()
@@ -145,7 +145,7 @@ def test_phone_and_dark(results, open_report):
 def test_confusion_matrix_follows_the_choice(results, open_report):
     """Choosing a worker shows that worker's matrix."""
     opened = open_report(results("labels") / "report.html")
-    model = load(results("labels") / "model.tacit")
+    model = load(results("labels") / "model.latent")
     chart = opened.page.locator("figure", has_text="Confusion matrix of a worker")
     chooser = chart.locator("select")
     for worker in (0, 3):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit import (
+from latentfit import (
     Admixture,
     BinaryFactors,
     BlockModel,
@@ -19,23 +19,23 @@ from tacit import (
     TopicModel,
     load,
 )
-from tacit.data.document_input import read_documents
-from tacit.data.genotypes import read_genotypes
-from tacit.data.graph_input import read_graph
-from tacit.data.named_matrix import NamedMatrix
-from tacit.data.sequences import read_sequences
-from tacit.errors import ModelFileError
-from tacit.io.model_file import read_model, write_model
-from tacit.plot.blocks import block_links, densities, sorted_nodes
-from tacit.plot.state_graph import state_graph
-from tacit.plot.topics import relevances
-from tacit.report.doors import context_of, page_of
-from tacit.report.page import Chart, DataTable, Note
-from tacit.report.render import render
-from tacit.report.sequences import SHOWN_STEPS, state_runs
-from tacit.report.stacks import MOST_BARS, MOST_PIECES, drawn_bars, stacked
-from tacit.report.topics import SHOWN_WORDS
-from tacit.simulate import binary_factors, block_graph, pairs, topic_documents
+from latentfit.data.document_input import read_documents
+from latentfit.data.genotypes import read_genotypes
+from latentfit.data.graph_input import read_graph
+from latentfit.data.named_matrix import NamedMatrix
+from latentfit.data.sequences import read_sequences
+from latentfit.errors import ModelFileError
+from latentfit.io.model_file import read_model, write_model
+from latentfit.plot.blocks import block_links, densities, sorted_nodes
+from latentfit.plot.state_graph import state_graph
+from latentfit.plot.topics import relevances
+from latentfit.report.doors import context_of, page_of
+from latentfit.report.page import Chart, DataTable, Note
+from latentfit.report.render import render
+from latentfit.report.sequences import SHOWN_STEPS, state_runs
+from latentfit.report.stacks import MOST_BARS, MOST_PIECES, drawn_bars, stacked
+from latentfit.report.topics import SHOWN_WORDS
+from latentfit.simulate import binary_factors, block_graph, pairs, topic_documents
 from tests.report.worlds import name
 
 STORED = Path(__file__).parents[1] / "files" / "models"
@@ -193,8 +193,8 @@ def test_the_map_of_topics_is_as_far_across_as_upward(made):
 def test_a_file_alone_makes_a_page(door, made, tmp_path):
     """What was checked is known to the file; what only data tell is said to be absent, and there with the data."""
     model, data = made(door)
-    model.save(tmp_path / "m.tacit")
-    again = load(tmp_path / "m.tacit")
+    model.save(tmp_path / "m.latent")
+    again = load(tmp_path / "m.latent")
     alone = page(again)
     assert alone.verdict == model.report_.verdict
     checked = next(section for section in alone.sections if section.title == "What was checked")
@@ -217,11 +217,11 @@ def test_files_of_old_still_make_a_page(path):
 
 
 def test_numbers_behind_a_verdict_must_be_a_mapping(made, tmp_path):
-    made("switches")[0].save(tmp_path / "m.tacit")
-    file = read_model(tmp_path / "m.tacit")
-    write_model(tmp_path / "bad.tacit", file.name, file.arrays, {**file.metadata, "quantities": "many"})
+    made("switches")[0].save(tmp_path / "m.latent")
+    file = read_model(tmp_path / "m.latent")
+    write_model(tmp_path / "bad.latent", file.name, file.arrays, {**file.metadata, "quantities": "many"})
     with pytest.raises(ModelFileError, match="quantities"):
-        load(tmp_path / "bad.tacit")
+        load(tmp_path / "bad.latent")
 
 
 # -------------------------------------------------------------- door by door
@@ -268,7 +268,7 @@ def test_too_many_bars_are_thinned_and_said(people, parts):
     assert (np.diff(shown) > 0).all()
     model = Admixture(parts)
     model.ancestry_, model.samples_, model.n_populations_ = shares, np.arange(people), parts
-    from tacit.report.ancestry import _bars
+    from latentfit.report.ancestry import _bars
 
     told = _bars(model, shares, [str(n) for n in range(people)]).caption
     assert (f"{len(shown):,} of {people:,} people" in told) == (len(shown) < people)
@@ -289,8 +289,8 @@ def test_slider_finds_its_words_in_the_page(made):
 
 def test_coherence_travels_in_the_file(made, tmp_path):
     model = made("topics")[0]
-    model.save(tmp_path / "m.tacit")
-    np.testing.assert_allclose(load(tmp_path / "m.tacit").report_.quantities["coherence"], model.coherence_)
+    model.save(tmp_path / "m.latent")
+    np.testing.assert_allclose(load(tmp_path / "m.latent").report_.quantities["coherence"], model.coherence_)
 
 
 def test_arcs_lead_from_state_to_state():

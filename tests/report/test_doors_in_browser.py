@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import PairMatrix, load
-from tacit.cli.main import main
-from tacit.plot.ancestry import people_order
-from tacit.plot.topics import relevances
-from tacit.simulate import pairs
+from latentfit import PairMatrix, load
+from latentfit.cli.main import main
+from latentfit.plot.ancestry import people_order
+from latentfit.plot.topics import relevances
+from latentfit.simulate import pairs
 
 LABELS = r"""(node, side) => [...node.querySelectorAll(".role-axis-label text")]
     .filter((one) => !one.textContent.endsWith("%"))
@@ -21,7 +21,7 @@ DOORS = ("admixture", "topics", "hmm", "communities")
 
 def test_people_stand_in_the_order_that_is_chosen(results, open_report):
     opened = open_report(results("admixture") / "report.html")
-    model = load(results("admixture") / "model.tacit")
+    model = load(results("admixture") / "model.latent")
     chart = opened.page.locator(".picture figure")
     names = [str(name) for name in model.samples_.tolist()]
     orders = {
@@ -41,7 +41,7 @@ def test_people_stand_in_the_order_that_is_chosen(results, open_report):
 
 def test_slider_ranks_words_by_relevance(results, open_report):
     opened = open_report(results("topics") / "report.html")
-    model = load(results("topics") / "model.tacit")
+    model = load(results("topics") / "model.latent")
     chart = opened.page.locator(".picture figure")
     chart.locator("select").select_option(label="1")
     for share in (0.0, 1.0):
@@ -73,7 +73,7 @@ def test_degrees_alone_fill_the_matrix(results, open_report):
 def test_states_are_drawn_with_their_ways(results, open_report):
     opened = open_report(results("hmm") / "report.html")
     chart = opened.page.locator(".picture figure")
-    model = load(results("hmm") / "model.tacit")
+    model = load(results("hmm") / "model.latent")
     assert chart.locator(".mark-symbol").count() >= 2
     assert chart.locator(".mark-text text").all_text_contents() == [str(state) for state in range(model.n_states_)]
     chart.locator(".mark-line path").first.hover(force=True)
@@ -89,8 +89,8 @@ def test_fits_a_phone_in_the_dark(command, results, open_report):
 
 def test_page_of_pairs(open_report, tmp_path):
     """There is no command for pairs: their page is made from the model file."""
-    PairMatrix(3).fit(pairs(40, 4000, "topics", n_components=3, random_state=0).counts).save(tmp_path / "model.tacit")
-    assert main(["report", str(tmp_path / "model.tacit"), "--quiet"]) == 0
+    PairMatrix(3).fit(pairs(40, 4000, "topics", n_components=3, random_state=0).counts).save(tmp_path / "model.latent")
+    assert main(["report", str(tmp_path / "model.latent"), "--quiet"]) == 0
     opened = open_report(tmp_path / "report.html")
     assert opened.page.locator("#verdict").is_visible()
     assert opened.page.locator(".picture svg .mark-symbol path").count() == 40

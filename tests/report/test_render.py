@@ -11,15 +11,15 @@ import re
 import numpy as np
 import pytest
 
-from tacit.data.labels import from_long
-from tacit.diagnose.report import FitReport
-from tacit.diagnose.workers import WorkerQuality
-from tacit.models.crowd import CrowdSettings, fit_crowd
-from tacit.report.charts import bars, heat_map, lines
-from tacit.report.doors import context_of, page_of
-from tacit.report.page import Chart, Column, DataTable, Figure, Note, Page, Section
-from tacit.report.render import PRINTED_ROWS, render, to_json
-from tacit.report.write import write_report
+from latentfit.data.labels import from_long
+from latentfit.diagnose.report import FitReport
+from latentfit.diagnose.workers import WorkerQuality
+from latentfit.models.crowd import CrowdSettings, fit_crowd
+from latentfit.report.charts import bars, heat_map, lines
+from latentfit.report.doors import context_of, page_of
+from latentfit.report.page import Chart, Column, DataTable, Figure, Note, Page, Section
+from latentfit.report.render import PRINTED_ROWS, render, to_json
+from latentfit.report.write import write_report
 from tests.report.worlds import COMMANDS, HOSTILE
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.cli.main import main
-from tacit.simulate import binary_factors, block_graph, hidden_markov, topic_documents
+from latentfit.cli.main import main
+from latentfit.simulate import binary_factors, block_graph, hidden_markov, topic_documents
 
 HOSTILE = (
     "<script>window.hurt = 1</script>",

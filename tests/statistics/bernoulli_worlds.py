@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.data.table import Column, Table, group_rows
-from tacit.engine.mixture import Mixture
+from latentfit.data.table import Column, Table, group_rows
+from latentfit.engine.mixture import Mixture
 
 
 @dataclass(frozen=True)

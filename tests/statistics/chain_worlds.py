@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.data.sequences import Sequences
-from tacit.engine.chain import Chain
-from tacit.simulate import draw_sequences, hidden_markov
+from latentfit.data.sequences import Sequences
+from latentfit.engine.chain import Chain
+from latentfit.simulate import draw_sequences, hidden_markov
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tacit.data.labels import Labels, assemble
-from tacit.simulate import Crowd, choose_workers, crowd, draw_confusions, draw_labels, draw_truth
+from latentfit.data.labels import Labels, assemble
+from latentfit.simulate import Crowd, choose_workers, crowd, draw_confusions, draw_labels, draw_truth
 
 Rng = np.random.Generator
 

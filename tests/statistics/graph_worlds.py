@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.simulate import block_graph
+from latentfit.simulate import block_graph
 
 
 def hopeless(seed):

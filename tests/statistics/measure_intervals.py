@@ -16,9 +16,9 @@ import numpy as np
 from tests.statistics.bernoulli_worlds import bernoulli_world
 from tests.statistics.measure_purity import settings
 
-from tacit.diagnose.frequency_intervals import frequency_intervals
-from tacit.refine.em import em
-from tacit.refine.table_prior import SMOOTHING, table_steps
+from latentfit.diagnose.frequency_intervals import frequency_intervals
+from latentfit.refine.em import em
+from latentfit.refine.table_prior import SMOOTHING, table_steps
 
 
 def covered(seed, K, L, n, separation, even, missing):

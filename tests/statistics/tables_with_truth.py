@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.data.table import Column, Table, group_rows
-from tacit.diagnose.bootstrap import draw_table
-from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.engine.mixture import Mixture
+from latentfit.data.table import Column, Table, group_rows
+from latentfit.diagnose.bootstrap import draw_table
+from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.engine.mixture import Mixture
 
 CLEAR = 0.85
 """Mean posterior of the likeliest class, under the truth itself, from which classes count as told apart."""

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tacit import Admixture
+from latentfit import Admixture
 
 KINDS = ("no structure", "one too many", "few SNPs", "few people", "all mixed", "too close")
 

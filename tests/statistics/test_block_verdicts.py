@@ -1,6 +1,6 @@
 """Verdicts on communities: doubt below the detection threshold, trust above it; numbers, overlap, thresholds.
 
-A few graphs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
+A few graphs run here; ``LATENTFIT_VERDICTS=200`` runs the full count on each side.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import pytest
 from tests.statistics.graph_worlds import hopeless, sound
 from tests.statistics.verdict_counts import COUNT
 
-from tacit import BlockModel
-from tacit.diagnose.blocks import detection_ratio, expected_overlap, kesten_stigum
-from tacit.refine.choose_blocks import choose_blocks
-from tacit.reproduce.pairs_communities import block_error, overlap
-from tacit.simulate import block_graph
+from latentfit import BlockModel
+from latentfit.diagnose.blocks import detection_ratio, expected_overlap, kesten_stigum
+from latentfit.refine.choose_blocks import choose_blocks
+from latentfit.reproduce.pairs_communities import block_error, overlap
+from latentfit.simulate import block_graph
 
 
 @pytest.mark.slow

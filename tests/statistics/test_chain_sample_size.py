@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.engine.chain import Chain
-from tacit.refine.choose_states import choose_states
-from tacit.reproduce.pairs_hmm import COROLLARY, EMISSIONS, FEW, TRANSITIONS, hmm, judge
-from tacit.reproduce.table import Run
-from tacit.simulate import draw_sequences
+from latentfit.engine.chain import Chain
+from latentfit.refine.choose_states import choose_states
+from latentfit.reproduce.pairs_hmm import COROLLARY, EMISSIONS, FEW, TRANSITIONS, hmm, judge
+from latentfit.reproduce.table import Run
+from latentfit.simulate import draw_sequences
 
 
 @pytest.mark.parametrize("kind", ["even", "zipf"])

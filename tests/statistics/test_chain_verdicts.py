@@ -1,6 +1,6 @@
 """Verdicts on hidden states: doubt where no method can know, trust where the truth is found.
 
-A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
+A few inputs run here; ``LATENTFIT_VERDICTS=200`` runs the full count on each side.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import pytest
 from tests.statistics.chain_worlds import HOPELESS, hopeless, sound
 from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
-from tacit import CategoricalHMM
-from tacit.diagnose.hmm import neighbour_test
-from tacit.engine.chain import Chain
-from tacit.simulate import draw_sequences
+from latentfit import CategoricalHMM
+from latentfit.diagnose.hmm import neighbour_test
+from latentfit.engine.chain import Chain
+from latentfit.simulate import draw_sequences
 
 
 def verdict(world):

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit import LatentClassClassifier
-from tacit.data.labelled_table import fold_weights
-from tacit.data.table import Column, Table
-from tacit.diagnose.classifier import examine_classifier
-from tacit.errors import DataError
-from tacit.reproduce.table import find_data
+from latentfit import LatentClassClassifier
+from latentfit.data.labelled_table import fold_weights
+from latentfit.data.table import Column, Table
+from latentfit.diagnose.classifier import examine_classifier
+from latentfit.errors import DataError
+from latentfit.reproduce.table import find_data
 
 
 def told(rng, n=200, share=0.85, n_labels=2):
@@ -166,7 +166,7 @@ def test_untouched_on_real_tables(name):
     """Half of the rows to learn from, the other half foretold; the mean of three seeds."""
     folder = find_data()
     if folder is None or not (folder / "tables" / f"{name}.csv").exists():
-        pytest.skip(f"the table {name} is not here: set TACIT_DATA to the folder that holds tables/{name}.csv")
+        pytest.skip(f"the table {name} is not here: set LATENTFIT_DATA to the folder that holds tables/{name}.csv")
     frame = pd.read_csv(folder / "tables" / f"{name}.csv", dtype=str)
     label = frame.pop("class").to_numpy()
     right = []

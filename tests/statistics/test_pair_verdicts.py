@@ -1,6 +1,6 @@
 """Verdicts on pair counts, the level and power of the test for structure, the number of components.
 
-A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
+A few inputs run here; ``LATENTFIT_VERDICTS=200`` runs the full count on each side.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import pytest
 from tests.statistics.pair_worlds import HOPELESS, SOUND, hopeless, sound
 from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
-from tacit import PairMatrix
-from tacit.data.count_input import read_counts
-from tacit.diagnose.pair_structure import structure_test
-from tacit.simulate import draw_pairs, pairs
+from latentfit import PairMatrix
+from latentfit.data.count_input import read_counts
+from latentfit.diagnose.pair_structure import structure_test
+from latentfit.simulate import draw_pairs, pairs
 
 
 def report(world):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.data.labels import from_long
-from tacit.engine.memory import MemoryEngine, posterior_of
-from tacit.errors import DataError
-from tacit.plan import simulate_plan
-from tacit.plan.information import committee_beliefs
-from tacit.plan.replay import _first_labels, _refit
-from tacit.plot.labels import mean_errors, plot_simulation
-from tacit.simulate import crowd
+from latentfit.data.labels import from_long
+from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.errors import DataError
+from latentfit.plan import simulate_plan
+from latentfit.plan.information import committee_beliefs
+from latentfit.plan.replay import _first_labels, _refit
+from latentfit.plot.labels import mean_errors, plot_simulation
+from latentfit.simulate import crowd
 
 DONE = crowd(150, 20, 2, labels_per_task=10, skill=(0.5, 0.95), random_state=5)
 

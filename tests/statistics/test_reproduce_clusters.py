@@ -1,4 +1,5 @@
-"""`tacit reproduce clusters`: every key runs briefly; the rule is right where it should be, pure data stay whole."""
+"""`latentfit reproduce clusters`: every key runs briefly; the rule is right where it should be, pure data stay
+whole."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ import numpy as np
 import pyarrow.csv as pc
 import pytest
 
-from tacit.cli.main import main
-from tacit.reproduce import keys_of
-from tacit.reproduce.clusters_grid import (
+from latentfit.cli.main import main
+from latentfit.reproduce import keys_of
+from latentfit.reproduce.clusters_grid import (
     Setting,
     copy_settings,
     grid_settings,
@@ -16,7 +17,7 @@ from tacit.reproduce.clusters_grid import (
     judge,
     judged_labels,
 )
-from tacit.simulate import bernoulli_mixture
+from latentfit.simulate import bernoulli_mixture
 
 
 @pytest.mark.slow

@@ -1,13 +1,13 @@
-"""`tacit reproduce pairs:communities`: the rows of a quick run."""
+"""`latentfit reproduce pairs:communities`: the rows of a quick run."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tacit.reproduce import KEYS
-from tacit.reproduce.draw import draw_communities
-from tacit.reproduce.table import Run, render
+from latentfit.reproduce import KEYS
+from latentfit.reproduce.draw import draw_communities
+from latentfit.reproduce.table import Run, render
 
 
 @pytest.mark.slow
@@ -22,6 +22,6 @@ def test_quick_run(tmp_path):
     assert rows["K = 5, even degrees, strength 3", "BlockModel", "doubted %"].ours == 0
     assert "pairs:communities" in render("pairs:communities", outcome)
     assert np.isfinite(outcome.curves.columns["overlap"]).all()
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
     draw_communities(outcome.curves.columns, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 1000

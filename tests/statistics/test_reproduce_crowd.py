@@ -1,4 +1,4 @@
-"""`tacit reproduce`: every key of the crowd paper runs briefly, and its promises hold on the real crowds."""
+"""`latentfit reproduce`: every key of the crowd paper runs briefly, and its promises hold on the real crowds."""
 
 from __future__ import annotations
 
@@ -6,17 +6,33 @@ import numpy as np
 import pyarrow.csv as pc
 import pytest
 
-from tacit import DawidSkene
-from tacit.cli.main import main
-from tacit.factor.designated import impute_designated
-from tacit.reproduce import KEYS, keys_of
-from tacit.reproduce.crowd_machines import coded, draw_groups, observed_pairs, thin_by_chance, thin_by_parts, trained
-from tacit.reproduce.crowd_methods import AUTO, BASELINES, OWN, TACIT, TACIT_EM, error_percent, first_of_each, solve
-from tacit.reproduce.crowd_paper import REAL, TABLE1, TABLE2, TABLE3
-from tacit.reproduce.crowd_real import read_crowd
-from tacit.reproduce.crowd_synthetic import draw_observed, exact_pairs, squared_error, table7
-from tacit.reproduce.table import Outcome, Row, Run, find_data, mean_row, render
-from tacit.simulate import specialist_crowd
+from latentfit import DawidSkene
+from latentfit.cli.main import main
+from latentfit.factor.designated import impute_designated
+from latentfit.reproduce import KEYS, keys_of
+from latentfit.reproduce.crowd_machines import (
+    coded,
+    draw_groups,
+    observed_pairs,
+    thin_by_chance,
+    thin_by_parts,
+    trained,
+)
+from latentfit.reproduce.crowd_methods import (
+    AUTO,
+    BASELINES,
+    LATENTFIT_EM,
+    OWN,
+    TACIT,
+    error_percent,
+    first_of_each,
+    solve,
+)
+from latentfit.reproduce.crowd_paper import REAL, TABLE1, TABLE2, TABLE3
+from latentfit.reproduce.crowd_real import read_crowd
+from latentfit.reproduce.crowd_synthetic import draw_observed, exact_pairs, squared_error, table7
+from latentfit.reproduce.table import Outcome, Row, Run, find_data, mean_row, render
+from latentfit.simulate import specialist_crowd
 
 MOST = {"bluebird": 11.2, "dog52": 16.0, "rte": 7.3, "trec": 29.9, "labelme": 20.5}
 """What `auto` must reach on the real crowds."""
@@ -25,7 +41,7 @@ MOST = {"bluebird": 11.2, "dog52": 16.0, "rte": 7.3, "trec": 29.9, "labelme": 20
 def real_crowd(name):
     crowd = read_crowd(Run(data=find_data()), name)
     if crowd is None:
-        pytest.skip(f"the real crowd {name} is not here: set TACIT_DATA to the folder that holds crowd/{name}")
+        pytest.skip(f"the real crowd {name} is not here: set LATENTFIT_DATA to the folder that holds crowd/{name}")
     return crowd
 
 
@@ -53,7 +69,7 @@ def test_every_key_runs_briefly(key, tmp_path, capsys):
 
 
 def test_missing_data_skips_rows_by_name(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("LATENTFIT_DATA", str(tmp_path))
     for key in ("crowd:table1", "crowd:table2", "crowd:table4", "crowd:table5", "crowd:table9", "crowd:figure4"):
         assert main(["reproduce", key, "--quick", "--out", str(tmp_path / "out")]) == 0
         assert "skipped: no " in capsys.readouterr().out
@@ -143,7 +159,7 @@ def test_auto_is_near_the_oracle_where_votes_are_near_random():
 def test_a_recipe_is_what_the_estimator_does(method):
     crowd = specialist_crowd(300, n_workers=12, keep=0.6, random_state=0).coded()
     wanted = {"robust": "RobSymNMF-EM", "majority-em": "MV-EM"}[method]
-    recipe = next(recipe for recipe in (*OWN, *BASELINES) if recipe.method == wanted and recipe.polish == TACIT_EM)
+    recipe = next(recipe for recipe in (*OWN, *BASELINES) if recipe.method == wanted and recipe.polish == LATENTFIT_EM)
     ours = solve(crowd, recipe, 0).posterior
     np.testing.assert_allclose(ours, DawidSkene(method=method).fit(crowd).probabilities_, atol=1e-12)
 
@@ -169,7 +185,7 @@ def test_exact_pairs_give_back_the_model():
 
 
 def test_squared_error_ignores_the_order_of_classes():
-    from tacit.engine.mixture import stack_confusions
+    from latentfit.engine.mixture import stack_confusions
 
     crowd = specialist_crowd(1, random_state=2)
     shuffled = stack_confusions(crowd.prior, crowd.confusion).permuted(np.array([2, 0, 1]))
@@ -201,7 +217,7 @@ def test_ten_classifiers_label_the_rest_of_car():
     run = Run(data=find_data())
     source = trained(run, "car")
     if source is None:
-        pytest.skip("the table car is not here: set TACIT_DATA to the folder that holds tables/car.csv")
+        pytest.skip("the table car is not here: set LATENTFIT_DATA to the folder that holds tables/car.csv")
     machines = source(np.random.default_rng(0))
     assert machines.given.shape == (1383, 10)
     labels, truth = coded(machines, np.random.default_rng(1).random(machines.given.shape) < 0.2)
@@ -217,7 +233,7 @@ def test_repeats_have_their_own_seeds():
 
 
 def test_a_rendered_row_shows_both_figures():
-    row = mean_row(Row("crowd", "method", "Tacit", paper=12.5, paper_seconds=3.0), [10.0, 11.0], [0.5, 0.5])
+    row = mean_row(Row("crowd", "method", "Latentfit", paper=12.5, paper_seconds=3.0), [10.0, 11.0], [0.5, 0.5])
     text = render("key", Outcome("title", [row, Row("crowd", "other", paper=1.0, note="not rerun")], ["why"]))
     assert "12.50  10.50  0.71     3.00    0.50        2" in text
     assert "not rerun" in text

@@ -1,4 +1,5 @@
-"""`tacit reproduce joint`: every key runs briefly, CNMF-SPA-EM reaches what the paper prints, its rows are sound."""
+"""`latentfit reproduce joint`: every key runs briefly, CNMF-SPA-EM reaches what the paper prints, its rows are
+sound."""
 
 from __future__ import annotations
 
@@ -8,16 +9,16 @@ import numpy as np
 import pyarrow.csv as pc
 import pytest
 
-from tacit import LatentClassClassifier
-from tacit.cli.main import main
-from tacit.data.table import Column, Table
-from tacit.engine.mixture import Mixture
-from tacit.refine.em import em
-from tacit.refine.table_prior import table_steps
-from tacit.reproduce import keys_of
-from tacit.reproduce.baselines.classifiers import classifiers
-from tacit.reproduce.baselines.ratings import averages, biased_factorisation
-from tacit.reproduce.joint_methods import (
+from latentfit import LatentClassClassifier
+from latentfit.cli.main import main
+from latentfit.data.table import Column, Table
+from latentfit.engine.mixture import Mixture
+from latentfit.refine.em import em
+from latentfit.refine.table_prior import table_steps
+from latentfit.reproduce import keys_of
+from latentfit.reproduce.baselines.classifiers import classifiers
+from latentfit.reproduce.baselines.ratings import averages, biased_factorisation
+from latentfit.reproduce.joint_methods import (
     PAPER,
     Stage,
     chosen_by_validation,
@@ -31,9 +32,9 @@ from tacit.reproduce.joint_methods import (
     start_of_em,
     starts,
 )
-from tacit.reproduce.joint_paper import TABLE1, TABLE2, TABLE3, TABLE4
-from tacit.reproduce.joint_ratings import expected
-from tacit.reproduce.joint_synthetic import (
+from latentfit.reproduce.joint_paper import TABLE1, TABLE2, TABLE3, TABLE4
+from latentfit.reproduce.joint_ratings import expected
+from latentfit.reproduce.joint_synthetic import (
     EPSILON,
     MAX_ITER,
     N_CATEGORIES,
@@ -44,7 +45,7 @@ from tacit.reproduce.joint_synthetic import (
     draw_truth,
     solutions,
 )
-from tacit.reproduce.table import find_data
+from latentfit.reproduce.table import find_data
 
 JOINT_ROWS = {"CNMF-SPA", "CNMF-SPA-EM", "CTD", "CTD-EM"}
 
@@ -58,7 +59,7 @@ def small_mixture(rng, sizes=(2, 3, 4), n_classes=3):
 def data_file(name):
     folder = find_data()
     if folder is None or not (folder / name).exists():
-        pytest.skip(f"{name} is not here: set TACIT_DATA to the folder that holds it")
+        pytest.skip(f"{name} is not here: set LATENTFIT_DATA to the folder that holds it")
     return folder / name
 
 
@@ -69,7 +70,7 @@ def data_file(name):
 @pytest.mark.parametrize("key", keys_of("joint"))
 def test_every_key_runs_briefly_and_names_what_it_skips(key, tmp_path, capsys):
     if key != "joint:table1" and find_data() is None:
-        pytest.skip("the tables are not here: set TACIT_DATA to the folder that holds tables/")
+        pytest.skip("the tables are not here: set LATENTFIT_DATA to the folder that holds tables/")
     assert main(["reproduce", key, "--quick", "--out", str(tmp_path), "--quiet"]) == 0
     assert capsys.readouterr().out.startswith(key)
     rows = pc.read_csv(tmp_path / "results.csv").to_pylist()
@@ -80,7 +81,7 @@ def test_every_key_runs_briefly_and_names_what_it_skips(key, tmp_path, capsys):
 
 
 def test_missing_data_skips_rows_by_name(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("LATENTFIT_DATA", str(tmp_path))
     for key in ("joint:table2", "joint:table3", "joint:table4"):
         assert main(["reproduce", key, "--quick", "--out", str(tmp_path / "out")]) == 0
         assert "skipped: no " in capsys.readouterr().out

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tacit.reproduce import KEYS, keys_of
-from tacit.reproduce.pairs_linear import AUTO, MEASURES, METHODS, REGULARISED
-from tacit.reproduce.table import Run, render, write_curves
+from latentfit.reproduce import KEYS, keys_of
+from latentfit.reproduce.pairs_linear import AUTO, MEASURES, METHODS, REGULARISED
+from latentfit.reproduce.table import Run, render, write_curves
 
 pytestmark = pytest.mark.slow
 

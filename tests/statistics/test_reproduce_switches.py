@@ -1,4 +1,5 @@
-"""`tacit reproduce switches`: every key runs briefly; rivals do what their papers say; absent programs are named."""
+"""`latentfit reproduce switches`: every key runs briefly; rivals do what their papers say; absent programs are
+named."""
 
 from __future__ import annotations
 
@@ -9,15 +10,15 @@ import pyarrow.csv as pc
 import pytest
 from tests.conftest import data_folder
 
-from tacit.cli.main import main
-from tacit.factor.assign import mean_distance
-from tacit.reproduce import draw, keys_of
-from tacit.reproduce.baselines import ancestry_programs
-from tacit.reproduce.baselines.alstructure import alstructure, latent_subspace
-from tacit.reproduce.baselines.shl import factor_shl, nearest_binary
-from tacit.reproduce.switches_methods import METHODS, OURS, OURS_EM, OURS_WLS, RANDOM_EM, judge, squared_error
-from tacit.reproduce.table import Run
-from tacit.simulate import admixture, binary_factors
+from latentfit.cli.main import main
+from latentfit.factor.assign import mean_distance
+from latentfit.reproduce import draw, keys_of
+from latentfit.reproduce.baselines import ancestry_programs
+from latentfit.reproduce.baselines.alstructure import alstructure, latent_subspace
+from latentfit.reproduce.baselines.shl import factor_shl, nearest_binary
+from latentfit.reproduce.switches_methods import METHODS, OURS, OURS_EM, OURS_WLS, RANDOM_EM, judge, squared_error
+from latentfit.reproduce.table import Run
+from latentfit.simulate import admixture, binary_factors
 
 
 @pytest.mark.slow
@@ -57,7 +58,7 @@ def test_the_error_does_not_see_the_order_of_switches():
 
 
 def test_the_settings_of_the_figures():
-    from tacit.reproduce import switches_simulated as figures
+    from latentfit.reproduce import switches_simulated as figures
 
     assert figures.NOISES == (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
     assert (figures.SWITCHES, figures.FEATURES, figures.REPEATS) == (6, 30, 50)
@@ -69,7 +70,7 @@ def test_the_settings_of_the_figures():
 
 def test_noises_are_drawn_at_the_number_of_rows_that_has_them(monkeypatch):
     """A quick run has its noises at 1,000 rows, and more rows at the common noise."""
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tacit[plot]'")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
     kept = []
     monkeypatch.setattr(draw, "_save", lambda figure, path: kept.append(figure))
     columns = {"n": [400, 1600, 1000, 1000], "sigma": [0.4, 0.4, 0.1, 0.4], "method": ["a"] * 4, "median": [4, 1, 2, 3]}
@@ -160,11 +161,11 @@ def test_a_program_is_run_skipped_or_said_to_have_failed(tmp_path, monkeypatch):
 
 def test_figure_six_follows_the_procedure_of_section_five_two():
     """The paper's figure is .00056; the d best Kolmogorov–Smirnov scores gave .00108."""
-    from tacit.reproduce import switches_fractions as blood
+    from latentfit.reproduce import switches_fractions as blood
 
     folder = data_folder()
     if folder is None:
-        pytest.skip("the blood mixtures are not here: set TACIT_DATA to the folder that holds genetics/")
+        pytest.skip("the blood mixtures are not here: set LATENTFIT_DATA to the folder that holds genetics/")
     outcome = blood.figure6(Run(data=folder, quick=True, repeats=1))
     found = {row.method: row.ours for row in outcome.rows if row.measure == blood.BY_MN}
     assert 0.0005 <= found[blood.SPECTRAL] <= 0.0006
@@ -174,7 +175,7 @@ def test_figure_six_follows_the_procedure_of_section_five_two():
 @pytest.mark.parametrize("seed", range(5))
 def test_subsets_of_figure_four_are_judged_on_all_snps(seed):
     """Sorted by position or shuffled, the same SNPs give the same proportions (two of five did not before)."""
-    from tacit.reproduce.switches_admixture import _tensor
+    from latentfit.reproduce.switches_admixture import _tensor
 
     genotypes = admixture(50, 3, 6_000, alpha=0.3, random_state=seed).genotypes
     alleles = genotypes.sum(axis=0)

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from tacit.errors import DataError
-from tacit.simulate import admixture
+from latentfit.errors import DataError
+from latentfit.simulate import admixture
 
 
 def test_genotypes_follow_proportions_and_frequencies():

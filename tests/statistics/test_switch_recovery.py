@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from tacit import BinaryFactors
-from tacit.factor.n_switches import count_switches, noise_variance
-from tacit.factor.switches import find_candidates, weights_of
-from tacit.moments.whitened import Spectrum, spectrum, whiten
-from tacit.refine.switch_baselines import oracle
-from tacit.refine.switch_states import states
-from tacit.refine.switches import first_params, refine_switches
-from tacit.simulate import binary_factors
-from tacit.simulate.switches import draw_switches, draw_weights
+from latentfit import BinaryFactors
+from latentfit.factor.n_switches import count_switches, noise_variance
+from latentfit.factor.switches import find_candidates, weights_of
+from latentfit.moments.whitened import Spectrum, spectrum, whiten
+from latentfit.refine.switch_baselines import oracle
+from latentfit.refine.switch_states import states
+from latentfit.refine.switches import first_params, refine_switches
+from latentfit.simulate import binary_factors
+from latentfit.simulate.switches import draw_switches, draw_weights
 
 
 def error(W, found):

@@ -1,6 +1,6 @@
 """Verdicts on hidden switches: doubt where no method can know, trust where the truth is found.
 
-A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side.
+A few inputs run here; ``LATENTFIT_VERDICTS=200`` runs the full count on each side.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from tests.statistics.switch_worlds import HOPELESS, hopeless, sound
 from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
-from tacit import BinaryFactors
+from latentfit import BinaryFactors
 
 
 def verdict(world):

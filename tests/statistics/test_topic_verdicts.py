@@ -1,6 +1,7 @@
 """The number of topics, verdicts and recovery on simulated documents.
 
-A few inputs run here; ``TACIT_VERDICTS=200`` runs the full count on each side, ``TACIT_NUMBERS=20`` so many per K.
+A few inputs run here; ``LATENTFIT_VERDICTS=200`` runs the full count on each side, ``LATENTFIT_NUMBERS=20`` so many
+per K.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import pytest
 from tests.statistics.topic_worlds import HOPELESS, hopeless, sound
 from tests.statistics.verdict_counts import COUNT, assert_doubted
 
-from tacit import TopicModel
-from tacit.data.document_input import read_documents
-from tacit.refine.choose_topics import choose_topics
-from tacit.simulate import topic_documents
+from latentfit import TopicModel
+from latentfit.data.document_input import read_documents
+from latentfit.refine.choose_topics import choose_topics
+from latentfit.simulate import topic_documents
 
-NUMBERS = int(os.environ.get("TACIT_NUMBERS", "1"))
+NUMBERS = int(os.environ.get("LATENTFIT_NUMBERS", "1"))
 
 
 def fitted(world):

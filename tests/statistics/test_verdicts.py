@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tacit
-from tacit.data.labels import Labels
-from tacit.diagnose.report import FitReport
-from tacit.simulate import crowd, specialist_crowd
+import latentfit
+from latentfit.data.labels import Labels
+from latentfit.diagnose.report import FitReport
+from latentfit.simulate import crowd, specialist_crowd
 
 from crowds import BROKEN, broken, sound  # isort: skip
 
@@ -25,7 +25,7 @@ from crowds import BROKEN, broken, sound  # isort: skip
 def report_of(labels: Labels) -> FitReport:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the verdict is looked at, not the warning that carries it
-        return tacit.DawidSkene(random_state=0, n_jobs=1).fit(labels).report_
+        return latentfit.DawidSkene(random_state=0, n_jobs=1).fit(labels).report_
 
 
 def broken_verdicts(n_crowds: int) -> Counter[tuple[str, str]]:
@@ -94,8 +94,8 @@ def two_workers_and_answers(known: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_known_answers_say_who_is_right(known: int, doubted: bool):
     votes, answers = two_workers_and_answers(known)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if doubted else "error", tacit.errors.IdentifiabilityWarning)
-        report = tacit.DawidSkene().fit(votes, gold=answers if known else None).report_
+        warnings.simplefilter("ignore" if doubted else "error", latentfit.errors.IdentifiabilityWarning)
+        report = latentfit.DawidSkene().fit(votes, gold=answers if known else None).report_
     assert (report.verdict == "not identifiable") == doubted
     assert any("nothing says who is right" in reason for reason in report.reasons) == doubted
     assert doubted or not any("gold" in reason for reason in report.reasons)
@@ -107,8 +107,8 @@ def test_parts_with_known_answers_name_their_classes_alike():
     other = votes.assign(task=votes["task"] + 1000, worker="other " + votes["worker"])
     both = pd.concat([votes, other]), pd.concat([answers, answers.assign(task=answers["task"] + 1000)])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tacit.errors.IdentifiabilityWarning)
-        reports = [tacit.DawidSkene().fit(both[0], gold=gold).report_ for gold in (both[1], both[1].iloc[:60])]
+        warnings.simplefilter("ignore", latentfit.errors.IdentifiabilityWarning)
+        reports = [latentfit.DawidSkene().fit(both[0], gold=gold).report_ for gold in (both[1], both[1].iloc[:60])]
     told = [" ".join(report.reasons) for report in reports]
     assert ["parts that share no task" in one for one in told] == [False, True]
 
@@ -128,7 +128,7 @@ def test_an_unfinished_fit_says_so():
     data = crowd(300, 20, 3, labels_per_task=6, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        report = tacit.DawidSkene(max_iter=1, tol=1e-12).fit(data.labels).report_
+        report = latentfit.DawidSkene(max_iter=1, tol=1e-12).fit(data.labels).report_
     assert report.verdict == "caution"
     assert "EM stopped" in " ".join(report.reasons)
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tacit
-from tacit.data.labels import Labels, join_labels
-from tacit.diagnose.joint_agreement import joint_agreement
-from tacit.engine.mixture import Mixture
-from tacit.simulate import crowd, draw_confusions
+import latentfit
+from latentfit.data.labels import Labels, join_labels
+from latentfit.diagnose.joint_agreement import joint_agreement
+from latentfit.engine.mixture import Mixture
+from latentfit.simulate import crowd, draw_confusions
 
 K, M, N = 3, 30, 600
 TWINS = ["says the same as 4", "says the same as 3"]
@@ -22,7 +22,7 @@ TWINS = ["says the same as 4", "says the same as 3"]
 def flags_of(labels: Labels) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return np.array(tacit.DawidSkene(random_state=0).fit(labels).workers_["flag"].to_pylist())
+        return np.array(latentfit.DawidSkene(random_state=0).fit(labels).workers_["flag"].to_pylist())
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +80,10 @@ def test_honest_crowds_are_hardly_flagged():
 # ------------------------------------------------------------------ copies, families, colluders
 
 
-def judged(columns: list[np.ndarray]) -> tacit.DawidSkene:
+def judged(columns: list[np.ndarray]) -> latentfit.DawidSkene:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return tacit.DawidSkene(n_jobs=1).fit(np.stack(columns, axis=1))
+        return latentfit.DawidSkene(n_jobs=1).fit(np.stack(columns, axis=1))
 
 
 def says(truth: np.ndarray, accuracy: float, rng: np.random.Generator) -> np.ndarray:
@@ -136,7 +136,7 @@ def test_all_pairs_together_hardly_accuse_an_independent_crowd():
         data = crowd(n_tasks, n_workers, n_classes, labels_per_task=each, skill=(0.6, 0.95), random_state=rng).coded()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = tacit.DawidSkene(method=("auto", "majority")[seed % 2], n_jobs=1).fit(data)
+            model = latentfit.DawidSkene(method=("auto", "majority")[seed % 2], n_jobs=1).fit(data)
         found = joint_agreement(data, model._fitted.mixture)
         beyond += found is not None and found.beyond
     assert beyond <= 1
@@ -157,7 +157,7 @@ def test_the_joint_test_does_not_see_the_order_of_rows_and_leaves_long_crowds_an
 
 
 def judged_labels(labels: Labels) -> Mixture:
-    return tacit.DawidSkene(n_jobs=1).fit(labels)._fitted.mixture
+    return latentfit.DawidSkene(n_jobs=1).fit(labels)._fitted.mixture
 
 
 def test_a_judge_who_repeats_another_with_slips_says_the_same():
@@ -185,7 +185,7 @@ def test_colluders_who_copy_a_guesser_are_found_and_the_honest_are_not_called_co
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = tacit.DawidSkene(n_jobs=1).fit(pa.table(votes))
+        model = latentfit.DawidSkene(n_jobs=1).fit(pa.table(votes))
     flags = np.array(model.workers_["flag"].to_pylist())
     assert all(flag.startswith("says the same as 4") for flag in flags[40:])
     assert not any(flag.startswith("says") for flag in flags[:40])
@@ -210,9 +210,9 @@ def test_colluders_with_slips_whom_the_consensus_follows_overrule_the_others(sli
     task, worker, label = np.array(rows).T
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = tacit.DawidSkene(n_jobs=1).fit(pa.table({"task": task, "worker": worker, "label": label}))
+        model = latentfit.DawidSkene(n_jobs=1).fit(pa.table({"task": task, "worker": worker, "label": label}))
         alone = worker < n_honest
-        honest = tacit.DawidSkene(n_jobs=1).fit(
+        honest = latentfit.DawidSkene(n_jobs=1).fit(
             pa.table({"task": task[alone], "worker": worker[alone], "label": label[alone]})
         )
     assert np.mean(model.labels_[:400] != truth[:400]) > 0.3
@@ -234,5 +234,5 @@ def test_experts_among_weak_workers_overrule_nobody(seed):
         for worker in rng.choice(30, 5, replace=False):
             rows.append((task, worker, true if rng.random() < accuracy[worker] else rng.integers(3)))
     task, worker, label = np.array(rows).T
-    model = tacit.DawidSkene(n_jobs=1).fit(pa.table({"task": task, "worker": worker, "label": label}))
+    model = latentfit.DawidSkene(n_jobs=1).fit(pa.table({"task": task, "worker": worker, "label": label}))
     assert "overrules the others" not in model.workers_["flag"].to_pylist()

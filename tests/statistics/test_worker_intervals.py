@@ -13,10 +13,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import tacit
-from tacit.diagnose.workers import worker_quality
-from tacit.errors import TacitError
-from tacit.simulate import Crowd, crowd
+import latentfit
+from latentfit.diagnose.workers import worker_quality
+from latentfit.errors import LatentfitError
+from latentfit.simulate import Crowd, crowd
 
 ENOUGH_LABELS = 10
 
@@ -46,7 +46,7 @@ def intervals(n_fits: int, first: int = 0) -> dict[str, np.ndarray]:
         data = any_crowd(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # some crowds are poor on purpose; their verdict is not the subject
-            workers = tacit.DawidSkene(random_state=0, n_jobs=1).fit(data.labels).workers_
+            workers = latentfit.DawidSkene(random_state=0, n_jobs=1).fit(data.labels).workers_
         n_labels = workers["n_labels"].to_numpy()
         kept = n_labels >= ENOUGH_LABELS
         truth = data.accuracy[workers["worker"].to_numpy()]
@@ -90,7 +90,7 @@ def test_intervals_reach_lower_where_the_consensus_admits_that_it_is_too_sure():
     truth = rng.integers(2, size=400)
     right = np.where(rng.random(400) < 0.25, 0.35, 0.9)  # hard tasks and easy ones, the same for all
     labels = np.where(rng.random((12, 400)) < right, truth, 1 - truth).T
-    fitted = tacit.DawidSkene(n_jobs=1).fit(labels)._fitted
+    fitted = latentfit.DawidSkene(n_jobs=1).fit(labels)._fitted
     plain = worker_quality(fitted.evidence.data, fitted.mixture)
     assert fitted.beta < 0.9
     assert (fitted.quality.low < plain.low).all()
@@ -101,8 +101,8 @@ def test_intervals_reach_lower_where_the_consensus_admits_that_it_is_too_sure():
 
 
 def test_too_few_workers_is_an_error_not_an_interval():
-    with pytest.raises(TacitError):
-        tacit.DawidSkene().fit(crowd(20, 1, 2, labels_per_task=1, random_state=0).labels)
+    with pytest.raises(LatentfitError):
+        latentfit.DawidSkene().fit(crowd(20, 1, 2, labels_per_task=1, random_state=0).labels)
 
 
 if __name__ == "__main__":

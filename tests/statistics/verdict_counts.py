@@ -1,13 +1,13 @@
 """Verdicts counted: at most one in a hundred may be wrong on either side.
 
-A few inputs run by default; ``TACIT_VERDICTS=200`` runs the full count on each side.
+A few inputs run by default; ``LATENTFIT_VERDICTS=200`` runs the full count on each side.
 """
 
 from __future__ import annotations
 
 import os
 
-COUNT = int(os.environ.get("TACIT_VERDICTS", "0"))
+COUNT = int(os.environ.get("LATENTFIT_VERDICTS", "0"))
 
 
 def assert_doubted(make, report, few):

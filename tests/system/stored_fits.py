@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-import tacit as package
+import latentfit as package
 
 STORED = Path(__file__).parent / "stored_fits.json"
 FITS: dict[str, Callable[[], Any]] = {}
@@ -133,9 +133,7 @@ stored(
 )
 
 
-def genotypes(
-    n: int = 80, m: int = 600, K: int = 3, seed: int = 40, missing: float = 0.0, **options: Any
-) -> Any:
+def genotypes(n: int = 80, m: int = 600, K: int = 3, seed: int = 40, missing: float = 0.0, **options: Any) -> Any:
     rng = np.random.RandomState(seed)
     ancestry, frequency = rng.dirichlet(np.full(K, 0.3), n), rng.beta(0.6, 0.6, (K, m)).clip(0.02, 0.98)
     calls = rng.binomial(2, ancestry @ frequency).astype(float)
@@ -179,9 +177,7 @@ stored(
 )
 
 
-def documents(
-    n: int = 250, words: int = 120, K: int = 3, length: int = 60, seed: int = 70, **options: Any
-) -> Any:
+def documents(n: int = 250, words: int = 120, K: int = 3, length: int = 60, seed: int = 70, **options: Any) -> Any:
     rng = np.random.RandomState(seed)
     topics, shares = rng.dirichlet(np.full(words, 0.1), K), rng.dirichlet(np.full(K, 0.3), n)
     counts = np.stack([rng.multinomial(length, row) for row in shares @ topics])
@@ -221,9 +217,7 @@ stored(
 )
 
 
-def graph(
-    n: int = 150, K: int = 3, inside: float = 0.2, outside: float = 0.02, seed: int = 90, **options: Any
-) -> Any:
+def graph(n: int = 150, K: int = 3, inside: float = 0.2, outside: float = 0.02, seed: int = 90, **options: Any) -> Any:
     rng = np.random.RandomState(seed)
     block = rng.randint(K, size=n)
     links = np.triu(rng.rand(n, n) < np.where(block[:, None] == block, inside, outside), 1)
@@ -240,7 +234,8 @@ stored(
 
 
 def numbers_of(model: Any) -> dict[str, Any]:
-    """Every number that a fitted model shows, in a few figures per attribute: shape, sum, and a sum weighted by place."""
+    """Every number that a fitted model shows, in a few figures per attribute: shape, sum, and a sum weighted by
+    place."""
     out: dict[str, Any] = {}
     for name in sorted(vars(model)):
         if name.endswith("_") and not name.startswith("_") and name not in ("report_", "objective_path_", "n_iter_"):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
 import tacit
 from tacit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
 

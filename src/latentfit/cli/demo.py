@@ -1,0 +1,48 @@
+"""`latentfit demo`: the main job on built-in data."""
+
+from __future__ import annotations
+
+import click
+
+from latentfit.cli.options import output_options, strict_option
+from latentfit.cli.results import Results
+from latentfit.cli.talk import Talk
+
+
+@click.command()
+@strict_option
+@output_options("latentfit-demo", report=True)
+def demo(strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool) -> int:
+    """Ten weak classifiers label handwritten digits; Latentfit finds the digits without seeing the truth.
+
+    \b
+    latentfit demo
+    """
+    from latentfit.cli.labels import write_crowd
+    from latentfit.data.label_input import read_labels
+    from latentfit.datasets import digits_crowd
+    from latentfit.models.crowd import CrowdSettings, fit_crowd
+
+    talk = Talk(quiet)
+    talk.say("Ten weak classifiers (trees, neighbours, naive Bayes), each trained on a few dozen digits and seeing")
+    talk.say("a part of the pixels, label half of 1,397 handwritten digits each. Latentfit sees only their labels.\n")
+    with talk.doing("training the annotators"):
+        crowd = digits_crowd(seed)
+    results = Results(out, format_, talk, no_report=no_report)
+    results.batches("labels", [crowd.labels])
+    results.batches("truth", [crowd.truth])
+    with talk.doing("fitting"):
+        fitted = fit_crowd(read_labels(crowd.labels), CrowdSettings(seed=seed))
+    code = write_crowd(fitted, {"random_state": seed}, crowd.truth, results, json_, strict, [])
+    workers = fitted.worker_columns()
+    order = sorted(range(len(workers["worker"])), key=lambda i: workers["accuracy"][i])
+    best, worst = workers["worker"][order[-1]], workers["worker"][order[0]]
+    talk.say(f"\nbest annotator: {best}; worst: {worst}")
+    if results.folder is not None:
+        folder = results.folder
+        talk.say(f"look at {folder}/consensus.{format_} (a label and its probability for every digit),")
+        if not no_report:
+            talk.say(f"open {folder}/report.html in a browser (what was found, can it be trusted),")
+        talk.say(f"{folder}/workers.{format_} (how good each annotator is, with intervals) and {folder}/summary.json;")
+        talk.say(f"the same on your own file: latentfit labels votes.csv --out results (try {folder}/labels.{format_})")
+    return code

@@ -1,0 +1,235 @@
+"""Options that several commands have, and what they mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from latentfit.errors import DataError
+
+if TYPE_CHECKING:
+    from latentfit.cli.talk import Talk
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TEXT_IN_MEMORY = 3
+"""Bytes that a byte of text takes while it is read whole."""
+UNZIPPED = 10
+"""Bytes of text in a byte of gzip: tables repeat their words, and shrink to a tenth or so."""
+CALLS = 4
+"""Calls in a byte of a .bed, each of which takes a byte in memory."""
+THREADS = click.IntRange(min=1)
+HIDDEN = click.IntRange(min=1)
+"""How many classes, clusters, topics … there are."""
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def output_options(default: str, *, report: bool = False, draws: bool = True) -> Callable[[F], F]:
+    """--out, --format, --json, --seed, --quiet: every command that writes results has them; what fits, --no-report."""
+    seed_help = "The one seed." if draws else "Accepted as everywhere, and not used: nothing is drawn."
+
+    def add(command: F) -> F:
+        if report:
+            command = click.option("--no-report", is_flag=True, help="Write no report.html.")(command)
+        for option in reversed(
+            [
+                click.option("--out", default=default, show_default=True, callback=writable,
+                             help="Folder for the results; - for stdout."),
+                click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
+                             show_default=True, help="Format of the result tables."),
+                click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
+                click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=seed_help),
+                click.option("--quiet", is_flag=True, help="No talk on stderr."),
+            ]
+        ):  # fmt: skip
+            command = option(command)
+        return command
+
+    return add
+
+
+def writable(context: click.Context, parameter: click.Parameter, folder: str | None) -> str | None:
+    """Refuse a folder that cannot be written now, not after an hour of fitting; it need not be there yet."""
+    if folder is None or folder == "-":
+        return folder
+    option, place = parameter.opts[-1], Path(folder)
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise NotADirectoryError(f"{place} is a file; name a folder with {option}")
+    if not os.access(place, os.W_OK):
+        raise PermissionError(f"{place} may not be written by this user; name another folder with {option}")
+    return folder
+
+
+strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+abstain_option = click.option(
+    "--abstain", multiple=True, help="A label that means no answer (repeatable); '' if there is none, not even -1."
+)
+score_option = click.option(
+    "--bins", type=click.IntRange(min=2), help="Cut labels that are scores into so many intervals."
+)
+control_option = click.option("--control", help="Which control of a Label Studio export to read.")
+
+
+class Bytes(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A size such as 4GB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip().upper()
+        number = text.rstrip("KMGTB")
+        try:
+            size = int(float(number) * UNITS[text[len(number) :]])
+        except (ValueError, KeyError, OverflowError):
+            size = -1
+        if size < 0:
+            self.fail(f"{value!r} is not a size; write it like 500MB or 4GB", param, ctx)
+        return size
+
+
+class Intervals(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """How many intervals: a number, or one for each named column such as age=5,income=10."""
+
+    name = "bins"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | dict[str, int]:
+        named: dict[str, int] = {}
+        try:
+            if "=" not in str(value):
+                number = int(value)
+                if number >= 2:
+                    return number
+            for one in str(value).split(",") if "=" in str(value) else ():
+                column, _, number_of = one.rpartition("=")
+                named[column.strip()] = int(number_of)
+        except ValueError:
+            named = {}
+        if not named or min(named.values()) < 2:
+            self.fail(f"{value!r} says no intervals; give a number from 2 on, or columns: age=5,income=10", param, ctx)
+        return named
+
+
+def engine_options(command: F) -> F:
+    """--engine, --memory, --cache, --threads, --checkpoint, --resume: where and how the passes of a long fit run."""
+    for option in reversed(
+        [
+            click.option("--engine", default="auto", show_default=True, metavar="auto|memory|stream|dask[=ADDRESS]",
+                         help="Where passes over the rows run; auto streams what would fill half of the memory."),
+            _memory_option,
+            click.option("--cache", metavar="DIR", callback=writable,
+                         help="Keep the coded rows here: the next run need not read again."),
+            _threads_option,
+            click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting."),
+            click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def weight_options(command: F) -> F:
+    """Which column holds the rows' weights, and what they are."""
+    for option in reversed(
+        [
+            click.option("--weights", metavar="COLUMN", help="Column with the rows' weights."),
+            click.option("--weight-type", type=click.Choice(["sampling", "frequency"]), default="sampling",
+                         show_default=True,
+                         help="Sampling weights leave the sample size alone; frequencies count equal rows."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def reading_options(command: F) -> F:
+    """--engine, --memory, --threads of commands that count while reading and then fit in memory."""
+    for option in reversed(
+        [
+            click.option("--engine", type=click.Choice(["auto", "memory", "stream"]), default="auto",
+                         show_default=True, help="Read files whole (memory), or part by part, adding what they count."),
+            _memory_option,
+            _threads_option,
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+_memory_option = click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default.")
+_threads_option = click.option(
+    "--threads", type=THREADS, help="Threads; all cores by default. No result depends on it."
+)
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """Settings that cannot be: a command line that makes no sense, which is told before any data are read."""
+    try:
+        yield
+    except DataError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def keeping(checkpoint: str | None, resume: bool) -> dict[str, Any]:
+    """What `fit` is told of checkpoints."""
+    if resume and not checkpoint:
+        raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
+    return {"checkpoint": checkpoint, "resume": resume}
+
+
+def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> bool:
+    """Whether files are to be read part by part: asked for, more than one, or too large for half of the memory.
+
+    Standard input and pipes, which can be read once only, are read whole; their rows may be streamed all the same.
+    """
+    from latentfit.engine.free_memory import free_memory
+    from latentfit.io.remote import is_remote
+    from latentfit.io.scan import is_several
+    from latentfit.io.source import STDIN, is_pipe
+
+    name = engine.partition("=")[0]
+    if name not in ("auto", "memory", "stream", "dask"):
+        raise click.UsageError(f"--engine {engine} is not there; give auto, memory, stream, dask or dask=ADDRESS")
+    if len(paths) > 1 or is_several(paths[0]):
+        return True
+    if name == "memory" or paths[0] == STDIN or is_pipe(paths[0]):
+        return False
+    if name in ("stream", "dask") or is_remote(paths[0]):
+        return True
+    return _in_memory(paths[0]) > (memory or free_memory()) / 2
+
+
+def _in_memory(path: str) -> int:
+    """Bytes that a file takes about while it is read whole, whatever it takes on the disk; 0 of one that is not there.
+
+    A broken file counts as it is: its reader will say what is wrong.
+    """
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+    name = path.lower()
+    if name.endswith(".bed"):
+        return CALLS * size
+    if name.endswith(".gz"):
+        size *= UNZIPPED
+    elif name.endswith(".parquet") and size:
+        from latentfit.io.parquet_file import unpacked_size
+
+        size = max(size, unpacked_size(path))
+    return TEXT_IN_MEMORY * size
+
+
+def tell_no_cache(cache: str | None, talk: Talk) -> None:
+    """What is read whole is coded in memory, and nothing of it is kept."""
+    if cache is not None:
+        talk.say("note: --cache is not used, since the file is read whole; give --engine stream to keep its coded rows")
+
+
+def engine_of(engine: str, streamed: bool) -> str:
+    """The engine of the estimator: files that are read in parts are streamed unless something else was asked for."""
+    return "stream" if streamed and engine == "auto" else engine

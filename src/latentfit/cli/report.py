@@ -1,0 +1,114 @@
+"""`latentfit report`: the page of a saved model, again or for the first time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from latentfit.cli.columns import ROLES, column_options, columns_of_model
+from latentfit.cli.options import control_option, strict_option, writable
+from latentfit.cli.reading import Reading, table_options
+from latentfit.cli.results import told_by
+from latentfit.cli.talk import Talk
+
+if TYPE_CHECKING:
+    from latentfit.models.base import LatentModel
+
+
+@click.command()
+@click.argument("model_file", metavar="MODEL")
+@click.argument("data_file", metavar="[DATA]", required=False)
+@click.option("--out", metavar="DIR", callback=writable,
+              help="Folder for report.html; the model's own by default, - for stdout.")  # fmt: skip
+@column_options(*ROLES)
+@table_options
+@control_option
+@strict_option
+@click.option("--quiet", is_flag=True, help="No talk on stderr.")
+def report(
+    model_file: str, data_file: str | None, out: str | None, reading: Reading, control: str | None, strict: bool,
+    quiet: bool,
+    **roles: str | None,
+) -> int:  # fmt: skip
+    """Write report.html for a saved model: what was found, and can it be trusted?
+
+    The summary.json beside the model tells how it was made. DATA, the rows of the fit or new ones, adds what only data
+    can tell, such as the confidence of every task.
+
+    \b
+    latentfit report consensus/model.latent votes.csv
+    latentfit report classes/model.latent --out pages
+    """
+    from latentfit.cli.labels import tell_control
+    from latentfit.io.hashes import file_hashes
+    from latentfit.models import load
+    from latentfit.report.doors import context_of, page_of
+    from latentfit.report.render import render
+    from latentfit.report.write import write_report
+
+    talk = Talk(quiet)
+    data: dict[str, Any] = {}
+    tell_control(control, data_file, talk)
+    with talk.doing("reading"):
+        model = load(model_file)
+        summary = told_beside(Path(model_file), model)
+        columns = columns_of_model(type(model).__name__, model_file, roles)
+        if data_file is not None:
+            data = read_input(model, data_file, columns, control, talk, reading)
+            summary["files"] = {**summary.get("files", {}), **file_hashes([data_file])}
+        page = page_of(model, context_of(summary, data))
+    code = int(strict and page.verdict != "trusted")
+    if out == "-":
+        sys.stdout.write(render(page))
+        return code
+    folder = Path(model_file).parent if out is None else Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_report(folder / "report.html", page)
+    talk.say(f"verdict: {page.verdict}; wrote {folder / 'report.html'}")
+    return code
+
+
+def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
+    """The summary.json of the run that wrote the model, or what the model file itself says."""
+    own = told_by(model)
+    try:
+        told = json.loads((model_file.parent / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return own
+    # Another model's summary may lie there: it must tell the same likelihood.
+    same = isinstance(told, dict) and told.get("log_likelihood") == own["log_likelihood"]
+    return own | told if same else own
+
+
+def read_input(
+    model: LatentModel, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+) -> dict[str, Any]:
+    """The data as the model's own command reads them: `input`, and for tables the rows' `ids`."""
+    from latentfit import models
+    from latentfit.cli import admixture, communities, fractions, hmm, labels, topics
+    from latentfit.cli.rows import read_rows, under, under_table
+    from latentfit.errors import DataError
+
+    if isinstance(model, models.BernoulliMixture | models.LatentClass | models.LatentClassClassifier):
+        rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
+        return {"input": under_table(model, rows.all), "ids": rows.ids}
+    if isinstance(model, models.BinaryFactors):
+        rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
+        return {"input": under(model, rows.all) if hasattr(model, "feature_names_in_") else rows.data, "ids": rows.ids}
+    if isinstance(model, models.DawidSkene):
+        return {"input": labels.read_known(model, path, columns, control, talk, reading)}
+    if isinstance(model, models.Admixture):
+        return {"input": admixture.read_genotype_file(path, columns.get("id"), reading=reading)}
+    if isinstance(model, models.MixtureFractions):
+        return {"input": fractions.read_known(model, path, columns.get("id"), reading)}
+    if isinstance(model, models.TopicModel):
+        return {"input": topics.read_known(path, columns, talk, reading)}
+    if isinstance(model, models.CategoricalHMM):
+        return {"input": hmm.read_known(model, path, columns, talk, reading)}
+    if isinstance(model, models.BlockModel):
+        return {"input": communities.read_known(model, path, columns, talk, reading)}
+    raise DataError(f"the page of a {type(model).__name__} uses no data; leave {path} out")

@@ -1,0 +1,275 @@
+"""Many files as one table, read batch by batch: what is larger than memory.
+
+`scan` names files, globs and folders of one format family with the same columns, or of plain text; nothing is read
+until a model or a command asks. Batches come in the order of the sorted names, rows in the order of the files.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from latentfit.errors import DataError
+from latentfit.io.csv_file import stream_csv
+from latentfit.io.encoding import check_encoding
+from latentfit.io.integers import integers_if_canonical
+from latentfit.io.join import join_batches
+from latentfit.io.json_lines import stream_json_lines
+from latentfit.io.missing import NOTHING, Missing
+from latentfit.io.read import Choose, chooser
+from latentfit.io.remote import facts_of, is_remote, list_remote
+from latentfit.io.source import READABLE, STDIN, Source, find_source, is_pipe, plain_name, probe
+from latentfit.io.text_lines import TEXT, is_text, stream_lines
+
+VALUES = ("label", "count", "symbol", "weight")
+"""Roles of columns that hold what was observed; all others name something."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Files to be read as one table, which of their columns, and where their coded rows are kept (None: nowhere)."""
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    cache: str | None = None
+    told: Callable[[int], None] | None = None
+    text: bool = False  # lines of plain text, not columns
+    folder: bool = False  # all files of folders: each may be a document
+    drop: tuple[str, ...] = ()
+    missing: Missing = NOTHING
+    encoding: str | None = None
+
+    @property
+    def untyped(self) -> bool:
+        """Whether a file is of a format without types, in which whole numbers are words."""
+        return any(plain_name(name).removesuffix(".gz").endswith((".csv", ".tsv")) for name in self.paths)
+
+    def batches(self, *, coded: bool = True) -> Iterator[Any]:
+        """Record batches of all files, in order, words in dictionaries if `coded`; `told` hears how many rows came."""
+        if self.text:
+            raise DataError(f"{self.paths[0]} is plain text without columns; give a table ({', '.join(READABLE)})")
+        names: list[str] | None = None
+        behind = 0
+        for path in self.paths:
+            source = find_source(path, self.encoding)
+            for batch in _batches(source, chooser(source, self.columns, self.drop), coded, self.missing):
+                if names is None:
+                    names = batch.schema.names
+                elif set(batch.schema.names) != set(names):
+                    raise _other_columns(path, self.paths[0], batch.schema.names, names)
+                yield batch.select(names)
+                behind += batch.num_rows
+                if self.told is not None:
+                    self.told(behind)
+
+    def with_ids(self, *names: str, columns: tuple[str, ...] | None = None) -> Scan:
+        """The same files with columns of names, in which nothing means missing, and other columns to read if given."""
+        kept = tuple(dict.fromkeys([*self.missing.names, *(name.strip().lower() for name in names)]))
+        asked = self.columns if columns is None else columns
+        return replace(self, columns=asked, missing=replace(self.missing, names=kept))
+
+    def columns_by_role(self, roles: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
+        """Batches of those columns alone that play a role, under the names of the roles."""
+        wanted = {role: name for role, name in roles.items() if name is not None}
+        ids = [name for role, name in wanted.items() if role not in VALUES]
+        for batch in self.with_ids(*ids, columns=tuple(wanted.values())).batches():
+            yield {role: batch.column(batch.schema.get_field_index(name)) for role, name in wanted.items()}
+
+    def lines(self) -> Iterator[tuple[str, list[str]]]:
+        """Lines of all text files, some megabytes at a time, each with its file; `told` hears how many are behind."""
+        behind = 0
+        for path in self.paths:
+            for lines in stream_lines(path, self.encoding):
+                yield path, lines
+                behind += len(lines)
+                if self.told is not None:
+                    self.told(behind)
+
+    def rows_about(self) -> int | None:
+        """How many rows are to come, for progress: Parquet says it, of plain text the first megabyte tells about.
+
+        None where finding out would mean reading: compressed text, and files on a store.
+        """
+        rows = 0.0
+        for path in self.paths:
+            if is_remote(path) or path.lower().endswith(".gz") or not os.path.isfile(path):
+                return None
+            rows += _rows_about(path)
+        return max(int(rows), 1)
+
+    def first_names(self) -> list[str]:
+        """Columns of the first file."""
+        return list(next(iter(self.batches())).schema.names)
+
+    def fingerprint(self) -> str:
+        """Changes when a file is another one: names, sizes, times of writing, and the columns asked for."""
+        known = hashlib.sha256(repr((self.columns, self.drop, self.missing, self.encoding)).encode())
+        for path in self.paths:
+            known.update(f"\0{path if is_remote(path) else os.path.abspath(path)}\0{_facts(path)}".encode())
+        return known.hexdigest()
+
+
+def scan(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    columns: Sequence[str] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    told: Callable[[int], None] | None = None,
+    lines: bool | None = None,
+    drop: Sequence[str] = (),
+    missing: Sequence[Any] = (),
+    encoding: str | None = None,
+    names: Sequence[str] = (),
+) -> Scan:
+    """Name files to be read batch by batch, wherever a model takes a frame.
+
+    Parameters
+    ----------
+    paths : a file, a glob such as ``"data/*.parquet"``, a folder, or a list of these, here or at ``s3://bucket/…``
+        `.csv`, `.tsv`, `.jsonl` (each also with `.gz`) and `.parquet`; all with the same columns.
+    columns : the columns to read, all of them by default
+    cache : folder in which the coded rows stay, so that a second fit of unchanged files need not read them again;
+        without one they are removed when they are no longer used
+    told : is called with the number of rows read so far, for progress
+    lines : whether the files are plain text, read line by line (documents, sequences, edges); by default those whose
+        names end in `.txt` or `.txt.gz` are
+    drop : columns to be left out
+    missing : values that mean "not known" in every column, such as ``[98, 99, "NA"]``, besides empty cells; as they are
+        written in a text file. Tasks, workers, documents and other names of rows keep them
+    encoding : of text files, such as ``"latin-1"``; UTF-8 by default, and Windows-1252 where that fails, with a warning
+    names : columns in small letters that name rows, in which nothing means missing
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, latentfit
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.csv").write_text("colour,size\\nred,big\\n")
+    >>> _ = (folder / "b.csv").write_text("colour,size\\nblue,small\\n")
+    >>> sum(batch.num_rows for batch in latentfit.scan(folder).batches())
+    2
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    found: list[str] = []
+    for one in given:
+        found += _expand(os.fspath(one), lines)
+    if not found:
+        raise DataError("no files were named; give at least one")
+    text = [lines if lines is not None else is_text(name) for name in found]
+    if any(text) and not all(text):
+        table = found[text.index(False)]
+        raise DataError(f"{found[text.index(True)]} is plain text and {table} is a table; scan files of one kind")
+    once: dict[str, str] = {}  # a.csv and ./a.csv are one file
+    for name in found:
+        once.setdefault(name if is_remote(name) else os.path.realpath(name), name)
+    return Scan(
+        tuple(once.values()),
+        None if columns is None else _names(columns, "columns"),
+        None if cache is None else os.fspath(cache),
+        told,
+        all(text),
+        all(os.path.isdir(one) for one in given),
+        _names(drop, "drop"),
+        Missing(_names(missing, "missing"), tuple(names)),
+        check_encoding(encoding),
+    )
+
+
+def _names(given: Any, what: str) -> tuple[str, ...]:
+    return tuple(str(name) for name in _listed(given, what))
+
+
+def _listed(given: Any, what: str) -> Sequence[Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise DataError(f"{what}={given!r} is one value; give a list: {what}=[{given!r}]")
+    return list(given)
+
+
+def whole(data: Any) -> Any:
+    """The files that a `Scan` names read into one table, as `read_columns` reads one; all else as it is."""
+    if not isinstance(data, Scan):
+        return data
+    import pyarrow as pa
+
+    table = join_batches(data.batches(coded=False))
+    for at, name in enumerate(table.schema.names if data.untyped else ()):
+        if pa.types.is_string(table.schema.types[at]):
+            table = table.set_column(at, name, integers_if_canonical(table.column(at)))
+    return table
+
+
+def is_several(name: str) -> bool:
+    """Whether a name may stand for several files: a folder, a pattern, an address that names no file."""
+    if is_remote(name):
+        return not plain_name(name).endswith((*READABLE, *TEXT)) or "*" in name
+    return os.path.isdir(name) or (not os.path.exists(name) and glob.has_magic(name))
+
+
+def _facts(path: str) -> tuple[int, int]:
+    """Size and time of writing."""
+    if is_remote(path):
+        return facts_of(path)
+    facts = os.stat(path)
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _rows_about(path: str) -> float:
+    if path.lower().endswith(".parquet"):
+        from latentfit.io.parquet_file import count_rows
+
+        return float(count_rows(path))
+    with open(path, "rb") as stream:
+        start = stream.read(1 << 20)
+    return os.path.getsize(path) * start.count(b"\n") / max(len(start), 1)
+
+
+def _expand(name: str, lines: bool | None) -> list[str]:
+    """The files that a name stands for; a folder's tables, or its texts when it has no table."""
+    endings = TEXT if lines else (*READABLE, *TEXT) if lines is None else READABLE
+    if is_remote(name):
+        return _of_one_kind(list_remote(name, endings))
+    if os.path.isdir(name):
+        inside = sorted(
+            str(path) for path in Path(name).iterdir()
+            if path.name.lower().endswith(endings) and not path.name.startswith(".")  # ._a.txt, what macOS leaves
+        )  # fmt: skip
+        if not inside:
+            raise DataError(f"the folder {name} holds no file that can be read; put some there ({', '.join(endings)})")
+        return _of_one_kind(inside)
+    if not os.path.exists(name) and glob.has_magic(name):
+        matching = sorted(glob.glob(name, recursive=True))
+        if not matching:
+            raise FileNotFoundError(f"no file matches {name}; check the pattern")
+        return matching
+    if lines or (lines is None and is_text(name)):
+        probe(name)
+    elif name == STDIN or is_pipe(name):
+        raise DataError(f"{name} can be read once only, and files of a scan are read again; save it as a file")
+    else:
+        find_source(name)  # says in a sentence why it cannot be read
+    return [name]
+
+
+def _of_one_kind(found: list[str]) -> list[str]:
+    return [name for name in found if not is_text(name)] or found
+
+
+def _batches(source: Source, choose: Choose, coded: bool, missing: Missing) -> Iterator[Any]:
+    if source.kind == "parquet":
+        from latentfit.io.parquet_file import stream_parquet  # a CSV file should not wait for it
+
+        return stream_parquet(source, choose, coded, missing)
+    if source.kind == "jsonl":
+        return stream_json_lines(source, choose, missing)
+    return stream_csv(source, choose, coded, missing)
+
+
+def _other_columns(path: str, first: str, names: Sequence[str], wanted: Sequence[str]) -> DataError:
+    lacking = [name for name in wanted if name not in names]
+    more = [name for name in names if name not in wanted]
+    what = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {more[0]!r}"
+    return DataError(f"{path} {what}, unlike {first}; scan files with the same columns, or name them (columns=)")

@@ -1,0 +1,143 @@
+"""How far a long run is: any layer tells, whoever watches hears, and when nobody does nothing happens.
+
+A stage is opened around work that takes its time (`stage`); where the work is countable it says how much is behind
+(`Stage.at`). Stages nest: a fit that tries numbers of topics is a stage, each climb of EM inside it tells its passes
+(`tell_pass`). The command line draws the innermost countable stage as a bar; `verbose` of an estimator prints lines.
+Nothing that is computed may depend on who watches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+MOST_FORETOLD = 10_000
+"""Passes of EM foretold at most: a gain that hardly falls says nothing about the end."""
+
+
+class Watcher(Protocol):
+    """Who hears; called in the thread that works, so it must be quick."""
+
+    def opened(self, stage: Stage) -> None: ...
+    def moved(self, stage: Stage) -> None: ...
+    def closed(self, stage: Stage) -> None: ...
+
+
+@dataclass
+class Stage:
+    """Work under way: what it is, how much of it is behind, what it is at now."""
+
+    what: str
+    total: int | None = None
+    unit: str = ""
+    done: int = 0
+    detail: str = ""
+    begin: float = field(default_factory=lambda: monotonic())
+    watcher: Watcher | None = None
+
+    def at(self, done: int, detail: str = "", total: int | None = None) -> None:
+        """So much is behind; `detail` says what comes now, `total` corrects what is expected in all."""
+        self.done, self.detail = done, detail
+        self.total = self.total if total is None else total
+        if self.watcher is not None:
+            self.watcher.moved(self)
+
+    @property
+    def seconds(self) -> float:
+        return monotonic() - self.begin
+
+    @property
+    def rate(self) -> float | None:
+        """Units a second, once there is one."""
+        return self.done / self.seconds if self.done and self.seconds > 0 else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds to come if it goes on as before; None where no end is known."""
+        return None if self.total is None or not self.rate else max(self.total - self.done, 0) / self.rate
+
+
+_watcher: ContextVar[Watcher | None] = ContextVar("latentfit_watcher", default=None)
+_inner: ContextVar[Stage | None] = ContextVar("latentfit_stage", default=None)
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Everything told inside is heard by `watcher`, and by nobody else."""
+    outer = _watcher.get()
+    _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.set(outer)
+
+
+def is_watched() -> bool:
+    return _watcher.get() is not None
+
+
+@contextmanager
+def stage(what: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
+    """A stage around work: `what` is a few words for a person, `total` the units in all, when they are known."""
+    watcher = _watcher.get()
+    one = Stage(what, total, unit, watcher=watcher)
+    if watcher is None:
+        yield one
+        return
+    outer = _inner.get()
+    _inner.set(one)
+    watcher.opened(one)
+    try:
+        yield one
+    finally:
+        if _inner.get() is one:  # a walk that was left early may be closed late
+            _inner.set(outer)
+        watcher.closed(one)
+
+
+def tell_pass(n_iter: int, most: int, gain: float, before: float, tol: float) -> None:
+    """A pass of EM is behind, with this gain per cell after the one before: detail of the stage it stands in.
+
+    A stage that cannot count on its own counts passes. How many are to come is foretold from how fast gains fall.
+    """
+    inner = _inner.get()
+    if inner is None:
+        return
+    words = f"pass {n_iter:,}, gain {gain:.1e}"
+    if inner.unit == "passes" or (inner.total is None and not inner.unit):
+        inner.unit = "passes"
+        inner.at(n_iter, words, min(most, n_iter + passes_left(gain, before, tol)))
+    else:
+        head = inner.detail.partition(" · ")[0]
+        inner.at(inner.done, f"{head} · {words}" if head else words)
+
+
+def passes_left(gain: float, before: float, tol: float) -> int:
+    """Passes until gains that fall as from `before` to `gain` are below `tol`."""
+    if not 0 < tol < gain < before:
+        return 0 if 0 < gain <= tol else MOST_FORETOLD
+    return min(MOST_FORETOLD, max(0, math.ceil(math.log(tol / gain) / math.log(gain / before))))
+
+
+def tried(numbers: Sequence[int], things: str) -> Iterator[int]:
+    """Numbers of hidden things that are tried one after another, told as they are; the walk may end early."""
+    with stage(f"how many {things}", len(numbers)) as walk:
+        for at, number in enumerate(numbers):
+            walk.at(at, f"{number} {things}")
+            yield number
+
+
+def counted(things: Iterable[T], what: str, total: int, unit: str) -> Iterator[T]:
+    """Equal pieces of work, told as they are done."""
+    with stage(what, total, unit) as work:
+        for at, thing in enumerate(things):
+            work.at(at)
+            yield thing
+        work.at(total)
