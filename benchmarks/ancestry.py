@@ -81,8 +81,8 @@ def run(system: str, bed: Path, n_populations: int, seed: int) -> tuple[float, f
 
 
 def log_likelihood(bed: Path, shares: np.ndarray, frequencies: np.ndarray) -> float:
-    from latentfit.data.genotypes import read_bed
-    from latentfit.kernels.admixture import admixture_curvature
+    from latentfit.admixture.data.genotypes import read_bed
+    from latentfit.core.kernels.admixture import admixture_curvature
 
     shares = np.ascontiguousarray(shares / shares.sum(axis=1, keepdims=True))
     frequencies = np.ascontiguousarray(np.clip(frequencies, 1e-7, 1 - 1e-7))
@@ -91,7 +91,7 @@ def log_likelihood(bed: Path, shares: np.ndarray, frequencies: np.ndarray) -> fl
 
 def fit(bed: str, n_populations: str, seed: str, out: str) -> None:
     from latentfit import Admixture
-    from latentfit.data.genotypes import read_bed
+    from latentfit.admixture.data.genotypes import read_bed
 
     model = Admixture(int(n_populations), random_state=int(seed), n_jobs=1).fit(read_bed(bed))
     np.savetxt(f"{out}.Q", model.ancestry_, fmt="%.6f")
@@ -100,7 +100,7 @@ def fit(bed: str, n_populations: str, seed: str, out: str) -> None:
 
 def mosaics() -> None:
     from latentfit import Admixture
-    from latentfit.factor.assign import mean_distance
+    from latentfit.core.assign import mean_distance
 
     for alpha in MOSAICS:
         made = np.load(data_folder("genetics") / f"sim_admix_d3_m50_alpha{alpha}.npz")

@@ -87,7 +87,7 @@ def scan(system: str, name: str, longest: int) -> dict:
     warnings.simplefilter("ignore")
     codes = load(name)
     import_module(
-        {"latentfit": "latentfit.models.bernoulli_mixture", "stepmix": "stepmix.stepmix"}[system]
+        {"latentfit": "latentfit.clusters.estimator.bernoulli_mixture", "stepmix": "stepmix.stepmix"}[system]
     )  # not counted
     begin = time.perf_counter()
     if system == "latentfit":

@@ -28,10 +28,10 @@ from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.metrics import normalized_mutual_info_score
 
 from latentfit import BlockModel
+from latentfit.communities.select.number import choose_blocks
 from latentfit.engine.blas import one_blas_thread
-from latentfit.refine.choose_blocks import choose_blocks
-from latentfit.reproduce.pairs_communities import overlap
 from latentfit.simulate import BlockGraph, block_graph
+from reproduction.pairs_communities import overlap
 
 REAL = ("karate", "football", "polblogs", "eurosis", "news_5cl1_0.1")
 NODES, POWER, FIRST_SEED = 3000, 2.5, 100

@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from latentfit.reproduce.table import find_data
+from reproduction.table import find_data
 
 
 def data_folder(part: str) -> Path:

@@ -26,12 +26,12 @@ import numpy as np
 from harness import data_folder
 
 from latentfit import CategoricalHMM
-from latentfit.data.sequences import Sequences, lines_to_sequences, read_sequences
+from latentfit.core.kernels.hmm import chain_sums
 from latentfit.engine.blas import one_blas_thread
+from latentfit.hmm.data import Sequences, lines_to_sequences, read_sequences
+from latentfit.hmm.em.fit import log_likelihood, one_state
+from latentfit.hmm.select import choose_states
 from latentfit.io.text_lines import stream_lines
-from latentfit.kernels.hmm import chain_sums
-from latentfit.refine.chain_fit import log_likelihood, one_state
-from latentfit.refine.choose_states import choose_states
 from latentfit.simulate import draw_sequences, hidden_markov
 
 STARTS, PASSES = 10, 100

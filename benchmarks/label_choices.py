@@ -16,8 +16,8 @@ import pyarrow.csv as pc
 from harness import data_folder
 
 from latentfit import DawidSkene
-from latentfit.data.label_input import read_labels
-from latentfit.data.names import match
+from latentfit.core.names import match
+from latentfit.labels.data.input import read_labels
 
 SETS = ("bluebird", "dog52", "dog", "rte", "labelme", "trec")
 PLAIN = {"method": "majority-em", "smoothing": 0.0, "tol": 1e-6, "max_iter": 1000}

@@ -95,11 +95,11 @@ class Workers:
 
 def measured(kind: str, folder: Path) -> dict[str, float]:
     """Runs in a process of its own."""
-    from latentfit.data.stored_table import AnyTable, code_scan
-    from latentfit.data.table import Table
-    from latentfit.data.table_input import LearnWords
+    from latentfit.core.mixture.sample_init import random_start
+    from latentfit.core.table.input import LearnWords
+    from latentfit.core.table.stored import AnyTable, code_scan
+    from latentfit.core.table.table import Table
     from latentfit.engine.choose import engine_for
-    from latentfit.factor.table_pool import random_start
     from latentfit.io.scan import scan
 
     before = peak()

@@ -47,11 +47,11 @@ def draw_calls(n_snps: int) -> Iterator[np.ndarray[Any, Any]]:
 
 def measured_switches(kind: str, folder: Path, peak: Any) -> dict[str, float]:
     """Runs in a process of its own."""
-    from latentfit.data.stored_matrix import AnyMatrix, store_scan
+    from latentfit.core.stored_matrix import AnyMatrix, store_scan
     from latentfit.engine.blas import one_blas_thread
     from latentfit.engine.passes import passes_for
+    from latentfit.factors.em.steps import SwitchSteps, first_params, squares_of
     from latentfit.io.scan import scan
-    from latentfit.refine.switches import SwitchSteps, first_params, squares_of
 
     before, begin = peak(), time.perf_counter()
     stored = store_scan(scan(folder / "*.parquet", cache=folder / "cache"))
@@ -68,9 +68,9 @@ def measured_switches(kind: str, folder: Path, peak: Any) -> dict[str, float]:
 
 def measured_ancestry(kind: str, folder: Path, peak: Any, cells: float) -> dict[str, float]:
     """Runs in a process of its own."""
-    from latentfit.data.flat_file import reopen_flat
-    from latentfit.data.stored_genotypes import FORMAT, AnyGenotypes, _revived, _write
-    from latentfit.engine.snp_passes import snp_passes_for
+    from latentfit.admixture.data.passes import snp_passes_for
+    from latentfit.admixture.data.stored import FORMAT, AnyGenotypes, _revived, _write
+    from latentfit.engine.flat_file import reopen_flat
 
     n_snps, path = int(cells / PEOPLE), folder / "panel.calls"
     before, begin = peak(), time.perf_counter()

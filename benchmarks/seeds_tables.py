@@ -21,7 +21,7 @@ import numpy as np
 from real_tables import tables
 
 from latentfit import LatentClass
-from latentfit.refine import choose_classes
+from latentfit.tables import select as choose_classes
 
 MOST_ALIKE = 0.9
 """Share of the seeds that should choose the same number."""

@@ -32,13 +32,13 @@ from typing import Any
 import numpy as np
 
 from latentfit import TopicModel
-from latentfit.data.document_input import read_documents
-from latentfit.data.documents import Documents
-from latentfit.diagnose.topics import distances
-from latentfit.factor.assign import match_classes
+from latentfit.core.assign import match_classes
 from latentfit.io.scan import scan
-from latentfit.refine.choose_topics import choose_topics
-from latentfit.reproduce.table import find_data
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.data.input import read_documents
+from latentfit.topics.diagnostics.verdict import distances
+from latentfit.topics.select import choose_topics
+from reproduction.table import find_data
 
 SHARED = ("bbc_news", "m10", "state_union")
 PACKAGES = ("scipy", "sklearn", "pandas", "numpy", "networkx", "polars", "pyarrow", "statsmodels", "dask")

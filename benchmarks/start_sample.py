@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 
-import latentfit.models.latent_class as latent_class
+import latentfit.tables.estimator.latent_class as latent_class
 from latentfit import LatentClass
 
 ROWS, COLUMNS, CATEGORIES, MISSING, SEEDS = 200_000, 20, 10, 0.2, 3

@@ -21,13 +21,13 @@ import pandas as pd
 from harness import data_folder
 
 from latentfit import LatentClass
-from latentfit.data.table import Table
-from latentfit.data.table_input import read_table
+from latentfit.core.em import em
+from latentfit.core.mixture.prior import SMOOTHING, table_steps
+from latentfit.core.mixture.sample_init import random_start
+from latentfit.core.table.input import read_table
+from latentfit.core.table.table import Table
 from latentfit.engine.blas import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.factor.table_pool import random_start
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import SMOOTHING, table_steps
 
 CLIMB = {"max_iter": 500, "tol": 1e-6, "accelerate": True}
 

@@ -20,15 +20,15 @@ import warnings
 import numpy as np
 
 from latentfit import BinaryFactors
+from latentfit.core.tensor.binary import choose_all, weights_of
+from latentfit.core.tensor.eigenpairs import newton, sphere
+from latentfit.core.tensor.init import estimate_number, spectral_start
+from latentfit.core.tensor.whitened import spectrum, whitened_tensor
 from latentfit.engine.blas import one_blas_thread
-from latentfit.factor.eigenpairs import newton, sphere
-from latentfit.factor.switches import choose_all, weights_of
-from latentfit.moments.whitened import spectrum, whitened_tensor
-from latentfit.refine.switch_baselines import oracle
-from latentfit.refine.switch_start import estimate_number, spectral_start
-from latentfit.refine.switches import first_params, refine_switches
-from latentfit.reproduce.switches_methods import squared_error as error
+from latentfit.factors.em.least_squares import oracle
+from latentfit.factors.em.steps import first_params, refine_switches
 from latentfit.simulate import binary_factors
+from reproduction.switches_methods import squared_error as error
 
 FEATURES = 30
 FIRST_SEED = 1000

@@ -50,10 +50,10 @@ def load(name: str) -> np.ndarray:
 
 def fit_latentfit(codes: np.ndarray, n_iter: int, threads: int = 1) -> float:
     """Plain passes from a random start over rows as given: no grouping of equal rows, no leaps."""
-    from latentfit.data.table import Column, Table
-    from latentfit.factor.table_pool import random_start
-    from latentfit.refine.em import em
-    from latentfit.refine.table_prior import table_steps
+    from latentfit.core.em import em
+    from latentfit.core.mixture.prior import table_steps
+    from latentfit.core.mixture.sample_init import random_start
+    from latentfit.core.table.table import Column, Table
 
     columns = tuple(Column(n, np.arange(int(codes[:, n].max()) + 1)) for n in range(codes.shape[1]))
     table = Table(codes.view(np.uint8), columns)  # -1 is 255: missing

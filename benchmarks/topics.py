@@ -23,14 +23,14 @@ import scipy.sparse as sp
 from sklearn.decomposition import LatentDirichletAllocation
 
 from latentfit import TopicModel
-from latentfit.data.document_input import read_documents
-from latentfit.data.documents import Documents
-from latentfit.diagnose.coherence import npmi_coherence
 from latentfit.engine.blas import one_blas_thread
 from latentfit.io.scan import scan
-from latentfit.refine.choose_topics import choose_topics
-from latentfit.reproduce.table import find_data
 from latentfit.simulate import topic_documents
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.data.input import read_documents
+from latentfit.topics.diagnostics.coherence import npmi_coherence
+from latentfit.topics.select import choose_topics
+from reproduction.table import find_data
 
 TEST_SHARE = 0.2
 WORLDS = {

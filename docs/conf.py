@@ -6,7 +6,6 @@ MathML (no script from outside), and docstrings are taken as they are. The table
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from importlib import import_module
 from typing import Any
@@ -16,7 +15,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
 import latentfit
-import latentfit.plot
+from latentfit.core.registry import FAMILIES
 
 project = "Latentfit"
 author = copyright = "The Latentfit developers"
@@ -68,11 +67,11 @@ def _skip_others(app: Sphinx, what: str, name: str, thing: Any, skip: bool, opti
 
 
 def _every_picture(app: Sphinx, page: str, source: list[str]) -> None:
-    """The page of pictures gets every function of latentfit.plot that draws."""
+    """The page of pictures gets every function that draws."""
     if page == "reference/plot":
-        for module in pkgutil.iter_modules(latentfit.plot.__path__, "latentfit.plot."):
-            drawing = [name for name in vars(import_module(module.name)) if name.startswith("plot_")]
-            source[0] += "".join(f"\n.. autofunction:: {module.name}.{name}\n" for name in drawing)
+        for module in (f"latentfit.{family.name}.plot" for family in FAMILIES):
+            drawing = [name for name in vars(import_module(module)) if name.startswith("plot_")]
+            source[0] += "".join(f"\n.. autofunction:: {module}.{name}\n" for name in drawing)
 
 
 def _attributes_as_definitions(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -79,7 +79,7 @@ def draw_demo() -> None:
 
 def draw_workers(model: Any, votes: Any, truth: Any) -> None:
     """Annotators as the model sees them, and what the truth says as crosses."""
-    from latentfit.plot.labels import plot_workers
+    from latentfit.labels.plot import plot_workers
 
     right = (votes["label"] == truth.loc[votes["task"]].to_numpy()).groupby(votes["worker"]).mean()
     ax = plot_workers(model)

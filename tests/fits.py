@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from latentfit.models.base import model_state
+from latentfit.core.estimator import model_state
 
 
 def bits(model) -> dict[str, bytes]:

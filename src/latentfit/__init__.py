@@ -17,47 +17,75 @@ __all__ = [
     "BinaryFactors",
     "BlockModel",
     "CategoricalHMM",
+    "DataError",
+    "DataWarning",
     "DawidSkene",
+    "FileFormatError",
+    "IdentifiabilityWarning",
     "LatentClass",
     "LatentClassClassifier",
     "LatentClassImputer",
+    "LatentfitError",
     "MixtureFractions",
+    "ModelFileError",
+    "NotIdentifiableError",
     "PairMatrix",
     "TopicModel",
     "__version__",
     "load",
     "scan",
 ]
-_WHERE = {**dict.fromkeys(__all__, "latentfit.models"), "scan": "latentfit.io.scan"}
-"""Public names and their homes: imported when first used, so that ``import latentfit`` stays light."""
-_MODULES = ("datasets", "diagnose", "errors", "plan", "plot", "query", "simulate", "testing")
-"""Public modules, likewise."""
+_ERRORS = (
+    "DataError",
+    "DataWarning",
+    "FileFormatError",
+    "IdentifiabilityWarning",
+    "LatentfitError",
+    "ModelFileError",
+    "NotIdentifiableError",
+)
+_FUNCTIONS = {"load": "latentfit.core.registry", "scan": "latentfit.io.scan"}
+_MODULES = ("simulate", "testing")
+"""Public modules, imported when first used, as all public names are: ``import latentfit`` stays light."""
 
 if TYPE_CHECKING:
-    from latentfit.io.scan import scan
-    from latentfit.models import (
-        Admixture,
-        BernoulliMixture,
-        BinaryFactors,
-        BlockModel,
-        CategoricalHMM,
-        DawidSkene,
-        LatentClass,
-        LatentClassClassifier,
-        LatentClassImputer,
-        MixtureFractions,
-        PairMatrix,
-        TopicModel,
-        load,
+    from latentfit.admixture.estimator.admixture import Admixture
+    from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
+    from latentfit.communities.estimator.block_model import BlockModel
+    from latentfit.core.errors import (
+        DataError,
+        DataWarning,
+        FileFormatError,
+        IdentifiabilityWarning,
+        LatentfitError,
+        ModelFileError,
+        NotIdentifiableError,
     )
+    from latentfit.core.registry import load
+    from latentfit.factors.estimator.binary_factors import BinaryFactors
+    from latentfit.fractions.estimator.mixture_fractions import MixtureFractions
+    from latentfit.hmm.estimator.categorical_hmm import CategoricalHMM
+    from latentfit.io.scan import scan
+    from latentfit.labels.estimator.dawid_skene import DawidSkene
+    from latentfit.pairs.estimator.pair_matrix import PairMatrix
+    from latentfit.tables.estimator.classifier import LatentClassClassifier
+    from latentfit.tables.estimator.imputer import LatentClassImputer
+    from latentfit.tables.estimator.latent_class import LatentClass
+    from latentfit.topics.estimator.topic_model import TopicModel
 
 
 def __getattr__(name: str) -> Any:
+    from latentfit.core.registry import ESTIMATORS, estimator_class
+
     if name in _MODULES:
         return import_module(f"latentfit.{name}")
-    if name not in _WHERE:
-        raise AttributeError(f"module 'latentfit' has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+    if name in ESTIMATORS:
+        return estimator_class(name)
+    if name in _ERRORS:
+        return getattr(import_module("latentfit.core.errors"), name)
+    if name in _FUNCTIONS:
+        return getattr(import_module(_FUNCTIONS[name]), name)
+    raise AttributeError(f"module 'latentfit' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

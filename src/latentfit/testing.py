@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from latentfit.models import load
-from latentfit.models.base import LatentModel
+from latentfit.core.estimator import LatentModel
+from latentfit.core.registry import load
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from latentfit.cli.main import main
-from latentfit.io.model_file import read_model
+from latentfit.core.model_file import read_model
 from latentfit.io.write import write_columns
 from latentfit.simulate import binary_factors
 
 KILLED = """
 import os, signal
-import latentfit.models.checkpoint as kept
+import latentfit.core.checkpoint as kept
 kept.EVERY, write = 0.0, kept.KeptFile.write
 def writing(self, arrays, metadata):
     write(self, arrays, metadata)

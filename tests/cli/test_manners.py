@@ -18,9 +18,9 @@ import pyarrow.csv as pc
 import pytest
 
 from latentfit import load
-from latentfit.cli.main import COMMANDS, DOORS, main
+from latentfit.cli.console import number_of
+from latentfit.cli.main import COMMANDS, main
 from latentfit.cli.options import are_streamed
-from latentfit.cli.talk import number_of
 from latentfit.io import write
 from latentfit.io.write import write_columns
 from latentfit.simulate import crowd
@@ -150,7 +150,7 @@ def test_strict_tells_the_verdict_of_a_saved_model(verdict, files, tmp_path):
 def test_strict_is_there_wherever_a_verdict_is_said(tmp_path, capsys):
     for name in COMMANDS:
         assert main([name, "--help"]) == 0
-        silent = name in ("query", "reproduce", "completion")
+        silent = name in ("query", "completion")
         assert ("--strict" in capsys.readouterr().out) != silent, name
     code = main(["demo", "--out", str(tmp_path / "demo"), "--no-report", "--quiet", "--strict"])
     assert code == int(json.loads((tmp_path / "demo" / "summary.json").read_text())["verdict"] != "trusted")
@@ -208,7 +208,7 @@ def test_a_bug_is_called_one(asked, files, tmp_path, capsys, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("no such\nthing")
 
-    monkeypatch.setattr("latentfit.models.crowd.fit_crowd", broken)
+    monkeypatch.setattr("latentfit.labels.estimator.crowd.fit_crowd", broken)
     monkeypatch.delenv("LATENTFIT_TRACEBACK", raising=False)
     if asked:
         monkeypatch.setenv("LATENTFIT_TRACEBACK", "1")
@@ -234,7 +234,6 @@ def test_closed_streams(closed, files):
         ["labels", "{}/labels.csv", "--out", "{}/labels.csv/sub"],
         ["labels", "{}/labels.csv", "--engine", "stream", "--cache", "{}/labels.csv"],
         ["report", "{}/m/model.latent", "--out", "{}/labels.csv"],
-        ["reproduce", "crowd:table4", "--quick", "--out", "{}/labels.csv/sub"],
     ],
 )
 def test_a_file_in_place_of_a_folder(line, files, capsys):
@@ -405,8 +404,9 @@ def test_help_says_where_the_seed_is_not_used(name, used, capsys):
 def test_help_shows_every_door_with_an_example(capsys):
     assert main(["--help"]) == 0
     said = capsys.readouterr().out
-    assert all(name in COMMANDS and example.startswith(f"latentfit {name} ") for name, example in DOORS.items())
-    assert all(example in said for example in DOORS.values())
+    examples = {name: command.example for name, command in COMMANDS.items() if command.example}
+    assert all(example.startswith(f"latentfit {name} ") for name, example in examples.items())
+    assert all(example in said for example in examples.values())
     assert max(len(line) for line in said.splitlines()) <= 100
 
 
@@ -422,7 +422,6 @@ SLIPS = {
     "did you mean 'word'?": ["topics", "{topics}", "--word", "wrd"],
     "did you mean 'feature'?": ["fractions", "{fractions}", "--id", "featrue"],
     "did you mean 'rs1'?": ["admixture", "{admixture}", "--id", "rs1x"],
-    "did you mean 'crowd:table4'?": ["reproduce", "crowd:tabel4"],
     "did you mean 'x1'?": ["factors", "{factors}", "--id", "x1x"],
 }
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from latentfit.cli.columns import READ_BY, ROLES
+from latentfit.cli.columns import ROLES
 from latentfit.cli.main import main
-from latentfit.cli.predict import DOORS
+from latentfit.core.registry import ESTIMATORS
 from latentfit.simulate import block_graph, hidden_markov, topic_documents
 
 WRITES = {"hmm": "states.csv", "topics": "documents.csv", "communities": "communities.csv"}
@@ -71,8 +71,8 @@ def test_a_role_that_the_data_of_a_model_do_not_have_is_refused(command, role, o
     assert not (of_rows / "no").exists()
 
 
-def test_every_kind_of_model_is_a_door():
-    assert set(READ_BY) <= set(DOORS)
+def test_every_role_in_the_registry_is_an_option():
+    assert {role for estimator in ESTIMATORS.values() for role in estimator.roles} <= set(ROLES)
 
 
 def test_the_column_without_a_name_is_one_that_can_be_named(tmp_path, capsys):

@@ -16,7 +16,7 @@ import pytest
 
 import latentfit
 from latentfit.cli.main import main
-from latentfit.errors import DataError, DataWarning, FileFormatError, LatentfitError, nearest
+from latentfit.core.errors import DataError, DataWarning, FileFormatError, LatentfitError, nearest
 
 RNG = np.random.default_rng(0)
 KIND = RNG.integers(0, 2, 60)
@@ -352,7 +352,7 @@ def test_reports_show_in_notebooks_and_are_inert():
 def test_what_a_notebook_offers_after_the_dot():
     code = (
         "import latentfit; print(*dir(latentfit)); "
-        "latentfit.simulate.crowd, latentfit.plan.plan_labels, latentfit.errors.DataError"
+        "latentfit.simulate.crowd, latentfit.labels.select.plan_labels, latentfit.core.errors.DataError"
     )
     offered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {*latentfit.__all__, "errors", "plan", "plot", "simulate"} <= {*offered}

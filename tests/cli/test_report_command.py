@@ -10,9 +10,9 @@ import subprocess
 import sys
 
 import pytest
-from tests.report.worlds import COMMANDS, INPUTS, run
 
 from latentfit.cli.main import main
+from tests.report.worlds import COMMANDS, INPUTS, run
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_labels_start_without_scikit_learn(folder, tmp_path):
     code = (
         "import sys; from latentfit.cli.main import main; "
         f"main(['labels', {str(folder / 'votes.csv')!r}, '--out', {str(tmp_path)!r}, '--quiet']); "
-        "from latentfit.io.model_file import read_model; from latentfit.models.crowd_file import "
+        "from latentfit.core.model_file import read_model; from latentfit.labels.estimator.model_file import "
         "crowd_state, restore_crowd; "
         f"file = read_model({str(tmp_path / 'model.latent')!r}); "
         "arrays, metadata = crowd_state(restore_crowd(file.arrays, file.metadata)); "

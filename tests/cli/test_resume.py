@@ -12,21 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.fits import stopping
 
 import latentfit
 from latentfit import BernoulliMixture, DawidSkene, LatentClass
 from latentfit.cli.main import main
-from latentfit.errors import DataError
-from latentfit.io.model_file import read_model
-from latentfit.models import checkpoint as module
-from latentfit.models.table_checkpoint import table_key
+from latentfit.core import checkpoint as module
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.checkpoint import table_key
+from latentfit.core.model_file import read_model
+from tests.fits import stopping
 
 KILLS = int(os.environ.get("LATENTFIT_KILLS", "3"))
 """Moments at which the fit is killed; the full run has 20."""
 RUN = """
 import time
-import latentfit.models.checkpoint as checkpoint, latentfit.models.latent_class as latent_class
+import latentfit.core.checkpoint as checkpoint, latentfit.tables.estimator.latent_class as latent_class
 checkpoint.EVERY = checkpoint.SPARING = 0.0
 latent_class.SAMPLE_ROWS = 2_000  # so that the climb over all rows is left to do
 write = checkpoint.KeptFile.write
@@ -90,7 +90,7 @@ def test_killed_fits_go_on_to_the_same_bytes(rows, tmp_path):
 def test_going_on_is_going_through(monkeypatch, tmp_path):
     """Stopped in the middle by an error of the callback; the rest of the climb is the climb."""
     monkeypatch.setattr(module, "EVERY", 0.0)
-    monkeypatch.setattr("latentfit.models.latent_class.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("latentfit.core.mixture.model.SAMPLE_ROWS", 500)
     rng = np.random.default_rng(2)
     hidden = rng.integers(0, 3, 3_000)
     X = np.where(rng.random((3_000, 9)) < 0.5, hidden[:, None], rng.integers(0, 3, (3_000, 9)))
@@ -120,7 +120,7 @@ def test_every_engine_takes_the_same_rows_for_the_same(n_columns, weighted):
 
 def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "EVERY", 0.0)
-    monkeypatch.setattr("latentfit.models.latent_class.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("latentfit.core.mixture.model.SAMPLE_ROWS", 500)
     rng = np.random.default_rng(3)
     X = rng.integers(0, 3, (2_000, 14))  # no two rows are equal
     path = tmp_path / "kept.latent"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from latentfit.cli.main import main
-from latentfit.io.model_file import read_model
+from latentfit.core.model_file import read_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

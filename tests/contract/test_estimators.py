@@ -17,15 +17,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tests.fits import bits
 
 import latentfit
-import latentfit.models
-from latentfit.data.graph_input import read_graph
-from latentfit.diagnose import FitReport
-from latentfit.errors import DataError
-from latentfit.models import (
-    REGISTRY,
+import latentfit.core.registry
+from latentfit import (
     Admixture,
     BernoulliMixture,
     BinaryFactors,
@@ -38,10 +33,16 @@ from latentfit.models import (
     MixtureFractions,
     PairMatrix,
     TopicModel,
-    checkpoint,
 )
-from latentfit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
+from latentfit.communities.data.input import read_graph
+from latentfit.core import checkpoint
+from latentfit.core.errors import DataError
+from latentfit.core.registry import ESTIMATORS
+from latentfit.core.verdict import FitReport
+from latentfit.simulate import pairs
+from latentfit.simulate import binary_factors, block_graph, crowd, topic_documents
 from latentfit.testing import CHECKS, Labelled
+from tests.fits import bits
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -154,7 +155,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_own_contract(name, check):
     model, data = CASES[name]
@@ -165,7 +166,7 @@ def fitted(model, data, **more):
     return model.fit(data.rows, data.labels, **more) if isinstance(data, Labelled) else model.fit(data, **more)
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
     [
@@ -191,7 +192,7 @@ LEARNS = ("fit", "partial_fit", "fit_transform", "fit_predict", "compare")
 
 def questions():
     """(estimator, method or property) for all that only a fitted one can answer."""
-    for name in sorted(REGISTRY):
+    for name in sorted(ESTIMATORS):
         kind = getattr(latentfit, name)
         for asked in dir(kind):
             value = inspect.getattr_static(kind, asked)
@@ -241,7 +242,7 @@ def as_numpy(value):
     return np.int64(value) if isinstance(value, int) else np.float64(value)
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
 def test_settings_may_be_numbers_of_numpy(name, tmp_path, monkeypatch):
     """They fit, keep a checkpoint and are saved as Python's are."""
     monkeypatch.setattr(checkpoint, "EVERY", 0.0)
@@ -258,7 +259,7 @@ def test_settings_may_be_numbers_of_numpy(name, tmp_path, monkeypatch):
     assert (tmp_path / "numpy.latent").read_bytes() == (tmp_path / "plain.latent").read_bytes()
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
 def test_a_generator_gives_one_seed_a_fit(name):
     """And what is asked of the fit later has the same: nothing draws again."""
     kind, data = CASES[name]

@@ -32,6 +32,8 @@ from typing import Any
 
 import pytest
 
+from latentfit.core.registry import FAMILIES
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "latentfit"
 PAGE = (ROOT / "docs" / "algorithms" / "index.md").read_text(encoding="utf-8")
@@ -127,8 +129,8 @@ def _paper(section: str) -> Paper:
     rows = []
     for item, _, where in _rows(section):
         quoted = re.findall(r"`([^`]+)`", where)
-        commands = tuple(one.removeprefix("latentfit reproduce ") for one in quoted if one.startswith("latentfit "))
-        rows.append(Row(item, tuple(one for one in quoted if not one.startswith("latentfit ")), commands))
+        commands = tuple(one.removeprefix("./dev reproduce ") for one in quoted if one.startswith("./dev "))
+        rows.append(Row(item, tuple(one for one in quoted if not one.startswith("./dev ")), commands))
     names = tuple(name.strip().removeprefix("the ") for name in _bullet(section, "Docstrings call it").split(";"))
     unused = "\n".join(line for line in section.split("Not used:")[1].splitlines() if line.startswith("- "))
     return Paper(section.splitlines()[0], names, _bullet(section, "Numbered in the paper"), tuple(rows), unused)
@@ -144,7 +146,8 @@ EVERY_ROW = [(paper, row) for paper in PAPERS for row in paper.rows]
 
 
 def module_of(path: str) -> Any:
-    return importlib.import_module("latentfit." + path.removesuffix(".py").replace("/", "."))
+    name = path.removesuffix(".py").replace("/", ".")
+    return importlib.import_module(name if name.startswith("reproduction.") else f"latentfit.{name}")
 
 
 def found(target: str) -> Any:
@@ -157,7 +160,12 @@ def found(target: str) -> Any:
 
 @cache
 def head_of(path: str) -> str:
-    return ast.get_docstring(ast.parse((SOURCE / path).read_text(encoding="utf-8"))) or ""
+    return (
+        ast.get_docstring(
+            ast.parse(((ROOT if path.startswith("reproduction/") else SOURCE) / path).read_text(encoding="utf-8"))
+        )
+        or ""
+    )
 
 
 def block(docstring: str, key: str) -> str | None:
@@ -166,12 +174,14 @@ def block(docstring: str, key: str) -> str | None:
     return there[1] if there else None
 
 
-def modules(*folders: str) -> list[str]:
+def modules() -> list[str]:
+    """Modules of the families and of what they share; those of kernels hold no algorithm."""
+    folders = ("core", *(family.name for family in FAMILIES))
     return sorted(
         path.relative_to(SOURCE).as_posix()
         for folder in folders
-        for path in (SOURCE / folder).glob("*.py")
-        if path.name != "__init__.py"
+        for path in (SOURCE / folder).rglob("*.py")
+        if path.name != "__init__.py" and "kernels" not in path.parts
     )
 
 
@@ -215,11 +225,11 @@ def test_targets_exist_and_name_their_items(case):
 
 @pytest.mark.parametrize("case", [case for case in EVERY_ROW if case[1].commands], ids=_title)
 def test_commands_are_keys_of_their_functions(case):
-    from latentfit.reproduce import KEYS
+    from reproduction import KEYS
 
     for key in case[1].commands:
-        assert key in KEYS, f"latentfit reproduce {key} is no command"
-        functions = [target.split(": ")[-1] for target in case[1].targets if target.startswith("reproduce/")]
+        assert key in KEYS, f"./dev reproduce {key} is no command"
+        functions = [target.split(": ")[-1] for target in case[1].targets if target.startswith("reproduction/")]
         assert key.split(":")[1] in functions, f"{key} is not made by {functions}"
 
 
@@ -239,7 +249,7 @@ def test_every_item_is_used_or_said_not_to_be(paper):
     assert not (used | unused) - numbered, f"not in the paper: {sorted((used | unused) - numbered)}"
 
 
-@pytest.mark.parametrize("path", modules("moments", "factor", "refine", "diagnose"))
+@pytest.mark.parametrize("path", modules())
 def test_what_a_module_cites_is_in_the_index(path):
     for paper, clause in clauses_of(block(head_of(path), "Paper") or ""):
         if paper is not None:
@@ -251,12 +261,7 @@ def test_what_a_module_cites_is_in_the_index(path):
 
 def _with_heads() -> list[str]:
     holding = {target.partition(": ")[0] for _, row in EVERY_ROW for target in row.targets}
-    return sorted(
-        {
-            *modules("factor", "moments"),
-            *(path for path in modules("refine", "diagnose") if path in holding or _begun(path) or _has_steps(path)),
-        }
-    )
+    return sorted(path for path in modules() if _begun(path) or _has_steps(path) or path in holding)
 
 
 def _begun(path: str) -> bool:
@@ -286,7 +291,7 @@ def _cites_others(path: str) -> bool:
 def test_papers_by_others_are_listed():
     listed = [row[0].strip("`") for row in OTHERS]
     assert listed == sorted(set(listed)), "the last table is in the order of the modules, each once"
-    citing = {path for path in modules("moments", "factor", "refine", "diagnose") if _cites_others(path)}
+    citing = {path for path in modules() if _cites_others(path)}
     assert not citing - set(listed), f"not in the last table: {sorted(citing - set(listed))}"
 
 

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
 import latentfit
-import latentfit.plot
+from latentfit.core.registry import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = "\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "reference").glob("*.rst")))
 
 
+def plot_modules() -> list[str]:
+    """Every family draws in its module `plot`."""
+    return [f"latentfit.{family.name}.plot" for family in FAMILIES]
+
+
 def public_names() -> list[str]:
     """`latentfit.__all__`, that of simulate and plan, functions that draw, questions, data, errors."""
     names = [f"latentfit.{name}" for name in latentfit.__all__ if not name.startswith("_")]
-    for module in ("latentfit.simulate", "latentfit.plan"):
-        names += [f"{module}.{name}" for name in importlib.import_module(module).__all__]
-    for found in pkgutil.iter_modules(latentfit.plot.__path__, "latentfit.plot."):
-        drawing = vars(importlib.import_module(found.name))
-        names += [f"{found.name}.{name}" for name in sorted(drawing) if name.startswith("plot_")]
-    for module in ("latentfit.query", "latentfit.datasets", "latentfit.errors"):
+    for module in ("latentfit.simulate", "latentfit.labels.select"):
+        found = importlib.import_module(module)
+        names += [f"{module}.{name}" for name in getattr(found, "__all__", None) or dir(found)]
+    for module in plot_modules():
+        drawing = vars(importlib.import_module(module))
+        names += [f"{module}.{name}" for name in sorted(drawing) if name.startswith("plot_")]
+    for module in ("latentfit.tables.estimator.query", "latentfit.labels.data.examples", "latentfit.core.errors"):
         inside = vars(importlib.import_module(module)).items()
         names += [
             f"{module}.{name}" for name, thing in inside if getattr(thing, "__module__", "") == module and _public(name)
@@ -46,7 +51,7 @@ def in_reference(name: str) -> bool:
     module, _, last = name.rpartition(".")
     directive = r"\.\. auto(?:class|function|exception):: "
     return bool(
-        module.startswith("latentfit.plot.")
+        module in plot_modules()
         or re.search(rf"{directive}{re.escape(name)}$", REFERENCE, re.M)
         or (module == "latentfit" and re.search(rf"{directive}{last}$", REFERENCE, re.M))
         or re.search(rf"\.\. automodule:: {re.escape(module)}$", REFERENCE, re.M)

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from latentfit.errors import LatentfitError
+from latentfit.core.errors import LatentfitError
 
 MOST_SECONDS = 20
 """A reading that takes longer than this hangs: good files take milliseconds."""
@@ -194,10 +194,10 @@ def _csv_text() -> bytes:
 
 def _columns(path: Path) -> Any:
     """The columns of a table, and whatever each kind of data makes of them."""
-    from latentfit.data.binary_input import read_binary
-    from latentfit.data.label_input import read_labels
-    from latentfit.data.table_input import read_table
+    from latentfit.clusters.data import read_binary
+    from latentfit.core.table.input import read_table
     from latentfit.io.read import read_columns
+    from latentfit.labels.data.input import read_labels
 
     table = read_columns(path)
     for use in (read_labels, read_table, read_binary):
@@ -288,8 +288,8 @@ def _label_studio() -> bytes:
 
 
 def _read_studio(path: Path) -> Any:
-    from latentfit.data.label_input import read_labels
     from latentfit.io.label_studio import read_label_studio
+    from latentfit.labels.data.input import read_labels
 
     export = read_label_studio(path)
     with contextlib.suppress(LatentfitError):
@@ -309,7 +309,7 @@ def _plink() -> dict[str, bytes]:
 
 
 def _read_bed(path: Path) -> Any:
-    from latentfit.data.genotypes import read_bed
+    from latentfit.admixture.data.genotypes import read_bed
 
     return read_bed(path).calls
 
@@ -327,8 +327,8 @@ def _matrix_market() -> bytes:
 
 
 def _read_market(path: Path) -> Any:
-    from latentfit.data.document_input import read_documents
     from latentfit.io.matrix_market import read_matrix_market
+    from latentfit.topics.data.input import read_documents
 
     matrix = read_matrix_market(path)
     with contextlib.suppress(LatentfitError):
@@ -337,10 +337,10 @@ def _read_market(path: Path) -> Any:
 
 
 def _read_text(path: Path) -> Any:
-    from latentfit.data.document_input import read_documents
-    from latentfit.data.sequences import lines_to_sequences
+    from latentfit.hmm.data import lines_to_sequences
     from latentfit.io.scan import scan
     from latentfit.io.text_lines import stream_lines
+    from latentfit.topics.data.input import read_documents
 
     lines = [line for batch in stream_lines(path) for line in batch]
     for letters in (False, True):
@@ -356,7 +356,7 @@ def _text_twin(files: dict[str, bytes]) -> list[str]:
 
 
 def _read_edges(path: Path) -> Any:
-    from latentfit.data.graph_input import read_graph
+    from latentfit.communities.data.input import read_graph
     from latentfit.io.edge_lines import edge_batches
     from latentfit.io.scan import scan
 
@@ -376,7 +376,7 @@ def _edge_twin(files: dict[str, bytes]) -> Any:
 
 
 def _read_model(path: Path) -> Any:
-    from latentfit.models import load
+    from latentfit.core.registry import load
 
     load(path)
     return path.read_bytes()

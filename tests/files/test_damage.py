@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.files.damage import damaged, judge, readers, run
 
 from latentfit.cli.main import main
+from tests.files.damage import damaged, judge, readers, run
 
 MANY = int(os.environ.get("LATENTFIT_DAMAGE", "50"))
 ON_THE_COMMAND_LINE = 4

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from latentfit.errors import DataError, DataWarning, FileFormatError
+from latentfit.core.errors import DataError, DataWarning, FileFormatError
 from latentfit.io.label_studio import LabelStudioExport, read_label_studio
 
-pytestmark = pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")  # one test below reads them
+pytestmark = pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")  # one test below reads them
 
 
 @pytest.fixture(autouse=True)

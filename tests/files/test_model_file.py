@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import safetensors
 
-from latentfit.errors import ModelFileError
-from latentfit.io.model_file import ModelFile, _parse, read_model, serialise_model, write_model
+from latentfit.core.errors import ModelFileError
+from latentfit.core.model_file import ModelFile, _parse, read_model, serialise_model, write_model
 
 ARRAYS = {
     "weights": np.array([0.25, 0.75]),
@@ -364,7 +364,7 @@ def test_ten_thousand_damaged_files_are_all_refused() -> None:
 
 AUDITED = """
 import sys
-import latentfit.io.model_file as module
+import latentfit.core.model_file as module
 seen = []
 watched = {"exec", "compile", "import", "os.system", "os.exec", "os.fork", "os.posix_spawn",
            "subprocess.Popen", "pickle.find_class", "marshal.loads", "marshal.load", "code.__new__",

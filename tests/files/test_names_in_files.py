@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from latentfit import BernoulliMixture, BlockModel, DawidSkene, LatentClass, PairMatrix, TopicModel, load
-from latentfit.errors import DataError, ModelFileError
+from latentfit.core.errors import DataError, ModelFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -88,7 +88,7 @@ def test_names_keep_their_type(kind, names, tmp_path):
     ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_inconsistent_crowds_are_refused(part, key, change, tmp_path):
-    from latentfit.io.model_file import read_model, write_model
+    from latentfit.core.model_file import read_model, write_model
 
     votes = pd.DataFrame({"task": np.arange(60) % 9, "worker": np.arange(60) % 7, "label": ["a", "b", "c"] * 20})
     DawidSkene(max_iter=2, tol=0).fit(votes).save(tmp_path / "m.latent")

@@ -10,13 +10,13 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import data_folder
 
 from latentfit import Admixture, load
-from latentfit.data.genotypes import read_bed
-from latentfit.data.stored_genotypes import store_bed
-from latentfit.errors import DataError, DataWarning, FileFormatError
+from latentfit.admixture.data.genotypes import read_bed
+from latentfit.admixture.data.stored import store_bed
+from latentfit.core.errors import DataError, DataWarning, FileFormatError
 from latentfit.io.plink import unrepeated
+from tests.conftest import data_folder
 
 bed_reader = pytest.importorskip("bed_reader", reason="bed-reader is not installed: pip install 'latentfit[genetics]'")
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from latentfit.errors import DataError, DataWarning, FileFormatError, LatentfitError
+from latentfit.core.errors import DataError, DataWarning, FileFormatError, LatentfitError
 from latentfit.io import source as source_module
 from latentfit.io.read import read_columns
 from latentfit.io.scan import scan, whole
@@ -657,7 +657,7 @@ def test_parquet_without_rows() -> None:
 # Anything at all ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
 def test_flipped_bits_give_a_table_or_a_sentence(name: str) -> None:
     good = {

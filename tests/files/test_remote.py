@@ -14,7 +14,7 @@ import pytest
 import latentfit
 from latentfit import LatentClass
 from latentfit.cli.main import main
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 
 boto3 = pytest.importorskip("boto3", reason="moto is not installed: pip install 'latentfit[test]'")
 pytest.importorskip("moto", reason="moto is not installed: pip install 'latentfit[test]'")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import latentfit
-from latentfit.errors import ModelFileError
-from latentfit.io.model_file import read_model, write_model
+from latentfit.core.errors import ModelFileError
+from latentfit.core.model_file import read_model, write_model
 
 STORED = Path(__file__).parent / "models"
 TABLES = ("BernoulliMixture", "LatentClass", "LatentClassClassifier", "LatentClassImputer")

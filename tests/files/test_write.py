@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 from latentfit.io import write as write_module
 from latentfit.io.read import read_columns
 from latentfit.io.write import atomic_path, write_columns

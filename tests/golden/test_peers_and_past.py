@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import latentfit
-from latentfit.data.labels import assemble
+from latentfit.core.mixture.parameters import stack_confusions
+from latentfit.core.registry import ESTIMATORS
 from latentfit.engine.memory import MemoryEngine
-from latentfit.engine.mixture import stack_confusions
-from latentfit.models import REGISTRY
+from latentfit.labels.data.labels import assemble
 from latentfit.simulate import crowd
 
 HERE = Path(__file__).parent
@@ -56,6 +56,6 @@ def test_models_of_every_version_load_and_predict_the_same(path):
         assert model.workers_.num_rows == 6
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
 def test_this_version_has_a_stored_model(name):
     assert any(path.name.startswith(f"{name}-{latentfit.__version__}.") for path in STORED)

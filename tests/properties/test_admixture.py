@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from tests.conftest import data_folder
 
 import latentfit
 from latentfit import Admixture
-from latentfit.data.genotypes import Genotypes, read_genotypes
-from latentfit.errors import DataError, DataWarning
-from latentfit.factor.admixture_als import alternate, far_people, leading_subspace, shares_under
-from latentfit.refine.admixture import AncestrySteps, inside, proportions
-from latentfit.refine.em import em
+from latentfit.admixture.data.genotypes import Genotypes, read_genotypes
+from latentfit.admixture.em.steps import AncestrySteps, inside, proportions
+from latentfit.admixture.init.als import alternate, far_people, leading_subspace, shares_under
+from latentfit.core.em import em
+from latentfit.core.errors import DataError, DataWarning
+from tests.conftest import data_folder
 
 
 def world(seed=0, n_people=120, n_snps=600, K=3, fst=0.2, alpha=0.3, missing=0.0):

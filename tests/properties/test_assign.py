@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from latentfit.factor.assign import match_classes, mean_distance
+from latentfit.core.assign import match_classes, mean_distance
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (5, 5), (1, 2), (2, 3), (3, 6)])

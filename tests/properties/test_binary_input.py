@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from latentfit import BernoulliMixture, scan
-from latentfit.data.binary_input import read_binary
-from latentfit.errors import DataError, DataWarning
+from latentfit.clusters.data import read_binary
+from latentfit.core.errors import DataError, DataWarning
 
 NOTHING = 255  # how a gap is coded
 SPELLINGS = {

@@ -10,15 +10,15 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit import BlockModel, load, scan
-from latentfit.data.graph_input import read_graph
-from latentfit.errors import DataError, ModelFileError, NotIdentifiableError
-from latentfit.io.model_file import read_model, write_model
-from latentfit.refine.block_degrees import examine_degrees
-from latentfit.refine.blocks import Blocks, BlockSteps, Propagated, blocks_in_use, fit_blocks, heaviest_first
-from latentfit.refine.em import Refined, em
-from latentfit.refine.starts import Raced
-from latentfit.reproduce.pairs_communities import overlap
+from latentfit.communities.data.input import read_graph
+from latentfit.communities.em import Blocks, BlockSteps, Propagated, blocks_in_use, fit_blocks, heaviest_first
+from latentfit.communities.select.degrees import examine_degrees
+from latentfit.core.em import Refined, em
+from latentfit.core.errors import DataError, ModelFileError, NotIdentifiableError
+from latentfit.core.model_file import read_model, write_model
+from latentfit.core.multistart import Raced
 from latentfit.simulate import block_graph
+from reproduction.pairs_communities import overlap
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

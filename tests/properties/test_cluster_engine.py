@@ -14,9 +14,9 @@ import pytest
 
 import latentfit
 from latentfit import LatentClass
-from latentfit.data.stored_table import StoredTable
+from latentfit.core.errors import DataError
+from latentfit.core.table.stored import StoredTable
 from latentfit.engine.workers import _client
-from latentfit.errors import DataError
 
 distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'latentfit[cluster]'")
 pytestmark = [

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit import BernoulliMixture, load
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 
 CHEATING = {"0000": 207, "0001": 46, "0010": 7, "0011": 5, "0100": 13, "0101": 4, "0110": 1, "0111": 2,
             "1000": 10, "1001": 3, "1010": 1, "1011": 2, "1100": 11, "1101": 4, "1110": 1, "1111": 2}  # fmt: skip
@@ -197,7 +197,7 @@ def test_a_sparse_matrix_of_other_numbers_is_refused():
 
 
 def test_a_sparse_matrix_that_memory_cannot_hold_is_refused(monkeypatch):
-    monkeypatch.setattr("latentfit.models.bernoulli_mixture.free_memory", lambda: 1_000)
+    monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.free_memory", lambda: 1_000)
     with pytest.raises(DataError, match="too much for the free memory; leave out rare columns"):
         BernoulliMixture(2).fit(sp.csr_array(np.eye(100)))
 

@@ -8,16 +8,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from latentfit.data.table import Column, Table, group_rows
+from latentfit.clusters.select.near_duplicates import Screened, find_near_copies, pair_moments, screened_path
+from latentfit.clusters.select.path import ClusterPath, cluster_path, most_clusters
+from latentfit.clusters.select.splits import LEAST_SHARE, split_classes, with_split, with_twin
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.em import entropy_of
+from latentfit.core.mixture.merge_init import merge_down, single_merges
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import plain_steps
+from latentfit.core.table.table import Column, Table, group_rows
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.engine.mixture import Mixture
-from latentfit.errors import DataError
-from latentfit.refine.class_splits import LEAST_SHARE, split_classes, with_split, with_twin
-from latentfit.refine.cluster_path import ClusterPath, cluster_path, most_clusters
-from latentfit.refine.merge_down import merge_down, single_merges
-from latentfit.refine.near_copies import Screened, find_near_copies, pair_moments, screened_path
-from latentfit.refine.table_prior import plain_steps
-from latentfit.refine.tables import entropy_of
 from latentfit.simulate import bernoulli_mixture
 
 
@@ -149,7 +149,7 @@ def test_entropy_without_a_pass_is_that_of_the_posterior() -> None:
 
 
 def test_a_long_table_is_walked_on_a_sample_and_ends_on_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentfit.refine.cluster_path.PATH_ROWS", 400)
+    monkeypatch.setattr("latentfit.clusters.select.path.PATH_ROWS", 400)
     table = bernoulli_mixture(1_500, 20, 3, separation=30, random_state=9).coded()
     path = cluster_path(table)
     assert path.numbers.chosen["statistical"] == 3

@@ -13,9 +13,9 @@ import pytest
 
 import latentfit
 from latentfit import BernoulliMixture
-from latentfit.errors import DataError, DataWarning, IdentifiabilityWarning
-from latentfit.models import bernoulli_mixture as module
-from latentfit.models.bernoulli_mixture import Select
+from latentfit.clusters.estimator import bernoulli_mixture as module
+from latentfit.clusters.estimator.bernoulli_mixture import Select
+from latentfit.core.errors import DataError, DataWarning, IdentifiabilityWarning
 from latentfit.simulate import bernoulli_mixture
 
 RULES = get_args(Select)
@@ -130,7 +130,7 @@ def test_fewer_different_rows_than_clusters_take_one_walk(monkeypatch):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.filterwarnings("ignore::latentfit.errors.IdentifiabilityWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.IdentifiabilityWarning")
 def test_every_rule_runs(rule):
     model = BernoulliMixture(select=rule, max_components=6).fit(world(missing=0.0, seed=8))
     assert 1 <= model.n_components_ <= 6

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latentfit.data.count_input import read_counts
-from latentfit.data.count_split import split_counts
-from latentfit.errors import DataError, DataWarning
+from latentfit.core.counts.input import read_counts
+from latentfit.core.errors import DataError, DataWarning
+from latentfit.pairs.data import split_counts
 
 WORDS = np.array(["ant", "bee", "cat", "dog", "elk"], object)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.data.labels import Labels, assemble, from_wide, with_gold
-from latentfit.data.stored_labels import store_labels
-from latentfit.models.crowd import CrowdSettings, FittedCrowd, fit_crowd
-from latentfit.plan.information import committee_beliefs
+from latentfit.labels.data.labels import Labels, assemble, from_wide, with_gold
+from latentfit.labels.data.stored import store_labels
+from latentfit.labels.estimator.crowd import CrowdSettings, FittedCrowd, fit_crowd
+from latentfit.labels.select.information import committee_beliefs
 from latentfit.simulate import Crowd, crowd, specialist_crowd
 
 

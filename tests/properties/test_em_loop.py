@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from latentfit.refine.em import Step, em
+from latentfit.core.em import Step, em
 
 
 @dataclass

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from latentfit import MixtureFractions, load
-from latentfit.data.named_matrix import read_named_matrix
-from latentfit.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
-from latentfit.io.model_file import read_model, write_model
+from latentfit.core.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
+from latentfit.core.model_file import read_model, write_model
+from latentfit.core.named_matrix import read_named_matrix
 
 
 def mixed(seed=0, n=12, m=40, K=3, missing=0.0):
@@ -108,7 +108,7 @@ def test_the_number_chosen_follows_a_permutation():
     assert "3 parts predict left-out cells best" in str(one.report_)
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_a_feature_without_values_changes_nothing_else():
     X, _, _ = mixed(1, missing=0.1)
     wide = np.insert(X, 7, np.nan, axis=1)

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentfit.data.graph import content_order
-from latentfit.data.graph_input import read_graph
-from latentfit.errors import DataError, DataWarning
+from latentfit.communities.data.graph import content_order
+from latentfit.communities.data.input import read_graph
+from latentfit.core.errors import DataError, DataWarning
 from latentfit.io.read import read_columns
 from latentfit.io.scan import scan
 
@@ -141,7 +141,7 @@ def test_numbers_and_words_as_names():
         (pd.DataFrame({"source": [None], "target": [None]}, dtype=object), "no node at all"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_every_wrong_graph_has_its_sentence(data, words):
     with pytest.raises(DataError, match=words):
         read_graph(data)

@@ -15,15 +15,15 @@ from sklearn.pipeline import Pipeline
 
 import latentfit
 from latentfit import CategoricalHMM
-from latentfit.data.sequences import lines_to_sequences, read_sequences
-from latentfit.diagnose.hmm import neighbour_test
-from latentfit.engine.chain import Chain
-from latentfit.errors import DataError, DataWarning, IdentifiabilityWarning, NotIdentifiableError
-from latentfit.factor.assign import match_classes
-from latentfit.refine import chain_fit
-from latentfit.refine.chain_fit import cut, fit_chain, pieces_of, spectral_starts, thinned
-from latentfit.refine.chains import ChainSteps, chain_prior
-from latentfit.refine.em import em
+from latentfit.core.assign import match_classes
+from latentfit.core.em import em
+from latentfit.core.errors import DataError, DataWarning, IdentifiabilityWarning, NotIdentifiableError
+from latentfit.hmm.data import lines_to_sequences, read_sequences
+from latentfit.hmm.diagnostics import neighbour_test
+from latentfit.hmm.em import fit as chain_fit
+from latentfit.hmm.em.fit import cut, fit_chain, pieces_of, spectral_starts, thinned
+from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.em.steps import ChainSteps, chain_prior
 from latentfit.simulate import draw_sequences, hidden_markov
 
 WORDS = np.array([f"w{n:02}" for n in range(12)], object)

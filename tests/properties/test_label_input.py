@@ -12,13 +12,13 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit import DawidSkene, load
-from latentfit.data.label_input import is_long, read_labels
-from latentfit.data.labels import from_long
-from latentfit.data.names import LONGEST_NAME, encode, match
-from latentfit.errors import DataError, DataWarning, NotIdentifiableError
-from latentfit.models.crowd import check_crowd
-from latentfit.models.label_methods import METHODS
-from latentfit.moments.pairs import count_label_pairs, pair_memory
+from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError
+from latentfit.core.names import LONGEST_NAME, encode, match
+from latentfit.labels.data.input import is_long, read_labels
+from latentfit.labels.data.labels import from_long
+from latentfit.labels.estimator.crowd import check_crowd
+from latentfit.labels.init.methods import METHODS
+from latentfit.labels.moments import count_label_pairs, pair_memory
 from latentfit.simulate import crowd
 
 LONG = crowd(60, 7, 3, labels_per_task=4, random_state=0).labels
@@ -115,7 +115,7 @@ def test_repeated_answers_all_count_with_one_warning():
     assert labels.once().workers.tolist() == [0, 1, 0, 1]
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_the_order_of_repeated_answers_changes_nothing():
     frame = LONG.to_pandas()
     frame = pd.concat([frame, frame.sample(frac=0.5, random_state=0).assign(label=lambda one: one["label"] % 2)])
@@ -126,7 +126,7 @@ def test_the_order_of_repeated_answers_changes_nothing():
     assert one.report_.verdict == other.report_.verdict
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_repeated_answers_enter_the_likelihood_as_dawid_and_skene_count_them():
     frame = LONG.to_pandas()
     model = fitted(pd.concat([frame, frame]), smoothing=0.0, method="majority-em")

@@ -8,18 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latentfit import DawidSkene, load
-from latentfit.data.labels import from_long, with_gold
-from latentfit.data.sampling import sample_tasks, task_hashes
+from latentfit.core.em import em
 from latentfit.engine.memory import MemoryEngine
-from latentfit.factor.votes import sums_of, vote_shares
-from latentfit.models.label_methods import METHODS
-from latentfit.moments.graph import co_label_graph
-from latentfit.moments.pairs import count_label_pairs, pair_memory
-from latentfit.refine.crowd import crowd_steps
-from latentfit.refine.em import em
+from latentfit.labels.data.labels import from_long, with_gold
+from latentfit.labels.data.sampling import sample_tasks, task_hashes
+from latentfit.labels.em.prior import crowd_steps
+from latentfit.labels.init.methods import METHODS
+from latentfit.labels.init.votes import sums_of, vote_shares
+from latentfit.labels.moments import co_label_graph, count_label_pairs, pair_memory
 from latentfit.simulate import specialist_crowd
 
-pytestmark = pytest.mark.filterwarnings("ignore::latentfit.errors.IdentifiabilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::latentfit.core.errors.IdentifiabilityWarning")
 
 
 def crowd(seed, n_tasks=60, n_workers=8, n_classes=3, share=0.6):

@@ -7,11 +7,11 @@ import pickle
 import numpy as np
 import pytest
 
-from latentfit.data.packing import has_gaps, plan_groups, plan_packing
-from latentfit.data.table import Column, Table
+from latentfit.core.kernels import DenseCodes, mixture_rows, mixture_sums
+from latentfit.core.mixture.sample_init import random_start
+from latentfit.core.table.packing import has_gaps, plan_groups, plan_packing
+from latentfit.core.table.table import Column, Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.factor.table_pool import random_start
-from latentfit.kernels import DenseCodes, mixture_rows, mixture_sums
 
 SIZES = {"binary": [2] * 23, "mixed": [2, 3, 10, 2, 7, 4, 1, 2, 2, 5], "wide": [2, 300, 2, 3, 2, 2]}
 

@@ -14,14 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import latentfit
-import latentfit.plan.cover as cover_module
-import latentfit.plan.information as information
+import latentfit.labels.select.cover as cover_module
+import latentfit.labels.select.information as information
 from latentfit import DawidSkene
-from latentfit.data.labels import assemble
-from latentfit.errors import DataError
-from latentfit.plan import plan_labels
-from latentfit.plan.cover import Reach, cover_blocks, observed_pairs
-from latentfit.plan.information import Anyone, Crowd, choose_pairs, entropies, gain_table, gains_of_pairs, sharpened
+from latentfit.core.errors import DataError
+from latentfit.labels.data.labels import assemble
+from latentfit.labels.select import plan_labels
+from latentfit.labels.select.cover import Reach, cover_blocks, observed_pairs
+from latentfit.labels.select.information import (
+    Anyone,
+    Crowd,
+    choose_pairs,
+    entropies,
+    gain_table,
+    gains_of_pairs,
+    sharpened,
+)
 from latentfit.simulate import crowd
 
 SEEDS = st.integers(0, 10_000)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from latentfit import Admixture, BernoulliMixture
-from latentfit.errors import DataError
-from latentfit.plot.ancestry import matched_colours, people_order, plot_ancestry
+from latentfit.admixture.plot import matched_colours, plot_ancestry
+from latentfit.core.canvas import people_order
+from latentfit.core.errors import DataError
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from latentfit import BernoulliMixture, BlockModel
-from latentfit.errors import DataError
-from latentfit.plot.blocks import CELLS, densities, plot_blocks, plot_connectivity, sorted_nodes
-from latentfit.plot.canvas import new_axes, write_cells
+from latentfit.communities.plot import CELLS, densities, plot_blocks, plot_connectivity, sorted_nodes
+from latentfit.core.canvas import new_axes, write_cells
+from latentfit.core.errors import DataError
 from latentfit.simulate import block_graph
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")

@@ -12,9 +12,9 @@ from sklearn.exceptions import NotFittedError
 
 import latentfit
 from latentfit import BernoulliMixture, LatentClass
-from latentfit.errors import DataError
-from latentfit.plot.canvas import new_figure
-from latentfit.plot.clusters import named_in, plot_clusters, plot_path, shown_columns, suspect_cells
+from latentfit.clusters.plot import named_in, plot_clusters, plot_path, shown_columns, suspect_cells
+from latentfit.core.canvas import new_figure
+from latentfit.core.errors import DataError
 from latentfit.simulate import bernoulli_mixture
 
 
@@ -100,7 +100,7 @@ def test_names_with_commas_are_told_apart():
 
 
 def test_matplotlib_waits_until_a_picture_is_asked_for():
-    code = "import latentfit.plot.clusters, sys; print('matplotlib' in sys.modules)"
+    code = "import latentfit.clusters.plot, sys; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

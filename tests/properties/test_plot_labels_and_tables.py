@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from latentfit import DawidSkene, LatentClass, load
-from latentfit.diagnose.meetings import meetings
-from latentfit.errors import DataError
-from latentfit.plot.labels import plot_co_labels, plot_confidence, plot_confusion, plot_workers
-from latentfit.plot.tables import plot_classes, plot_information, plot_selection
+from latentfit.core.errors import DataError
+from latentfit.labels.diagnostics.co_annotation import meetings
+from latentfit.labels.plot import plot_co_labels, plot_confidence, plot_confusion, plot_workers
 from latentfit.simulate import crowd
+from latentfit.tables.plot import plot_classes, plot_information, plot_selection
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from latentfit import BernoulliMixture, PairMatrix
-from latentfit.errors import DataError
-from latentfit.plot.pairs import plot_items
+from latentfit.core.errors import DataError
 from latentfit.simulate import pairs
+from latentfit.pairs.plot import plot_items
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from latentfit import BernoulliMixture, CategoricalHMM
-from latentfit.errors import DataError
-from latentfit.plot.sequences import plot_states, plot_transitions, telling_symbols
+from latentfit.core.errors import DataError
+from latentfit.hmm.plot import plot_states, plot_transitions, telling_symbols
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 

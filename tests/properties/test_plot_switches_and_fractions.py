@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from latentfit import BinaryFactors, MixtureFractions, TopicModel, load
-from latentfit.errors import DataError
-from latentfit.plot.fractions import differing_features, plot_fractions, plot_profiles
-from latentfit.plot.state_graph import plot_state_graph
-from latentfit.plot.switches import moved_features, plot_candidates, plot_switches, plot_weights
+from latentfit.core.errors import DataError
+from latentfit.factors.plot import moved_features, plot_candidates, plot_switches, plot_weights
+from latentfit.fractions.plot import differing_features, plot_fractions, plot_profiles
+from latentfit.hmm.plot import plot_state_graph
 from latentfit.simulate import binary_factors
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from latentfit import LatentClass, TopicModel
-from latentfit.errors import DataError
-from latentfit.plot.topics import plot_topic_map, plot_topics, topic_map
+from latentfit.core.errors import DataError
 from latentfit.simulate import topic_documents
+from latentfit.topics.plot import plot_topic_map, plot_topics, topic_map
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from latentfit import (
     MixtureFractions,
     TopicModel,
 )
-from latentfit.cli.bars import Bars, amount, clock, speed, times
-from latentfit.plan import simulate_plan
-from latentfit.progress import MOST_FORETOLD, Stage, counted, passes_left, stage, tried, watched_by
+from latentfit.cli.progress_bar import Bars, amount, clock, speed, times
+from latentfit.core.progress import MOST_FORETOLD, Stage, counted, passes_left, stage, tried, watched_by
+from latentfit.labels.select import simulate_plan
 from latentfit.simulate import crowd
 
 
@@ -96,7 +96,7 @@ def test_passes_are_foretold_from_falling_gains():
 
 def test_the_line_tells_amount_speed_and_time(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("latentfit.progress.monotonic", lambda: now[0])
+    monkeypatch.setattr("latentfit.core.progress.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     bars = Bars(console)
     with watched_by(bars), stage("reading"), stage("rows of a file", 4_000, "rows") as told:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.statistics.bernoulli_worlds import bernoulli_world
 
-from latentfit.data.table import Column, Table, group_rows
-from latentfit.diagnose import purity
-from latentfit.diagnose.frequency_intervals import frequency_intervals
-from latentfit.diagnose.purity import any_flagged, purity_certificates
-from latentfit.engine.mixture import Mixture
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import table_steps
+from latentfit.clusters.diagnostics import purity
+from latentfit.clusters.diagnostics.intervals import frequency_intervals
+from latentfit.clusters.diagnostics.purity import any_flagged, purity_certificates
+from latentfit.core.em import em
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import table_steps
+from latentfit.core.table.table import Column, Table, group_rows
+from tests.statistics.bernoulli_worlds import bernoulli_world
 
 
 @pytest.fixture(scope="module", params=[0.0, 0.15])

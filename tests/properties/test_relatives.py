@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from latentfit import Admixture
-from latentfit.data.genotypes import read_genotypes
-from latentfit.data.stored_genotypes import store_genotypes
-from latentfit.diagnose import relatives
-from latentfit.diagnose.ancestry import populations_seen
+from latentfit.admixture.data.genotypes import read_genotypes
+from latentfit.admixture.data.stored import store_genotypes
+from latentfit.admixture.diagnostics import relatives
+from latentfit.admixture.diagnostics.verdict import populations_seen
 
 N_SNPS = 1_500
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from latentfit import LatentClass
-from latentfit.data.table_input import read_table
-from latentfit.errors import DataError
-from latentfit.factor.table_pool import random_start
-from latentfit.refine.em import em
-from latentfit.refine.quasi_newton import quasi_newton
-from latentfit.refine.starts import Entrant, multistart
-from latentfit.refine.table_prior import table_steps
-from latentfit.refine.table_starts import FEWEST, MOST, n_init_for
+from latentfit.core.em import em
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.prior import table_steps
+from latentfit.core.mixture.quasi_newton import quasi_newton
+from latentfit.core.mixture.sample_init import random_start
+from latentfit.core.multistart import Entrant, multistart
+from latentfit.core.table.input import read_table
+from latentfit.tables.init.multistart import FEWEST, MOST, n_init_for
 
 
 def interviews(draw: int) -> np.ndarray:

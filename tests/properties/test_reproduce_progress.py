@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow.csv as pc
 import pytest
 
-from latentfit.cli.main import main
-from latentfit.reproduce import KEYS, draw, keys_of, switches_admixture
-from latentfit.reproduce.table import Curves, Outcome, Progress, Row, Run, absent, lacked, write_curves, write_rows
+from reproduction import KEYS, draw, keys_of, switches_admixture
+from reproduction.__main__ import main
+from reproduction.table import Curves, Outcome, Progress, Row, Run, absent, lacked, write_curves, write_rows
 
 
 def test_a_piece_is_made_once_and_found_again(tmp_path):
@@ -70,7 +70,7 @@ def brief(monkeypatch):
 def test_all_runs_every_key_once_and_overwrites_nothing(tmp_path, brief, capsys):
     printed = set()
     for _ in range(2):  # the second time every key is found again
-        assert main(["reproduce", "all", "--quiet", "--out", str(tmp_path)]) == 0
+        assert main(["all", "--quiet", "--out", str(tmp_path)]) == 0
         printed.add(capsys.readouterr().out)
         assert keys_of("all") == list(KEYS) == brief
         rows = {row["key"]: row["ours"] for row in pc.read_csv(tmp_path / "results.csv").to_pylist()}
@@ -94,12 +94,12 @@ def test_a_run_that_breaks_off_leaves_its_rows_and_goes_on_with_the_first_unfini
         raise KeyboardInterrupt
 
     monkeypatch.setitem(KEYS, keys[2], interrupted)
-    assert main(["reproduce", "switches", "--quiet", "--out", str(tmp_path)]) == 130
+    assert main(["switches", "--quiet", "--out", str(tmp_path)]) == 130
     assert pc.read_csv(tmp_path / "results.csv")["key"].to_pylist() == keys[:2]
     assert (tmp_path / "figure2.csv").exists()  # the keys of one paper go by their own names
     monkeypatch.setitem(KEYS, keys[2], whole)
     capsys.readouterr()
-    assert main(["reproduce", "switches", "--out", str(tmp_path)]) == 0
+    assert main(["switches", "--out", str(tmp_path)]) == 0
     assert brief == keys
     assert pc.read_csv(tmp_path / "results.csv")["key"].to_pylist() == keys
     assert f"{keys[0]} stands in {tmp_path / 'progress.jsonl'}: to run it again" in capsys.readouterr().err
@@ -153,5 +153,5 @@ def test_a_figure_found_again_is_the_same_to_the_last_digit(tmp_path):
 
 @pytest.mark.parametrize("key", ["al", "every"])
 def test_all_is_offered_where_a_key_is_not_known(key, capsys):
-    assert main(["reproduce", key]) == 2
+    assert main([key]) == 2
     assert "all" in capsys.readouterr().err

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from latentfit.data.copies import sample_rows
-from latentfit.data.table import Column, Table
+from latentfit.core.table.replicates import sample_rows
+from latentfit.core.table.table import Column, Table
 
 
 def test_patterns_are_sampled_by_their_rows() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import latentfit
 from latentfit import BinaryFactors, LatentClass, LatentClassClassifier, LatentClassImputer, MixtureFractions
-from latentfit.errors import DataError, DataWarning
+from latentfit.core.errors import DataError, DataWarning
 from latentfit.io.read import read_columns
 from latentfit.io.scan import whole
 from latentfit.io.write import write_columns

@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 
 import latentfit
 from latentfit import BlockModel, CategoricalHMM, PairMatrix, TopicModel
-from latentfit.data import tally as tally_module
-from latentfit.data.count_input import read_counts
-from latentfit.data.document_input import read_documents
-from latentfit.data.graph_input import read_graph
-from latentfit.data.growing_names import GrowingNames
-from latentfit.data.names import encode
-from latentfit.data.sequences import lines_to_sequences, read_sequences
-from latentfit.data.tally import CellTally, sparse_sums
-from latentfit.errors import DataError, DataWarning
+from latentfit.communities.data.input import read_graph
+from latentfit.core import tally as tally_module
+from latentfit.core.counts.input import read_counts
+from latentfit.core.errors import DataError, DataWarning
+from latentfit.core.estimator import model_state
+from latentfit.core.growing_names import GrowingNames
+from latentfit.core.names import encode
+from latentfit.core.tally import CellTally, sparse_sums
+from latentfit.hmm.data import lines_to_sequences, read_sequences
 from latentfit.io import parquet_file, text_lines
 from latentfit.io import source as source_module
 from latentfit.io.read import read_columns
 from latentfit.io.write import write_columns
-from latentfit.models.base import model_state
+from latentfit.topics.data.input import read_documents
 
 
 @pytest.fixture(params=[7, 100_000])

@@ -8,21 +8,21 @@ from math import comb, log
 import numpy as np
 import pandas as pd
 import pytest
-from tests.fits import stopping
 
 import latentfit
-import latentfit.data.table as tables
-import latentfit.models.bernoulli_mixture as clusters
+import latentfit.clusters.estimator.bernoulli_mixture as clusters
+import latentfit.core.table.table as tables
 from latentfit import BernoulliMixture, load
+from latentfit.clusters.select.criteria import size_charge, statistical_charge
+from latentfit.clusters.select.noninformative import column_gains, fit_speaking
+from latentfit.clusters.select.path import cluster_path
+from latentfit.core import checkpoint
+from latentfit.core.em import em
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import plain_steps, table_steps
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.engine.mixture import Mixture
-from latentfit.models import checkpoint
-from latentfit.refine.choose_clusters import size_charge, statistical_charge
-from latentfit.refine.cluster_path import cluster_path
-from latentfit.refine.em import em
-from latentfit.refine.silent_columns import column_gains, fit_speaking
-from latentfit.refine.table_prior import plain_steps, table_steps
 from latentfit.simulate import bernoulli_mixture
+from tests.fits import stopping
 
 WIDE = {"n_columns": 120, "n_clusters": 3, "separation": 16.0, "informative": 0.1}
 

@@ -10,32 +10,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.fits import after, bits, stopping
 
 import latentfit
 from latentfit import DawidSkene
-from latentfit.data import label_sort
-from latentfit.data.label_input import read_labels
-from latentfit.data.sampling import sample_tasks
-from latentfit.data.spill import letters_of, word_hashes
-from latentfit.data.stored_labels import StoredLabels, code_labels, find_tasks, store_labels
+from latentfit.core import checkpoint as checkpoints
+from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError
+from latentfit.core.estimator import model_state
 from latentfit.engine.memory import MemoryEngine
-from latentfit.errors import DataError, DataWarning, NotIdentifiableError
-from latentfit.factor.votes import vote_sums
+from latentfit.engine.spill import letters_of, word_hashes
 from latentfit.io.read import read_columns
 from latentfit.io.write import write_columns
-from latentfit.models import checkpoint as checkpoints
-from latentfit.models.base import model_state
-from latentfit.models.label_methods import vote_mixture
+from latentfit.labels.data import sorting as label_sort
+from latentfit.labels.data.input import read_labels
+from latentfit.labels.data.sampling import sample_tasks
+from latentfit.labels.data.stored import StoredLabels, code_labels, find_tasks, store_labels
+from latentfit.labels.init.methods import vote_mixture
+from latentfit.labels.init.votes import vote_sums
+from tests.fits import after, bits, stopping
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """A few hundred tasks already fill several chunks, ranges, blocks and parts."""
-    monkeypatch.setattr("latentfit.data.stored_labels.CHUNK_ROWS", 150)
+    monkeypatch.setattr("latentfit.labels.data.stored.CHUNK_ROWS", 150)
     monkeypatch.setattr(label_sort, "RANGE_ROWS", 260)
     monkeypatch.setattr(label_sort, "PARTITIONS", 7)
-    for module in ("latentfit.data.labels", "latentfit.data.stored_labels"):
+    for module in ("latentfit.labels.data.labels", "latentfit.labels.data.stored"):
         monkeypatch.setattr(f"{module}.BLOCK_ROWS", 64)
     for module in ("latentfit.engine.memory", "latentfit.engine.cluster"):
         monkeypatch.setattr(f"{module}.PART_ROWS", 128)
@@ -83,13 +83,13 @@ def same_labels(stored: StoredLabels, labels) -> None:
     assert stored.names_of(0, stored.n_rows).equals(labels.names_of(0, labels.n_rows))
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
 def test_codes_and_names_are_those_of_memory(files, ending):
     same_labels(code_labels(latentfit.scan(files / f"part*.{ending}")), read_labels(read_columns(files / "whole.csv")))
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 @pytest.mark.parametrize(
     "names",
     [
@@ -107,7 +107,7 @@ def test_tasks_may_be_named_by_anything(tmp_path, names):
     same_labels(code_labels(latentfit.scan(tmp_path)), read_labels(rows))
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_a_column_may_play_two_roles(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,c\n1,x,p\n1,y,p\n2,x,q\n2,y,q\n")
     roles = {"task": "a", "worker": "a", "label": "c"}
@@ -115,7 +115,7 @@ def test_a_column_may_play_two_roles(tmp_path):
     same_labels(code_labels(latentfit.scan(tmp_path), columns=roles), read_labels(rows, columns=roles))
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_a_column_without_a_name_can_be_a_task(tmp_path):
     (tmp_path / "a.csv").write_text(",who,says\n1,x,p\n1,y,p\n2,x,q\n2,y,q\n")
     roles = {"task": "", "worker": "who", "label": "says"}
@@ -143,7 +143,7 @@ def test_repeated_labels_all_count_and_are_told_every_time(tmp_path):
             same_labels(code_labels(scan), memory)
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_sums_samples_and_searches_are_those_of_memory(files):
     stored, labels = code_labels(latentfit.scan(files / "whole.csv")), read_labels(read_columns(files / "whole.csv"))
     mixture = vote_mixture(labels)
@@ -167,13 +167,13 @@ def test_hashes_of_words_do_not_depend_on_their_company():
         assert word_hashes(*letters_of(words.slice(at, 1)))[0] == hashes[at]
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 @pytest.mark.parametrize("settings", [{}, {"method": "majority"}, {"method": "majority-em", "smoothing": 0.0}])
 @pytest.mark.parametrize("gold", [None, {"Aufgabe 3, é": "cat", "Aufgabe 90, é": "emu", "Aufgabe 7, é": "cat"}])
 def test_every_engine_gives_the_same_bits_and_results(files, settings, gold, monkeypatch):
-    monkeypatch.setattr("latentfit.models.label_methods.MOMENT_TASKS", 200)
-    monkeypatch.setattr("latentfit.refine.crowd.CALIBRATION_TASKS", 150)
-    monkeypatch.setattr("latentfit.diagnose.agreement.TEST_WORK", 3_000)
+    monkeypatch.setattr("latentfit.labels.init.methods.MOMENT_TASKS", 200)
+    monkeypatch.setattr("latentfit.labels.em.prior.CALIBRATION_TASKS", 150)
+    monkeypatch.setattr("latentfit.labels.diagnostics.agreement.TEST_WORK", 3_000)
     rows = read_columns(files / "whole.csv")
     fits = [
         DawidSkene(n_jobs=2, **settings).fit(rows, gold=gold),
@@ -197,7 +197,7 @@ def test_every_engine_gives_the_same_bits_and_results(files, settings, gold, mon
         assert other.workers_.equals(fits[0].workers_)
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_a_matrix_can_be_streamed_and_answers_need_no_room(tmp_path):
     rng = np.random.default_rng(2)
     matrix = np.where(rng.random((300, 6)) < 0.7, (np.arange(300) % 2)[:, None], rng.integers(0, 2, (300, 6)))
@@ -212,7 +212,7 @@ def test_a_matrix_can_be_streamed_and_answers_need_no_room(tmp_path):
     same_labels(store_labels(read_labels(matrix)), read_labels(matrix))
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_a_cache_is_used_again_and_damage_is_coded_anew(files):
     scan = latentfit.scan(files / "part*.csv", cache=files / "cache")
     first = code_labels(scan)
@@ -270,7 +270,7 @@ def test_bad_labels_get_one_sentence(tmp_path):
         fit("task,worker,label\n" + text)
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 @pytest.mark.parametrize("stop_at", [1, 4, 9])
 def test_a_stopped_fit_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, stop_at):
     """Stopped while the first or the second start climbs, on one engine, and ended on another."""
@@ -289,7 +289,7 @@ def test_a_stopped_fit_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, st
     assert again.report_.notes == whole.report_.notes
 
 
-@pytest.mark.filterwarnings("ignore::latentfit.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
 def test_another_fit_s_checkpoint_is_refused(files, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
     monkeypatch.setattr(checkpoints, "SPARING", 0.0)

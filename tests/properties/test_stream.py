@@ -14,16 +14,16 @@ from sklearn.base import clone
 
 import latentfit
 from latentfit import BernoulliMixture, LatentClass
-from latentfit.data import table as table_module
-from latentfit.data.copies import sample_rows
-from latentfit.data.stored_table import code_frame, code_scan
-from latentfit.data.table_input import LearnWords, read_table
+from latentfit.core.errors import DataError, FileFormatError
+from latentfit.core.estimator import model_state
+from latentfit.core.mixture.sample_init import random_start
+from latentfit.core.table import table as table_module
+from latentfit.core.table.input import LearnWords, read_table
+from latentfit.core.table.replicates import sample_rows
+from latentfit.core.table.stored import code_frame, code_scan
 from latentfit.engine.memory import MemoryEngine
-from latentfit.errors import DataError, FileFormatError
-from latentfit.factor.table_pool import random_start
 from latentfit.io.read import read_columns
 from latentfit.io.write import write_columns
-from latentfit.models.base import model_state
 
 
 def survey(n_rows: int, seed: int = 0, n_columns: int = 8) -> pa.Table:
@@ -131,7 +131,7 @@ def test_long_files_cross_blocks_and_parts(tmp_path, monkeypatch, ungrouped):
     rows = pa.table(columns)
     pq.write_table(rows.slice(0, 1_000_003), tmp_path / "a.parquet")
     pq.write_table(rows.slice(1_000_003), tmp_path / "b.parquet", row_group_size=123_457)
-    monkeypatch.setattr("latentfit.data.table_input.MOST_NUMBERS", 1_000)
+    monkeypatch.setattr("latentfit.core.table.input.MOST_NUMBERS", 1_000)
     stored = code_scan(latentfit.scan(tmp_path), LearnWords())
     table = read_table(rows)
     assert not stored.grouped
@@ -222,7 +222,7 @@ def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request,
     """With a column that copies another, so that one is set aside, and fewer rows looked at than there are."""
     if not grouped:
         request.getfixturevalue("ungrouped")
-        monkeypatch.setattr("latentfit.models.bernoulli_mixture.SHOWN_ROWS", 1_000)
+        monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.SHOWN_ROWS", 1_000)
     rng = np.random.default_rng(4)
     hidden = rng.integers(0, 3, 2_000)
     centres = rng.random((3, 12)) < 0.5
@@ -276,11 +276,11 @@ def weights(request, tmp_path):
 def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, monkeypatch):
     if not grouped:
         request.getfixturevalue("ungrouped")
-        monkeypatch.setattr("latentfit.models.latent_class.SAMPLE_ROWS", 200)
-        monkeypatch.setattr("latentfit.models.latent_class.EXAMINED_ROWS", 500)
-        monkeypatch.setattr("latentfit.models.bernoulli_mixture.SHOWN_ROWS", 300)
+        monkeypatch.setattr("latentfit.core.mixture.model.SAMPLE_ROWS", 200)
+        monkeypatch.setattr("latentfit.tables.estimator.latent_class.EXAMINED_ROWS", 500)
+        monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.SHOWN_ROWS", 300)
         monkeypatch.setattr(table_module, "BLOCK_ROWS", 64)
-        monkeypatch.setattr("latentfit.data.stored_table.BLOCK_ROWS", 64)
+        monkeypatch.setattr("latentfit.core.table.stored.BLOCK_ROWS", 64)
     rows, weight, scan, kind = weights
     fits = [
         LatentClass(3, weight_type=kind, n_jobs=2).fit(rows, sample_weight=weight),

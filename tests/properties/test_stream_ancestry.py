@@ -9,18 +9,18 @@ import warnings
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.fits import after, bits, stopping
 
 import latentfit
 from latentfit import Admixture
-from latentfit.data import genotypes as genotypes_module
-from latentfit.data.genotypes import Genotypes, read_genotypes
-from latentfit.data.stored_genotypes import store_bed, store_genotypes, store_scan
-from latentfit.engine import snp_passes as passes_module
-from latentfit.engine.snp_passes import SnpPasses
-from latentfit.errors import DataError, FileFormatError
+from latentfit.admixture.data import genotypes as genotypes_module
+from latentfit.admixture.data import passes as passes_module
+from latentfit.admixture.data.genotypes import Genotypes, read_genotypes
+from latentfit.admixture.data.passes import SnpPasses
+from latentfit.admixture.data.stored import store_bed, store_genotypes, store_scan
+from latentfit.core import checkpoint as checkpoint_module
+from latentfit.core.errors import DataError, FileFormatError
 from latentfit.io.write import write_columns
-from latentfit.models import checkpoint as checkpoint_module
+from tests.fits import after, bits, stopping
 
 
 def panel(n_people: int = 102, n_snps: int = 700, seed: int = 0) -> np.ndarray:
@@ -101,7 +101,7 @@ def _random_calls(n_snps, n_people):
     ],
 )
 def test_every_engine_gives_the_same_bits(tmp_path, small_blocks, settings, monkeypatch):
-    monkeypatch.setattr("latentfit.models.admixture.MOST_TRIED", 2)
+    monkeypatch.setattr("latentfit.admixture.estimator.admixture.MOST_TRIED", 2)
     rows = frame(panel())
     for at in range(2):
         write_columns(rows.slice(60 * at, 60), tmp_path / f"{at}.parquet", format="parquet")
@@ -170,7 +170,7 @@ def test_workers_give_the_same_bits(small_blocks, n_workers):
 @pytest.mark.parametrize("moment", [1, 4])
 def test_going_on_is_going_through(tmp_path, monkeypatch, moment):
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
-    monkeypatch.setattr("latentfit.models.admixture.MOST_TRIED", 2)
+    monkeypatch.setattr("latentfit.admixture.estimator.admixture.MOST_TRIED", 2)
     X, path = panel(n_snps=300), tmp_path / "kept.latent"
     settings = {"n_populations": 2 if moment == 1 else None, "max_iter": 30, "tol": 0}
     whole = Admixture(**settings).fit(X)

@@ -6,20 +6,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.fits import bits, stopping
 
 import latentfit
 from latentfit import BinaryFactors
-from latentfit.data.matrix import read_matrix
-from latentfit.data.stored_matrix import store_matrix, store_scan
+from latentfit.core import checkpoint as checkpoint_module
+from latentfit.core.errors import DataError
+from latentfit.core.matrix import read_matrix
+from latentfit.core.model_file import read_model
+from latentfit.core.stored_matrix import store_matrix, store_scan
+from latentfit.core.tensor.whitened import second_moments, spectrum, third_moment
 from latentfit.engine import passes as passes_module
 from latentfit.engine.passes import RowPasses
-from latentfit.errors import DataError
-from latentfit.io.model_file import read_model
 from latentfit.io.write import write_columns
-from latentfit.models import checkpoint as checkpoint_module
-from latentfit.moments.whitened import second_moments, spectrum, third_moment
 from latentfit.simulate import binary_factors
+from tests.fits import bits, stopping
 
 
 @pytest.fixture
@@ -108,8 +108,8 @@ def test_every_engine_gives_the_same_bits(tmp_path, small_blocks, sigma, setting
 
 @pytest.mark.filterwarnings("ignore")
 def test_states_near_a_centre_stream_too(small_blocks, monkeypatch):
-    monkeypatch.setattr("latentfit.refine.switches.ALL_STATES", 2)
-    monkeypatch.setattr("latentfit.refine.switches.SPLIT_STATES", 2)
+    monkeypatch.setattr("latentfit.factors.em.steps.ALL_STATES", 2)
+    monkeypatch.setattr("latentfit.factors.em.steps.SPLIT_STATES", 2)
     rows = frame(1_500, 0.3)
     here = BinaryFactors(3, max_iter=15, tol=0).fit(rows)
     assert any("Hamming" in note for note in here._notes)

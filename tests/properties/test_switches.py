@@ -15,15 +15,15 @@ from scipy.optimize import linear_sum_assignment
 
 import latentfit
 from latentfit import BinaryFactors
-from latentfit.data.matrix import read_matrix
-from latentfit.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
-from latentfit.io.model_file import read_model, write_model
-from latentfit.refine.em import em
-from latentfit.refine.switch_always_on import baseline, conventional
-from latentfit.refine.switch_start import spectral_start
-from latentfit.refine.switches import SwitchParams, SwitchSteps, first_params, most_likely, posterior, refine_switches
+from latentfit.core.em import em
+from latentfit.core.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
+from latentfit.core.matrix import read_matrix
+from latentfit.core.model_file import read_model, write_model
+from latentfit.core.tensor.init import spectral_start
+from latentfit.factors.em.baseline import baseline, conventional
+from latentfit.factors.em.steps import SwitchParams, SwitchSteps, first_params, most_likely, posterior, refine_switches
+from latentfit.factors.simulate import draw_switches, draw_weights
 from latentfit.simulate import binary_factors
-from latentfit.simulate.switches import draw_switches, draw_weights
 
 
 def matched(W, found):

@@ -10,9 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from latentfit import Admixture, BinaryFactors, MixtureFractions, load
 from latentfit.cli.main import main
-from latentfit.data import frames
-from latentfit.data.named_matrix import NamedMatrix, read_named_matrix
-from latentfit.errors import DataError
+from latentfit.core import frames
+from latentfit.core.errors import DataError
+from latentfit.core.named_matrix import NamedMatrix, read_named_matrix
 from latentfit.simulate import binary_factors
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

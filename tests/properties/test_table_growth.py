@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from latentfit import LatentClass
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 
 
 def made(n_rows: int, seed: int) -> pd.DataFrame:

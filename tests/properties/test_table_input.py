@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from latentfit import LatentClass
-from latentfit.data.table_input import read_table
-from latentfit.errors import DataError, DataWarning
+from latentfit.core.errors import DataError, DataWarning
+from latentfit.core.table.input import read_table
 
 
 def test_words_that_spell_numbers_are_numbers():

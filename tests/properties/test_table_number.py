@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from latentfit import LatentClass
-from latentfit.data.table_input import read_table
-from latentfit.refine.choose_classes import FOLDS, cell_folds
+from latentfit.core.table.input import read_table
+from latentfit.tables.select import FOLDS, cell_folds
 
 
 def made(n_classes: int, seed: int, n_columns: int = 6) -> pd.DataFrame:

@@ -12,17 +12,17 @@ import scipy.sparse as sp
 
 import latentfit
 from latentfit import TopicModel
-from latentfit.data.document_input import read_documents
-from latentfit.data.documents import Documents
-from latentfit.diagnose.coherence import npmi_coherence
-from latentfit.diagnose.report import Examiner
-from latentfit.diagnose.topics import _examine_structure
-from latentfit.errors import DataError, DataWarning, NotIdentifiableError
-from latentfit.refine.choose_topics import TopicNumber, choose_topics
-from latentfit.refine.em import em
-from latentfit.refine.topic_starts import begin, random_topics
-from latentfit.refine.topics import TopicPrior, TopicSteps
+from latentfit.core.em import em
+from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError
+from latentfit.core.verdict import Examiner
 from latentfit.simulate import topic_documents
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.data.input import read_documents
+from latentfit.topics.diagnostics.coherence import npmi_coherence
+from latentfit.topics.diagnostics.verdict import _examine_structure
+from latentfit.topics.em.steps import TopicPrior, TopicSteps
+from latentfit.topics.init.multistart import begin, random_topics
+from latentfit.topics.select import TopicNumber, choose_topics
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

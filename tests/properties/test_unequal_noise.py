@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from latentfit import BinaryFactors, load
-from latentfit.errors import DataError, NotIdentifiableError
-from latentfit.factor.assign import match_classes
-from latentfit.factor.unequal_noise import determined, feature_variances, unequal_noise
+from latentfit.core.assign import match_classes
+from latentfit.core.errors import DataError, NotIdentifiableError
+from latentfit.factors.init.unequal_noise import determined, feature_variances, unequal_noise
 from latentfit.simulate import binary_factors
 
 

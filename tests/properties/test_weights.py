@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 import latentfit
-import latentfit.data.table as table_module
+import latentfit.core.table.table as table_module
 from latentfit import BernoulliMixture, LatentClass, LatentClassClassifier
-from latentfit.data.copies import self_weighting
-from latentfit.data.table_input import read_table
-from latentfit.data.weights import scale_of
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
+from latentfit.core.table.input import read_table
+from latentfit.core.table.replicates import self_weighting
+from latentfit.core.table.weights import scale_of
 
 CONSTANTS = [1e-6, 1 / 7, 1000.0, 2e7, 1e300, 1e-300]
 
@@ -228,7 +228,7 @@ def test_frequencies_are_whole_numbers(tmp_path):
 def test_a_sample_of_half_of_the_rows_is_no_table_of_pairs_of_equal_rows(monkeypatch):
     """Clusters of 2 · SHOWN_ROWS rows and of one row more: whole scales were once taken for replicated rows."""
     monkeypatch.setattr(table_module, "ALWAYS_GROUP", 0)
-    monkeypatch.setattr("latentfit.models.bernoulli_mixture.SHOWN_ROWS", 1500)
+    monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.SHOWN_ROWS", 1500)
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 3, 3001)
     rows = (rng.random((3001, 24)) < rng.uniform(0.1, 0.9, (3, 24))[kind]).astype(int)
@@ -238,7 +238,7 @@ def test_a_sample_of_half_of_the_rows_is_no_table_of_pairs_of_equal_rows(monkeyp
     widths = [np.mean(np.asarray(m.intervals()["high"]) - np.asarray(m.intervals()["low"])) for m in fits]
     assert widths[0] == pytest.approx(widths[1], rel=0.02)
     whole = BernoulliMixture(3)
-    monkeypatch.setattr("latentfit.models.bernoulli_mixture.SHOWN_ROWS", 10_000)
+    monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.SHOWN_ROWS", 10_000)
     whole.fit(rows)
     full = np.mean(np.asarray(whole.intervals()["high"]) - np.asarray(whole.intervals()["low"]))
     assert widths[1] == pytest.approx(full, rel=0.05)  # of a fit to 3,001 rows, whoever looks
@@ -267,7 +267,7 @@ def test_many_small_partial_fits_keep_all_rows_until_they_are_too_many(monkeypat
         model.partial_fit(frame[at : at + 50])
     assert len(model._later) == 12  # not yet joined
     assert model.fit_indices() == pytest.approx(model.fit_indices(frame), rel=1e-9)
-    monkeypatch.setattr("latentfit.models.latent_class.EXAMINED_ROWS", 100)
+    monkeypatch.setattr("latentfit.tables.estimator.latent_class.EXAMINED_ROWS", 100)
     model.partial_fit(frame[:50])
     with pytest.raises(DataError, match="the rows from before partial_fit are not kept"):
         model.fit_indices()

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit import BernoulliMixture, BlockModel, LatentClass, LatentClassClassifier, TopicModel
-from latentfit.errors import DataError, LatentfitError
-from latentfit.kernels import WIDEST
-from latentfit.kernels.belief import MOST_BLOCKS
+from latentfit.core.errors import DataError, LatentfitError
+from latentfit.core.kernels import WIDEST
+from latentfit.core.kernels.belief import MOST_BLOCKS
 
 ROWS = WIDEST + 100
 BITS = (np.arange(ROWS)[:, None] >> np.arange(11)) & 1
@@ -45,7 +45,7 @@ def test_classes_of_all_labels_together():
 
 
 def test_many_labels_leave_room_for_few_classes_each(monkeypatch):
-    monkeypatch.setattr("latentfit.models.latent_class_classifier.WIDEST", 11)  # of four labels two classes each
+    monkeypatch.setattr("latentfit.tables.estimator.classifier.WIDEST", 11)  # of four labels two classes each
     labels, rng = np.arange(120) % 4, np.random.default_rng(0)
     model = LatentClassClassifier(random_state=0).fit(rng.integers(0, 2, (len(labels), 6)), labels)
     assert model.selection_["n_components"] == [1, 2]

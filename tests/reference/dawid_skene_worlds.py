@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from latentfit.data.labels import Labels
-from latentfit.moments.pairs import PairCounts
+from latentfit.core.mixture.pair_counts import PairCounts
+from latentfit.labels.data.labels import Labels
 
 from .label_matrices import coded
 

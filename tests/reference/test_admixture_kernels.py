@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.kernels.admixture import admixture_curvature, admixture_step
+from latentfit.core.kernels.admixture import admixture_curvature, admixture_step
 
 from .admixture_twin import curvature, log_likelihood, newton_step
 

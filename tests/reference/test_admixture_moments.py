@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from latentfit.factor.admixture_als import leading_subspace
-from latentfit.factor.admixture_tensor import choose_subset, factor_admixture_tensor
-from latentfit.moments.distinct import complete_diagonal, distinct_moments, masked_tensor
+from latentfit.admixture.init.als import leading_subspace
+from latentfit.admixture.init.tensor import choose_subset, factor_admixture_tensor
+from latentfit.admixture.moments import complete_diagonal, distinct_moments, masked_tensor
 
 
 def fixed_alleles(n_people=12, n_snps=3000, d=3, seed=0):

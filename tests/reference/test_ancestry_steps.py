@@ -9,9 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.data import genotypes
-from latentfit.factor import admixture_als, admixture_tensor, simplex_ls
-from latentfit.factor.admixture_als import (
+from latentfit.admixture.data import genotypes
+from latentfit.admixture.em.fit import fit_ancestry
+from latentfit.admixture.init import als as admixture_als
+from latentfit.admixture.init import tensor as admixture_tensor
+from latentfit.admixture.init.als import (
     AlternatingFit,
     Subspace,
     alternate,
@@ -23,12 +25,12 @@ from latentfit.factor.admixture_als import (
     shares_under,
     squares_of,
 )
-from latentfit.factor.admixture_tensor import choose_subset, factor_admixture_tensor
-from latentfit.factor.fractions import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
-from latentfit.factor.simplex_ls import box_least_squares, simplex_least_squares
-from latentfit.kernels.admixture import MISSING
-from latentfit.moments.distinct import complete_diagonal, distinct_moments
-from latentfit.refine.admixture_fit import fit_ancestry
+from latentfit.admixture.init.tensor import choose_subset, factor_admixture_tensor
+from latentfit.admixture.moments import complete_diagonal, distinct_moments
+from latentfit.core import simplex as simplex_ls
+from latentfit.core.kernels.admixture import MISSING
+from latentfit.core.simplex import box_least_squares, simplex_least_squares
+from latentfit.fractions.init import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
 
 
 def panel(seed=0, n_snps=60, n_people=14, K=3, missing=0.0):
@@ -350,7 +352,7 @@ def test_completion_counts_its_steps_and_points_its_vectors():
 
 
 def test_steps_of_the_completion_end(monkeypatch):
-    from latentfit.moments import distinct
+    from latentfit.admixture import moments as distinct
 
     monkeypatch.setattr(distinct, "COMPLETION_STEPS", 3)
     rng = np.random.default_rng(1)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.graph_input import read_graph
-from latentfit.kernels.belief import MOST_BLOCKS, belief_sums, belief_sweeps
-from latentfit.refine.blocks import BlockSteps
+from latentfit.communities.data.input import read_graph
+from latentfit.communities.em import BlockSteps
+from latentfit.core.kernels.belief import MOST_BLOCKS, belief_sums, belief_sweeps
 from latentfit.simulate import block_graph
 
 from . import belief_twin as twin

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.graph_input import read_graph
-from latentfit.refine import blocks as block_fits
-from latentfit.refine import choose_blocks
-from latentfit.refine.block_degrees import DegreeTest, examine_degrees
-from latentfit.refine.blocks import (
+from latentfit.communities import em as block_fits
+from latentfit.communities.data.input import read_graph
+from latentfit.communities.em import (
     Blocks,
     BlockSteps,
     Propagated,
@@ -21,8 +19,10 @@ from latentfit.refine.blocks import (
     fit_blocks,
     heaviest_first,
 )
-from latentfit.refine.em import Refined
-from latentfit.refine.starts import Raced
+from latentfit.communities.select import number as choose_blocks
+from latentfit.communities.select.degrees import DegreeTest, examine_degrees
+from latentfit.core.em import Refined
+from latentfit.core.multistart import Raced
 
 
 def chosen_blocks(monkeypatch, strengths, nodes=100, informative=None):

@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.factor import bethe_hessian, block_starts
-from latentfit.factor.bethe_hessian import CHANCE, HEAVIEST, Signals, branching, hessian, hessian_vectors, signals
-from latentfit.factor.block_starts import k_means, spectral_labels, unit_rows
+from latentfit.communities.init import bethe_hessian
+from latentfit.communities.init import spectral as block_starts
+from latentfit.communities.init.bethe_hessian import (
+    CHANCE,
+    HEAVIEST,
+    Signals,
+    branching,
+    hessian,
+    hessian_vectors,
+    signals,
+)
+from latentfit.communities.init.spectral import k_means, spectral_labels, unit_rows
 
 
 def weighted_graph(seed=0, n=14):

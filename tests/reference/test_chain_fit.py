@@ -7,12 +7,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from latentfit.data.sequences import Sequences
-from latentfit.engine.chain import Chain
-from latentfit.errors import NotIdentifiableError
-from latentfit.kernels.hmm import ChainSums
-from latentfit.refine import chain_fit, choose_states
-from latentfit.refine.chain_fit import (
+from latentfit.core.em import Refined, em
+from latentfit.core.errors import NotIdentifiableError
+from latentfit.core.kernels.hmm import ChainSums
+from latentfit.core.multistart import Raced
+from latentfit.hmm import select as choose_states
+from latentfit.hmm.data import Sequences
+from latentfit.hmm.em import fit as chain_fit
+from latentfit.hmm.em.fit import (
     choose_smoothing,
     cut,
     few,
@@ -30,7 +32,8 @@ from latentfit.refine.chain_fit import (
     unigram,
     well_known,
 )
-from latentfit.refine.chains import (
+from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.em.steps import (
     ChainPrior,
     ChainSteps,
     _expected_logarithms,
@@ -38,10 +41,8 @@ from latentfit.refine.chains import (
     maximise_chain,
     permuted,
 )
-from latentfit.refine.choose_states import without_state
-from latentfit.refine.em import Refined, em
-from latentfit.refine.starts import Raced
-from latentfit.refine.state_splits import splits
+from latentfit.hmm.init.state_splits import splits
+from latentfit.hmm.select import without_state
 
 CHAIN = Chain(np.array([0.7, 0.3]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]))
 

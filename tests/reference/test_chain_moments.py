@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.sequences import Sequences
-from latentfit.engine.chain import Chain
-from latentfit.factor.assign import match_classes
-from latentfit.factor.chain_slices import diagonalise
-from latentfit.factor.two_states import TwoStateMoments, solve_two_states, two_state_chain
-from latentfit.refine.chain_fit import spectral_starts
+from latentfit.core.assign import match_classes
+from latentfit.hmm.data import Sequences
+from latentfit.hmm.em.fit import spectral_starts
+from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.init.slices import diagonalise
+from latentfit.hmm.init.two_states import TwoStateMoments, solve_two_states, two_state_chain
 from latentfit.simulate import hidden_markov
 
 

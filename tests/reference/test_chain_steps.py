@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.sequences import Sequences
-from latentfit.engine.chain import Chain
-from latentfit.factor import chain_slices, two_states
-from latentfit.factor.chain_slices import chain_by_slices, chain_by_vertices, diagonalise, neighbours_of
-from latentfit.factor.two_states import EDGE, TwoStateMoments, solve_two_states, two_state_chain
+from latentfit.hmm.data import Sequences
+from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.init import slices as chain_slices
+from latentfit.hmm.init import two_states
+from latentfit.hmm.init.slices import chain_by_slices, chain_by_vertices, diagonalise, neighbours_of
+from latentfit.hmm.init.two_states import EDGE, TwoStateMoments, solve_two_states, two_state_chain
 
 GAP = -1
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.diagnose.fit_indices import information_criteria
-from latentfit.refine.choose_clusters import (
+from latentfit.clusters.select.criteria import (
     choose_by_test,
     number_clusters,
     path_criteria,
@@ -14,6 +13,7 @@ from latentfit.refine.choose_clusters import (
     size_charge,
     statistical_charge,
 )
+from latentfit.core.criteria import information_criteria
 
 LL = np.array([-1000.0, -900.0, -870.0, -862.0, -856.0])
 ENTROPY = np.array([0.0, 5.0, 20.0, 30.0, 40.0])

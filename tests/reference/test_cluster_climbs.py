@@ -9,26 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.data.table import Column, Table, group_rows
-from latentfit.engine.memory import Sums
-from latentfit.engine.mixture import Mixture
-from latentfit.refine import cluster_path as walk
-from latentfit.refine import merge_down as merging
-from latentfit.refine import near_copies as copies
-from latentfit.refine.choose_clusters import statistical_charge
-from latentfit.refine.class_splits import (
-    _OwnRows,
-    few_columns,
-    leading_direction,
-    pulling_row,
-    split_classes,
-    with_split,
-    with_twin,
-)
-from latentfit.refine.cluster_path import ClusterFit, ClusterPath, cluster_path, most_clusters, varying_columns
-from latentfit.refine.em import Refined
-from latentfit.refine.merge_down import merge_down, merged_starts, single_merges
-from latentfit.refine.near_copies import (
+from latentfit.clusters.select import near_duplicates as copies
+from latentfit.clusters.select import path as walk
+from latentfit.clusters.select.criteria import statistical_charge
+from latentfit.clusters.select.near_duplicates import (
     PairMoments,
     _standing_out,
     find_near_copies,
@@ -39,7 +23,23 @@ from latentfit.refine.near_copies import (
     screened_path,
     third_columns_speak,
 )
-from latentfit.refine.silent_columns import QuietFit, QuietWalk, _log_choices, column_gains
+from latentfit.clusters.select.noninformative import QuietFit, QuietWalk, _log_choices, column_gains
+from latentfit.clusters.select.path import ClusterFit, ClusterPath, cluster_path, most_clusters, varying_columns
+from latentfit.clusters.select.splits import (
+    _OwnRows,
+    few_columns,
+    leading_direction,
+    pulling_row,
+    split_classes,
+    with_split,
+    with_twin,
+)
+from latentfit.core.em import Refined
+from latentfit.core.mixture import merge_init as merging
+from latentfit.core.mixture.merge_init import merge_down, merged_starts, single_merges
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.table.table import Column, Table, group_rows
+from latentfit.engine.memory import Sums
 from latentfit.simulate import bernoulli_mixture
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latentfit.diagnose import cluster_theorems as theorems
-from latentfit.diagnose.cluster_simulated import separated_mixture, simulated_correctness
-from latentfit.errors import DataError
+from latentfit.clusters import theory as theorems
+from latentfit.clusters.diagnostics.simulated import separated_mixture, simulated_correctness
+from latentfit.core.errors import DataError
 
 
 def test_separability_by_hand():

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from latentfit.engine.mixture import unstack_confusions
-from latentfit.factor.cnmf import divergence, factor_cnmf, update_confusions, update_weights
-from latentfit.factor.multispa import factor_multispa
-from latentfit.moments.pairs import count_label_pairs
+from latentfit.core.mixture.parameters import unstack_confusions
+from latentfit.labels.init.cnmf import divergence, factor_cnmf, update_confusions, update_weights
+from latentfit.labels.init.multispa import factor_multispa
+from latentfit.labels.moments import count_label_pairs
 
 from .dawid_skene_worlds import confusions, draw_labels, exact_pairs
 

@@ -9,19 +9,30 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
+from latentfit.core.assign import align_classes, align_each_worker, decisiveness, label_order, mean_distance
+from latentfit.core.em import em
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.pair_counts import BYTES_PER_PAIR_CELL
+from latentfit.core.mixture.parameters import stack_confusions, unstack_confusions
 from latentfit.engine.memory import MemoryEngine
-from latentfit.engine.mixture import stack_confusions, unstack_confusions
-from latentfit.errors import DataError
-from latentfit.factor import cnmf, designated, eigenratio, ghosh, multispa, robust, spectral, symnmf, task_sums, tensor
-from latentfit.factor.assign import align_classes, align_each_worker, decisiveness, label_order, mean_distance
-from latentfit.factor.kos import combine_thresholds
-from latentfit.factor.minimax_entropy import Side as EntropySide
-from latentfit.factor.minimax_entropy import factor_minimax_entropy, sides
-from latentfit.factor.votes import overall_shares, sums_of, vote_shares, vote_sums
-from latentfit.moments.graph import CoLabelGraph, co_label_graph
-from latentfit.moments.pairs import BYTES_PER_PAIR_CELL, count_label_pairs, pair_memory
-from latentfit.refine.crowd import crowd_steps
-from latentfit.refine.em import em
+from latentfit.labels.em.prior import crowd_steps
+from latentfit.labels.init import (
+    cnmf,
+    designated,
+    eigenratio,
+    ghosh,
+    multispa,
+    robust,
+    spectral,
+    symnmf,
+    task_sums,
+    tensor,
+)
+from latentfit.labels.init.kos import combine_thresholds
+from latentfit.labels.init.minimax_entropy import Side as EntropySide
+from latentfit.labels.init.minimax_entropy import factor_minimax_entropy, sides
+from latentfit.labels.init.votes import overall_shares, sums_of, vote_shares, vote_sums
+from latentfit.labels.moments import CoLabelGraph, co_label_graph, count_label_pairs, pair_memory
 from latentfit.simulate import crowd
 from tests.reference.label_matrices import coded, ratings
 
@@ -105,7 +116,7 @@ def test_components_and_odd_cycles_equal_brute_force(seed):
 def test_a_graph_in_many_blocks_is_the_same(monkeypatch):
     _, labels = some_labels(3, n=12, M=9, share=0.2)
     whole = co_label_graph(labels)
-    monkeypatch.setattr("latentfit.data.labels.BLOCK_ROWS", 2)
+    monkeypatch.setattr("latentfit.labels.data.labels.BLOCK_ROWS", 2)
     parts = co_label_graph(labels)
     assert parts.component.tolist() == whole.component.tolist()
     assert parts.determined.tolist() == whole.determined.tolist()
@@ -256,7 +267,7 @@ def test_memory_is_asked_for_before_it_is_taken():
 def test_pair_counts_in_blocks_are_the_same(monkeypatch):
     _, labels = some_labels(7)
     whole = count_label_pairs(labels)
-    monkeypatch.setattr("latentfit.data.labels.BLOCK_ROWS", 4)
+    monkeypatch.setattr("latentfit.labels.data.labels.BLOCK_ROWS", 4)
     np.testing.assert_array_equal(count_label_pairs(labels).dense(), whole.dense())
 
 

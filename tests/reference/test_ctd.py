@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.data.table import Column, Table
-from latentfit.engine.mixture import Mixture, normalise_tables
-from latentfit.errors import DataError
-from latentfit.factor.ctd import CoupledTriples, _random_factors, alternate, factor_ctd, onto_simplex
-from latentfit.moments.triples import choose_triples, count_table_triples
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.parameters import Mixture, normalise_tables
+from latentfit.core.table.table import Column, Table
+from latentfit.tables.init.ctd import CoupledTriples, _random_factors, alternate, factor_ctd, onto_simplex
+from latentfit.tables.moments import choose_triples, count_table_triples
 
 
 def small_table(seed, weight=None, n_columns=5):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import latentfit.factor.designated as designated
-from latentfit.data.labels import from_wide
-from latentfit.errors import DataError
-from latentfit.factor.designated import (
+import latentfit.labels.init.designated as designated
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.pair_counts import PairCounts
+from latentfit.labels.data.labels import from_wide
+from latentfit.labels.init.designated import (
     LEAST_RATIO,
     choose_designated,
     impute_designated,
@@ -18,7 +19,7 @@ from latentfit.factor.designated import (
     stack_observed,
     to_simplex,
 )
-from latentfit.moments.pairs import PairCounts, count_label_pairs
+from latentfit.labels.moments import count_label_pairs
 
 from .label_matrices import coded
 

@@ -8,16 +8,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.graph import Graph
-from latentfit.data.table import Column, Table
-from latentfit.diagnose import ancestry, blocks, classifier, fractions
-from latentfit.diagnose.relatives import Kinship
-from latentfit.diagnose.report import Examiner, FitReport
-from latentfit.factor.fractions import Shares
-from latentfit.refine.block_degrees import DegreeTest
-from latentfit.refine.blocks import Blocks, Propagated
-from latentfit.refine.choose_blocks import NumberOfBlocks
-from latentfit.refine.choose_parts import PartsPath
+from latentfit.admixture.diagnostics import verdict as ancestry
+from latentfit.admixture.diagnostics.relatives import Kinship
+from latentfit.communities import diagnostics as blocks
+from latentfit.communities.data.graph import Graph
+from latentfit.communities.em import Blocks, Propagated
+from latentfit.communities.select.degrees import DegreeTest
+from latentfit.communities.select.number import NumberOfBlocks
+from latentfit.core.table.table import Column, Table
+from latentfit.core.verdict import Examiner, FitReport
+from latentfit.fractions import diagnostics as fractions
+from latentfit.fractions.init import Shares
+from latentfit.fractions.select import PartsPath
+from latentfit.tables.diagnostics import classifier
 
 
 def told(found, words):

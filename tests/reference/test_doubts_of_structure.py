@@ -11,19 +11,21 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import norm
 
-from latentfit.data.documents import Documents
-from latentfit.data.sequences import read_sequences
-from latentfit.data.table import Column, Table
-from latentfit.diagnose import clusters, hmm, topics
-from latentfit.diagnose.purity import PurityTable
-from latentfit.diagnose.report import Examiner
-from latentfit.engine.chain import Chain
-from latentfit.engine.mixture import Mixture
-from latentfit.factor.scaled_svd import scaled_svd
-from latentfit.refine.chain_fit import cut
-from latentfit.refine.chains import ChainPrior
-from latentfit.refine.choose_clusters import PathNumbers
-from latentfit.refine.choose_topics import TopicNumber
+from latentfit.clusters.diagnostics import verdict as clusters
+from latentfit.clusters.diagnostics.purity import PurityTable
+from latentfit.clusters.select.criteria import PathNumbers
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.spectral import scaled_svd
+from latentfit.core.table.table import Column, Table
+from latentfit.core.verdict import Examiner
+from latentfit.hmm import diagnostics as hmm
+from latentfit.hmm.data import read_sequences
+from latentfit.hmm.em.fit import cut
+from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.em.steps import ChainPrior
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.diagnostics import verdict as topics
+from latentfit.topics.select import TopicNumber
 
 
 def told(found, words):

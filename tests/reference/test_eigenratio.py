@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.labels import from_wide
-from latentfit.errors import DataError
-from latentfit.factor.eigenratio import _ratio, factor_eigenratio, rater_weights
-from latentfit.factor.ghosh import threshold_ratings
+from latentfit.core.errors import DataError
+from latentfit.labels.data.labels import from_wide
+from latentfit.labels.init.eigenratio import _ratio, factor_eigenratio, rater_weights
+from latentfit.labels.init.ghosh import threshold_ratings
 
 from .label_matrices import coded, ratings
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, nnls
 
-from latentfit.diagnose.fractions import standard_errors
-from latentfit.factor.fractions import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
-from latentfit.refine.choose_parts import choose_parts
-from latentfit.refine.fractions import FractionSteps, Parts, fit_parts, starting_profiles
+from latentfit.fractions.diagnostics import standard_errors
+from latentfit.fractions.em import FractionSteps, Parts, fit_parts, starting_profiles
+from latentfit.fractions.init import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
+from latentfit.fractions.select import choose_parts
 
 HEAVY = 1e4
 

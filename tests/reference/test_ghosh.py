@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import latentfit.factor.ghosh as ghosh
-from latentfit.data.labels import from_wide
-from latentfit.errors import DataError
-from latentfit.factor.ghosh import factor_ghosh
+import latentfit.labels.init.ghosh as ghosh
+from latentfit.core.errors import DataError
+from latentfit.labels.data.labels import from_wide
+from latentfit.labels.init.ghosh import factor_ghosh
 
 from .label_matrices import coded, ratings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import latentfit.kernels.hmm as kernels
-from latentfit.kernels.hmm import Chains, best_paths, chain_log_likelihood, chain_posteriors, chain_sums
+import latentfit.core.kernels.hmm as kernels
+from latentfit.core.kernels.hmm import Chains, best_paths, chain_log_likelihood, chain_posteriors, chain_sums
 
 from .hmm_twin import best_path, forward_backward
 

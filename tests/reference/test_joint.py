@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from latentfit.data.table import Column
-from latentfit.engine.mixture import Mixture
-from latentfit.errors import DataError
-from latentfit.models.joint import JointPMF
-from latentfit.query import QueryError, ask
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.joint import JointPMF
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.table.table import Column
+from latentfit.tables.estimator.query import QueryError, ask
 
 SIZES = (2, 3, 4)
 NAMES = ("a", "b", "c d")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.data.labels import Labels, from_wide
-from latentfit.factor.ghosh import threshold_ratings
-from latentfit.factor.kos import by_messages, by_singular_vector, combine_thresholds, factor_kos
+from latentfit.labels.data.labels import Labels, from_wide
+from latentfit.labels.init.ghosh import threshold_ratings
+from latentfit.labels.init.kos import by_messages, by_singular_vector, combine_thresholds, factor_kos
 
 from .label_matrices import coded
 

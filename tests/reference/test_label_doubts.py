@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom, chi2_contingency, norm
 
-from latentfit.data.labels import Labels
-from latentfit.diagnose import agreement, copies, label_structure, labels, meetings, scatter, theorems, workers
-from latentfit.diagnose.intervals import jeffreys, reach_ends, standard_errors_of, wilson
-from latentfit.diagnose.report import Examiner
-from latentfit.engine.mixture import Mixture, stack_confusions
-from latentfit.moments.graph import CoLabelGraph, co_label_graph
-from latentfit.moments.pairs import count_label_pairs
+from latentfit.core import scatter
+from latentfit.core.intervals import jeffreys, reach_ends, standard_errors_of, wilson
+from latentfit.core.mixture.parameters import Mixture, stack_confusions
+from latentfit.core.verdict import Examiner
+from latentfit.labels import theory as theorems
+from latentfit.labels.data.labels import Labels
+from latentfit.labels.diagnostics import agreement, workers
+from latentfit.labels.diagnostics import co_annotation as meetings
+from latentfit.labels.diagnostics import duplicates as copies
+from latentfit.labels.diagnostics import structure as label_structure
+from latentfit.labels.diagnostics import verdict as labels
+from latentfit.labels.moments import CoLabelGraph, co_label_graph, count_label_pairs
 from latentfit.simulate import crowd
 
 

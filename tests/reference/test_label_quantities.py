@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from latentfit.diagnose import agreement, copies, labels, scatter, theorems, workers
-from latentfit.engine.mixture import Mixture, stack_confusions
-from latentfit.moments.pairs import count_label_pairs
+from latentfit.core import scatter
+from latentfit.core.mixture.parameters import Mixture, stack_confusions
+from latentfit.labels import theory as theorems
+from latentfit.labels.diagnostics import agreement, workers
+from latentfit.labels.diagnostics import duplicates as copies
+from latentfit.labels.diagnostics import verdict as labels
+from latentfit.labels.moments import count_label_pairs
 from latentfit.simulate import crowd
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from latentfit.data.labels import Labels, from_wide
-from latentfit.factor.minimax_entropy import (
+from latentfit.labels.data.labels import Labels, from_wide
+from latentfit.labels.init.minimax_entropy import (
     _odds,
     _seen,
     ascend,
@@ -18,7 +18,7 @@ from latentfit.factor.minimax_entropy import (
     sides,
     update_labels,
 )
-from latentfit.factor.votes import vote_shares
+from latentfit.labels.init.votes import vote_shares
 
 from .label_matrices import coded
 

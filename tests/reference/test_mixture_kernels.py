@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit import kernels
-from latentfit.kernels import BLOCK_ROWS, DenseCodes, RaggedCells
+from latentfit.core import kernels
+from latentfit.core.kernels import BLOCK_ROWS, DenseCodes, RaggedCells
 
 from .mixture_twin import twin_pass
 

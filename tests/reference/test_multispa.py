@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from latentfit.engine.mixture import unstack_confusions
-from latentfit.errors import DataError
-from latentfit.factor.multispa import (
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.parameters import unstack_confusions
+from latentfit.labels.init.multispa import (
     factor_multispa,
     has_full_rank,
     in_label_order,
@@ -17,7 +17,7 @@ from latentfit.factor.multispa import (
     start_mixture,
     successive_projection,
 )
-from latentfit.moments.pairs import count_label_pairs
+from latentfit.labels.moments import count_label_pairs
 
 from .dawid_skene_worlds import confusions, draw_labels, exact_pairs
 

@@ -8,18 +8,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.data.count_input import read_counts
-from latentfit.factor.pair_phases import Phases
-from latentfit.factor.scaled_svd import ScaledSVD
-from latentfit.factor.vertices import PairModel
-from latentfit.kernels.pair_rows import Side
-from latentfit.refine import mixing as laws
-from latentfit.refine import pair_fit, pair_shrinkage
-from latentfit.refine.em import Refined
-from latentfit.refine.mixing import MixingSteps, even_law, poisson_rates
-from latentfit.refine.pair_em import PairSteps, columns_to_one
-from latentfit.refine.pair_fit import chosen_smoothing, fit_pair_model, lifted, with_marginals
-from latentfit.refine.pair_shrinkage import (
+from latentfit.core.counts.input import read_counts
+from latentfit.core.em import Refined
+from latentfit.core.kernels.pair_rows import Side
+from latentfit.core.pair_em import PairSteps, columns_to_one
+from latentfit.core.spectral import ScaledSVD
+from latentfit.core.vertices import PairModel
+from latentfit.pairs.em import fit as pair_fit
+from latentfit.pairs.em import mixing as laws
+from latentfit.pairs.em import shrinkage as pair_shrinkage
+from latentfit.pairs.em.fit import chosen_smoothing, fit_pair_model, lifted, with_marginals
+from latentfit.pairs.em.mixing import MixingSteps, even_law, poisson_rates
+from latentfit.pairs.em.shrinkage import (
     Shrunk,
     _frequency_groups,
     _Problem,
@@ -31,7 +31,8 @@ from latentfit.refine.pair_shrinkage import (
     interval,
     keep_marginals,
 )
-from latentfit.reproduce.pairs_linear import random_pair_model
+from latentfit.pairs.init.phases import Phases
+from reproduction.pairs_linear import random_pair_model
 
 COUNTS = np.array([[4.0, 2.0, 0.0], [1.0, 3.0, 5.0], [0.0, 1.0, 2.0]])
 LEFT = np.array([[0.5, 0.1], [0.3, 0.3], [0.2, 0.6]])

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from latentfit.data.count_input import read_counts
-from latentfit.data.count_split import split_counts
-from latentfit.diagnose import pair_structure, pairs
-from latentfit.diagnose import pair_theorems as theorems
-from latentfit.diagnose.pair_structure import StructureTest
-from latentfit.factor.pair_matrix import Factored
-from latentfit.factor.pair_phases import Bins
-from latentfit.factor.scaled_svd import scaled_svd
-from latentfit.moments.pair_symmetry import Symmetry
+from latentfit.core.counts.input import read_counts
+from latentfit.core.spectral import scaled_svd
+from latentfit.pairs import theory as theorems
+from latentfit.pairs.data import split_counts
+from latentfit.pairs.diagnostics import structure as pair_structure
+from latentfit.pairs.diagnostics import verdict as pairs
+from latentfit.pairs.diagnostics.structure import StructureTest
+from latentfit.pairs.init.factored import Factored
+from latentfit.pairs.init.phases import Bins
+from latentfit.pairs.moments import Symmetry
 from latentfit.simulate import draw_pairs
 
 # ------------------------------------------------------------ the test of rank

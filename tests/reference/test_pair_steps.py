@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.count_input import read_counts
-from latentfit.errors import NotIdentifiableError
-from latentfit.factor import pair_phases as phases_module
-from latentfit.factor import scaled_svd as svd_module
-from latentfit.factor import vertices as vertices_module
-from latentfit.factor.pair_matrix import Factored, decompose, independent, rank_two
-from latentfit.factor.pair_phases import SideEstimate, marginal_bins, pair_phases
-from latentfit.factor.scaled_svd import ScaledSVD, peak_signs, scaled_svd, start_vector
-from latentfit.factor.vertices import PairModel, find_vertices, memberships_at, pair_model, weighted_centres
+from latentfit.core import spectral as svd_module
+from latentfit.core import vertices as vertices_module
+from latentfit.core.counts.input import read_counts
+from latentfit.core.errors import NotIdentifiableError
+from latentfit.core.spectral import ScaledSVD, peak_signs, scaled_svd, start_vector
+from latentfit.core.vertices import PairModel, find_vertices, memberships_at, pair_model, weighted_centres
+from latentfit.pairs.init import phases as phases_module
+from latentfit.pairs.init.factored import Factored, decompose, independent, rank_two
+from latentfit.pairs.init.phases import SideEstimate, marginal_bins, pair_phases
 
 # ------------------------------------------------------------------ scaled SVD
 

@@ -7,23 +7,24 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit import PairMatrix
-from latentfit.data.count_input import read_counts
-from latentfit.diagnose.pair_theorems import (
+from latentfit.core.counts.input import read_counts
+from latentfit.core.em import em
+from latentfit.core.kernels.pair_rows import PairRows, Side, pair_levels, pair_product, pair_ratios
+from latentfit.core.pair_em import PairSteps
+from latentfit.core.spectral import scaled_svd
+from latentfit.core.vertices import PairModel, pair_model
+from latentfit.simulate import pairs
+from latentfit.pairs.em.mixing import MixingSteps, climb, even_law, poisson_rates
+from latentfit.pairs.init.factored import decompose, rank_two
+from latentfit.pairs.init.phases import pair_phases
+from latentfit.pairs.theory import (
     exact_total_variation_bound,
     needed_pairs_per_item,
     total_variation_bound,
     undecidable_below,
 )
-from latentfit.factor.pair_matrix import decompose, rank_two
-from latentfit.factor.pair_phases import pair_phases
-from latentfit.factor.scaled_svd import scaled_svd
-from latentfit.factor.vertices import PairModel, pair_model
-from latentfit.kernels.pair_rows import PairRows, Side, pair_levels, pair_product, pair_ratios
-from latentfit.refine.em import em
-from latentfit.refine.mixing import MixingSteps, climb, even_law, poisson_rates
-from latentfit.refine.pair_em import PairSteps
-from latentfit.reproduce.pairs_linear import random_pair_model
-from latentfit.simulate import draw_pairs, pairs
+from latentfit.simulate import draw_pairs
+from reproduction.pairs_linear import random_pair_model
 from tests.reference.pair_twins import levels, phases, ratios
 
 

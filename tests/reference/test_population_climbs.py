@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.data.genotypes import Genotypes
-from latentfit.errors import DataError
-from latentfit.factor.fractions import Shares
-from latentfit.refine import choose_parts, choose_populations
-from latentfit.refine import fractions as parts
-from latentfit.refine.admixture import Ancestry, AncestrySteps, frequencies_given, inside, proportions
-from latentfit.refine.admixture_fit import fit_ancestry
+from latentfit.admixture import select as choose_populations
+from latentfit.admixture.data.genotypes import Genotypes
+from latentfit.admixture.em.fit import fit_ancestry
+from latentfit.admixture.em.steps import Ancestry, AncestrySteps, frequencies_given, inside, proportions
+from latentfit.core.errors import DataError
+from latentfit.fractions import em as parts
+from latentfit.fractions import select as choose_parts
+from latentfit.fractions.init import Shares
 from tests.reference import admixture_twin
 
 

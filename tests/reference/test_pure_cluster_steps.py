@@ -8,16 +8,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from latentfit.data.table import Column, Table
-from latentfit.factor import pure_clusters as module
-from latentfit.factor.pure_clusters import PureClusters, cluster_d_max, most_clusters, passes, unit_rows
-from latentfit.moments import total_correlation as tc
-from latentfit.moments.total_correlation import (
-    maximal_total_correlation,
-    pattern_ids,
-    strong_subsets,
-    total_correlation,
-)
+from latentfit.clusters import init as module
+from latentfit.clusters import moments as tc
+from latentfit.clusters.init import PureClusters, cluster_d_max, most_clusters, passes, unit_rows
+from latentfit.clusters.moments import maximal_total_correlation, strong_subsets, total_correlation
+from latentfit.core.simplex import pattern_ids
+from latentfit.core.table.table import Column, Table
 
 GAP = 255
 

@@ -12,9 +12,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from latentfit.data.table import Column, Table, group_rows
-from latentfit.errors import DataError
-from latentfit.factor.pure_clusters import cluster_d_max, most_clusters, passes, pure_clusters, unit_rows
+from latentfit.clusters.init import cluster_d_max, most_clusters, passes, pure_clusters, unit_rows
+from latentfit.core.errors import DataError
+from latentfit.core.table.table import Column, Table, group_rows
 from tests.reference import pure_clusters_twin as twin
 from tests.reference.test_total_correlation import binary_table
 

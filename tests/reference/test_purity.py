@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import gumbel_r
 
-from latentfit.data.copies import single_rows, thinned
-from latentfit.data.table import Column, Table
-from latentfit.diagnose import frequency_intervals as intervals
-from latentfit.diagnose import independence, purity
-from latentfit.diagnose.cross_fit import CrossFit
-from latentfit.diagnose.independence import Rows
+from latentfit.clusters.diagnostics import independence, intervals, purity
+from latentfit.clusters.diagnostics.cross_fit import CrossFit
+from latentfit.clusters.diagnostics.independence import Rows
+from latentfit.core.em import em
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import table_steps
+from latentfit.core.table.replicates import single_rows, thinned
+from latentfit.core.table.table import Column, Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.engine.mixture import Mixture
-from latentfit.errors import DataError
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import table_steps
 from tests.statistics.bernoulli_worlds import bernoulli_world
 
 # ------------------------------------------------------------------------ twins

@@ -10,18 +10,19 @@ import scipy.sparse as sp
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from latentfit.data.copies import single_rows
-from latentfit.data.documents import Documents
-from latentfit.data.table import Column, Table
-from latentfit.diagnose import cluster_simulated, coherence, cross_fit, independence, purity
-from latentfit.diagnose import cluster_theorems as theorems
-from latentfit.diagnose import frequency_intervals as intervals
-from latentfit.diagnose.independence import Rows
+from latentfit.clusters import theory as theorems
+from latentfit.clusters.diagnostics import cross_fit, independence, intervals, purity
+from latentfit.clusters.diagnostics import simulated as cluster_simulated
+from latentfit.clusters.diagnostics.independence import Rows
+from latentfit.core.em import em
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import table_steps
+from latentfit.core.table.replicates import single_rows
+from latentfit.core.table.table import Column, Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.engine.mixture import Mixture
-from latentfit.errors import DataError
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import table_steps
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.diagnostics import coherence
 
 
 def mixture_of(weights, P):

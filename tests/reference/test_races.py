@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from latentfit.refine.em import Begun, em
-from latentfit.refine.starts import Entrant, go_on, halve, race
+from latentfit.core.em import Begun, em
+from latentfit.core.multistart import Entrant, go_on, halve, race
 
 
 @dataclass

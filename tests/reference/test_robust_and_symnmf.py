@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.labels import from_long
+from latentfit.core.assign import align_each_worker, align_to_labels, decisiveness, match_classes
+from latentfit.core.mixture.pair_counts import PairCounts
+from latentfit.core.mixture.parameters import stack_confusions, unstack_confusions
 from latentfit.engine.memory import MemoryEngine
-from latentfit.engine.mixture import stack_confusions, unstack_confusions
-from latentfit.factor import task_sums
-from latentfit.factor.assign import align_each_worker, align_to_labels, decisiveness, match_classes
-from latentfit.factor.robust import (
+from latentfit.labels.data.labels import from_long
+from latentfit.labels.init import task_sums
+from latentfit.labels.init.robust import (
     SMOOTH,
     Observed,
     fit_robust_root,
@@ -19,8 +20,8 @@ from latentfit.factor.robust import (
     solve_in_ball,
     weights_of,
 )
-from latentfit.factor.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative, schedule
-from latentfit.moments.pairs import PairCounts, count_label_pairs
+from latentfit.labels.init.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative, schedule
+from latentfit.labels.moments import count_label_pairs
 
 
 def world(seed, n_workers=8, n_classes=3):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latentfit.factor.simplex_ls import box_least_squares, gram_of, products_of, simplex_least_squares
+from latentfit.core.simplex import box_least_squares, gram_of, products_of, simplex_least_squares
 
 
 def value(G, b, x):

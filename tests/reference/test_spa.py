@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from latentfit.data.table import Column, Table
-from latentfit.engine.mixture import Mixture, normalise_tables
-from latentfit.factor.assign import match_classes
-from latentfit.factor.spa import factor_spa, naive_split, successive_projection
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import table_steps
+from latentfit.core.assign import match_classes
+from latentfit.core.em import em
+from latentfit.core.mixture.parameters import Mixture, normalise_tables
+from latentfit.core.mixture.prior import table_steps
+from latentfit.core.mixture.spa import factor_spa, naive_split, successive_projection
+from latentfit.core.table.table import Column, Table
 
 FIRST = np.arange(0, 21, 4, dtype=np.int32)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.engine.mixture import unstack_confusions
-from latentfit.errors import DataError, NotIdentifiableError
-from latentfit.factor.spectral import (
+from latentfit.core.errors import DataError, NotIdentifiableError
+from latentfit.core.mixture.parameters import unstack_confusions
+from latentfit.labels.init.spectral import (
     factor_spectral,
     group_labels,
     robust_eigenpair,

@@ -8,15 +8,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.factor.eigenpairs import Eigenpairs
-from latentfit.refine import switch_always_on, switch_race, switch_start, switch_states, switches
-from latentfit.refine.em import Refined
-from latentfit.refine.starts import Raced
-from latentfit.refine.switch_always_on import baseline, conventional, settle_baseline
-from latentfit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
-from latentfit.refine.switch_race import doubtful, jittered_picks, raced_params
-from latentfit.refine.switch_start import complete, estimate_noise, pick
-from latentfit.refine.switch_states import (
+from latentfit.core.em import Refined
+from latentfit.core.multistart import Raced
+from latentfit.core.tensor import init as switch_start
+from latentfit.core.tensor.eigenpairs import Eigenpairs
+from latentfit.core.tensor.init import complete, estimate_noise, pick
+from latentfit.factors.em import baseline as switch_always_on
+from latentfit.factors.em import states as switch_states
+from latentfit.factors.em import steps as switches
+from latentfit.factors.em.baseline import baseline, conventional, settle_baseline
+from latentfit.factors.em.least_squares import alternating_least_squares, oracle, weighted_least_squares
+from latentfit.factors.em.states import (
     best_all,
     bits,
     codes_of,
@@ -30,7 +32,7 @@ from latentfit.refine.switch_states import (
     sums_near,
     sums_split,
 )
-from latentfit.refine.switches import (
+from latentfit.factors.em.steps import (
     SwitchParams,
     SwitchSteps,
     first_centres,
@@ -41,7 +43,9 @@ from latentfit.refine.switches import (
     refine_switches,
     way_to_sum,
 )
-from latentfit.reproduce.switches_methods import random_switches
+from latentfit.factors.init import candidates as switch_race
+from latentfit.factors.init.candidates import doubtful, jittered_picks, raced_params
+from reproduction.switches_methods import random_switches
 
 
 def some_params(d=3, q=4, seed=0, sigma2=0.5):

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, norm
 
-from latentfit.diagnose import switch_rivals, switches
-from latentfit.diagnose.report import Examiner
-from latentfit.diagnose.switch_rivals import Rival
-from latentfit.moments.whitened import Spectrum
-from latentfit.refine.em import em
-from latentfit.refine.switches import SwitchParams, plane_steps, way_to_sum
+from latentfit.core.em import em
+from latentfit.core.tensor.whitened import Spectrum
+from latentfit.core.verdict import Examiner
+from latentfit.factors.diagnostics import rivals as switch_rivals
+from latentfit.factors.diagnostics import verdict as switches
+from latentfit.factors.diagnostics.rivals import Rival
+from latentfit.factors.em.steps import SwitchParams, plane_steps, way_to_sum
 
 
 def told(examiner, words):

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from latentfit import BinaryFactors
-from latentfit.errors import DataError, DataWarning
-from latentfit.factor.missing_rows import fill_rows, fit_gaussian_rows
-from latentfit.refine.switch_missing import (
+from latentfit.core.errors import DataError, DataWarning
+from latentfit.factors.em.missing import (
     ObservedSteps,
     draw_missing,
     most_likely_observed,
@@ -18,7 +17,8 @@ from latentfit.refine.switch_missing import (
     refine_observed,
     split_missing,
 )
-from latentfit.refine.switches import SwitchParams, SwitchSteps, first_params
+from latentfit.factors.em.steps import SwitchParams, SwitchSteps, first_params
+from latentfit.factors.init.missing import fill_rows, fit_gaussian_rows
 from latentfit.simulate import binary_factors
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -206,10 +206,10 @@ def test_what_missing_values_do_not_allow_is_refused_with_advice(options, said):
 
 
 def test_a_stopped_fit_of_incomplete_rows_resumes_with_the_same_bits(tmp_path, monkeypatch):
-    import latentfit.models.binary_factors as module
+    import latentfit.factors.estimator.binary_factors as module
 
     monkeypatch.setattr(module, "COMPARED_ITERATIONS", 1)
-    monkeypatch.setattr("latentfit.models.checkpoint.KeptFile.due", True)
+    monkeypatch.setattr("latentfit.core.checkpoint.KeptFile.due", True)
     X = without(binary_factors(400, m=6, d=3, sigma=0.5, random_state=2).X, 0.2)
     whole = BinaryFactors(3, tol=1e-12).fit(X)
     original, calls = module.refine_observed, []

@@ -7,30 +7,9 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
-from latentfit.factor import eigenpairs, independent_switches, switches
-from latentfit.factor.eigenpairs import (
-    Eigenpairs,
-    contract,
-    describe,
-    levenberg_marquardt,
-    merge,
-    newton,
-    projected_jacobian,
-    shifted_power,
-    slices,
-    sphere,
-)
-from latentfit.factor.independent_switches import IndependentSwitches, deflate, factor_independent
-from latentfit.factor.n_switches import (
-    ALPHA,
-    TRACY_WIDOM,
-    SwitchCount,
-    count_switches,
-    noise_variance,
-    numerical_rank,
-    threshold,
-)
-from latentfit.factor.switches import (
+from latentfit.core.tensor import binary as switches
+from latentfit.core.tensor import eigenpairs, whitened
+from latentfit.core.tensor.binary import (
     Candidates,
     choose,
     choose_all,
@@ -42,8 +21,28 @@ from latentfit.factor.switches import (
     score_candidates,
     weights_of,
 )
-from latentfit.moments import whitened
-from latentfit.moments.whitened import (
+from latentfit.core.tensor.eigenpairs import (
+    Eigenpairs,
+    contract,
+    describe,
+    levenberg_marquardt,
+    merge,
+    newton,
+    projected_jacobian,
+    shifted_power,
+    slices,
+    sphere,
+)
+from latentfit.core.tensor.rank import (
+    ALPHA,
+    TRACY_WIDOM,
+    SwitchCount,
+    count_switches,
+    noise_variance,
+    numerical_rank,
+    threshold,
+)
+from latentfit.core.tensor.whitened import (
     SecondMoments,
     Spectrum,
     Whitening,
@@ -58,6 +57,8 @@ from latentfit.moments.whitened import (
     whiten,
     without_noise,
 )
+from latentfit.factors.init import independent as independent_switches
+from latentfit.factors.init.independent import IndependentSwitches, deflate, factor_independent
 
 
 def symmetric_tensor(d, seed=0):

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.data.matrix import Matrix
-from latentfit.factor.eigenpairs import describe, levenberg_marquardt, merge, newton, shifted_power, sphere
-from latentfit.factor.independent_switches import factor_independent
-from latentfit.factor.switches import find_candidates, score
-from latentfit.moments.whitened import project, second_moments, spectrum, whiten, whitened_tensor
-from latentfit.refine.switch_baselines import alternating_least_squares, oracle, weighted_least_squares
-from latentfit.refine.switch_start import spectral_start
-from latentfit.refine.switch_states import constants, pair_totals, split_table, states, sums_all, sums_near, sums_split
-from latentfit.refine.switches import SwitchParams, SwitchSteps, correlate, first_params, posterior
-from latentfit.reproduce.switches_methods import random_switches
+from latentfit.core.matrix import Matrix
+from latentfit.core.tensor.binary import find_candidates, score
+from latentfit.core.tensor.eigenpairs import describe, levenberg_marquardt, merge, newton, shifted_power, sphere
+from latentfit.core.tensor.init import spectral_start
+from latentfit.core.tensor.whitened import project, second_moments, spectrum, whiten, whitened_tensor
+from latentfit.factors.em.least_squares import alternating_least_squares, oracle, weighted_least_squares
+from latentfit.factors.em.states import constants, pair_totals, split_table, states, sums_all, sums_near, sums_split
+from latentfit.factors.em.steps import SwitchParams, SwitchSteps, correlate, first_params, posterior
+from latentfit.factors.init.independent import factor_independent
 from latentfit.simulate import binary_factors
+from reproduction.switches_methods import random_switches
 from tests.reference import switches_twin as twin
 
 

@@ -7,13 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.data.table import Column, Table
-from latentfit.engine.memory import Sums
-from latentfit.engine.mixture import Mixture
-from latentfit.errors import DataError
-from latentfit.refine import choose_classes, crowd, table_prior
-from latentfit.refine.em import Refined
-from latentfit.refine.tables import (
+from latentfit.core.em import Refined
+from latentfit.core.errors import DataError
+from latentfit.core.mixture import prior as table_prior
+from latentfit.core.mixture.em import (
     Prior,
     TableSteps,
     count_parameters,
@@ -22,6 +19,11 @@ from latentfit.refine.tables import (
     maximise_tables,
     permuted,
 )
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.table.table import Column, Table
+from latentfit.engine.memory import Sums
+from latentfit.labels.em import prior as crowd
+from latentfit.tables import select as choose_classes
 
 
 def table_of(codes, weight=None, size=2):

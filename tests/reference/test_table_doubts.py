@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from latentfit.data.table import Column, Table
-from latentfit.diagnose import bootstrap, table_classes, table_pairs, tables
-from latentfit.diagnose import table_theorems as theorems
-from latentfit.diagnose.report import Examiner
-from latentfit.diagnose.table_classes import Gain, Halves
-from latentfit.diagnose.table_pairs import CellPairs
-from latentfit.engine.mixture import Mixture
+from latentfit.core.mixture import bootstrap
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.table.table import Column, Table
+from latentfit.core.verdict import Examiner
+from latentfit.tables import theory as theorems
+from latentfit.tables.diagnostics import classes as table_classes
+from latentfit.tables.diagnostics import pairs as table_pairs
+from latentfit.tables.diagnostics import verdict as tables
+from latentfit.tables.diagnostics.classes import Gain, Halves
+from latentfit.tables.diagnostics.pairs import CellPairs
 
 
 def told(examiner, words):

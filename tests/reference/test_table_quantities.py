@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from latentfit.data.copies import is_whole
-from latentfit.data.table import Column, Table
-from latentfit.diagnose import fit_indices as indices
-from latentfit.diagnose import table_theorems as theorems
-from latentfit.diagnose.bootstrap import draw_table, reach_bounds, wilson
-from latentfit.diagnose.table_classes import class_gaps, gain_by_chance, kruskal_count
-from latentfit.diagnose.table_pairs import (
+from latentfit.core import criteria as indices
+from latentfit.core.mixture.bootstrap import draw_table, reach_bounds, wilson
+from latentfit.core.mixture.pair_counts import count_table_pairs
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.sample_init import block_sums, pair_frequencies
+from latentfit.core.table.replicates import is_whole
+from latentfit.core.table.table import Column, Table
+from latentfit.tables import theory as theorems
+from latentfit.tables.diagnostics.classes import class_gaps, gain_by_chance, kruskal_count
+from latentfit.tables.diagnostics.pairs import (
     count_evidence,
     expected_pairs,
     parts_that_meet,
@@ -24,10 +27,7 @@ from latentfit.diagnose.table_pairs import (
     some_rows,
     two_halves,
 )
-from latentfit.diagnose.tables import examine_table
-from latentfit.engine.mixture import Mixture
-from latentfit.factor.table_pool import block_sums, pair_frequencies
-from latentfit.moments.pairs import count_table_pairs
+from latentfit.tables.diagnostics.verdict import examine_table
 
 
 def drawn(F, sizes, seed=0):

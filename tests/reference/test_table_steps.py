@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.count_input import read_counts
-from latentfit.data.table import Column, Table
-from latentfit.engine.mixture import Mixture
-from latentfit.factor import ctd, row_starts, spa, table_pool
-from latentfit.factor.ctd import CtdFactors, onto_simplex
-from latentfit.factor.row_starts import (
+from latentfit.clusters.moments import MaximalTotalCorrelation
+from latentfit.core.counts.input import read_counts
+from latentfit.core.mixture import row_init as row_starts
+from latentfit.core.mixture import sample_init as table_pool
+from latentfit.core.mixture import spa
+from latentfit.core.mixture.pair_counts import PairCounts, count_table_pairs
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.row_init import (
     RowView,
     dense_pairs,
     fill_classes,
@@ -25,9 +27,7 @@ from latentfit.factor.row_starts import (
     spectral_clusters,
     spread_rows,
 )
-from latentfit.factor.spa import SpaFactors, balanced_split, denoised, factor_spa, naive_split, pair_log_likelihood
-from latentfit.factor.spa import successive_projection as project_successively
-from latentfit.factor.table_pool import (
+from latentfit.core.mixture.sample_init import (
     Sample,
     block_sums,
     draw_sample,
@@ -39,11 +39,21 @@ from latentfit.factor.table_pool import (
     searched_spa,
     spa_start,
 )
-from latentfit.moments import pair_symmetry
-from latentfit.moments.pair_symmetry import Symmetry, examine_symmetry
-from latentfit.moments.pairs import PairCounts, count_table_pairs
-from latentfit.moments.total_correlation import MaximalTotalCorrelation
-from latentfit.moments.triples import TripleCounts, choose_triples, count_table_triples
+from latentfit.core.mixture.spa import (
+    SpaFactors,
+    balanced_split,
+    denoised,
+    factor_spa,
+    naive_split,
+    pair_log_likelihood,
+)
+from latentfit.core.mixture.spa import successive_projection as project_successively
+from latentfit.core.table.table import Column, Table
+from latentfit.pairs import moments as pair_symmetry
+from latentfit.pairs.moments import Symmetry, examine_symmetry
+from latentfit.tables.init import ctd
+from latentfit.tables.init.ctd import CtdFactors, onto_simplex
+from latentfit.tables.moments import TripleCounts, choose_triples, count_table_triples
 
 GAP = 255
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from latentfit import LatentClass, load
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 
 
 @pytest.fixture(scope="module")

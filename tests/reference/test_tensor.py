@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.engine.mixture import unstack_confusions
-from latentfit.errors import DataError, NotIdentifiableError
-from latentfit.factor import tensor
-from latentfit.factor.tensor import (
+from latentfit.core.errors import DataError, NotIdentifiableError
+from latentfit.core.mixture.parameters import unstack_confusions
+from latentfit.labels.init import tensor
+from latentfit.labels.init.tensor import (
     ADMM_STEPS,
     annotator_moments,
     confusion_quadratic,

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.documents import Documents
-from latentfit.data.sampling import scramble
-from latentfit.refine import choose_topics as number
-from latentfit.refine import topic_prior, topic_starts
-from latentfit.refine.choose_topics import TopicNumber, direction_scores, leading
-from latentfit.refine.em import Refined
-from latentfit.refine.starts import Raced
-from latentfit.refine.topic_prior import best_near, choose_prior, completed, left_out
-from latentfit.refine.topic_starts import begin, climb, polished_by_pairs, random_topics
-from latentfit.refine.topics import TopicParams, TopicPrior, TopicSteps, log_products, shares_of, word_shares
+from latentfit.core.em import Refined
+from latentfit.core.multistart import Raced
+from latentfit.core.sampling import scramble
+from latentfit.topics import select as number
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.em import prior as topic_prior
+from latentfit.topics.em.prior import best_near, choose_prior, completed, left_out
+from latentfit.topics.em.steps import TopicParams, TopicPrior, TopicSteps, log_products, shares_of, word_shares
+from latentfit.topics.init import multistart as topic_starts
+from latentfit.topics.init.multistart import begin, climb, polished_by_pairs, random_topics
+from latentfit.topics.select import TopicNumber, direction_scores, leading
 
 
 def documents_of(counts):

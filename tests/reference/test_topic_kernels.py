@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.documents import Documents
-from latentfit.kernels.topics import topic_shares, topic_sums
+from latentfit.core.kernels.topics import topic_shares, topic_sums
+from latentfit.topics.data.documents import Documents
 
 
 def world(K, seed=0, documents=60, words=40):

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.documents import Documents
-from latentfit.errors import NotIdentifiableError
-from latentfit.factor import topic_start
-from latentfit.factor.scaled_svd import ScaledSVD
-from latentfit.factor.topic_start import BLEND, first_topics, topics_by_triples, word_spectrum
-from latentfit.factor.two_topics import (
+from latentfit.core.errors import NotIdentifiableError
+from latentfit.core.spectral import ScaledSVD
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.init import spectral as topic_start
+from latentfit.topics.init.spectral import BLEND, first_topics, topics_by_triples, word_spectrum
+from latentfit.topics.init.two_topics import (
     LEAST_WEIGHT,
     TwoTopics,
     two_topics,
     weight_from_anchors,
     weight_from_triples,
 )
-from latentfit.moments.word_pairs import WordPairs, pair_counts
+from latentfit.topics.moments import WordPairs, pair_counts
 
 
 def documents_of(counts):

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latentfit.data.table import Column, Table, group_rows
-from latentfit.errors import DataError
-from latentfit.moments.total_correlation import (
+from latentfit.clusters.moments import (
     maximal_total_correlation,
     pair_total_correlations,
     total_correlation,
 )
+from latentfit.core.errors import DataError
+from latentfit.core.table.table import Column, Table, group_rows
 from tests.reference import pure_clusters_twin as twin
 
 

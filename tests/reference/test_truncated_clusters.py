@@ -10,13 +10,13 @@ import pytest
 from scipy.optimize import minimize
 
 from latentfit import BernoulliMixture, load
-from latentfit.data.table import Column, Table
-from latentfit.engine.mixture import Mixture
-from latentfit.errors import DataError
-from latentfit.models.table_checkpoint import TableCheckpoint
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import plain_steps
-from latentfit.refine.truncated import BlankRows, TruncatedSteps, completed, recorded_weights, unseen_share
+from latentfit.clusters.em import BlankRows, TruncatedSteps, completed, recorded_weights, unseen_share
+from latentfit.core.em import em
+from latentfit.core.errors import DataError
+from latentfit.core.mixture.checkpoint import TableCheckpoint
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import plain_steps
+from latentfit.core.table.table import Column, Table
 
 
 def table_of(rows, weight=None):
@@ -234,8 +234,8 @@ def test_a_stopped_fit_goes_on_with_the_same_bits(tmp_path, monkeypatch):
         write(self, *rest)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("latentfit.models.checkpoint.EVERY", 0.0)
-    monkeypatch.setattr("latentfit.models.checkpoint.SPARING", 0.0)
+    monkeypatch.setattr("latentfit.core.checkpoint.EVERY", 0.0)
+    monkeypatch.setattr("latentfit.core.checkpoint.SPARING", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(TableCheckpoint, "write", stop)
         with pytest.raises(KeyboardInterrupt):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.data.documents import Documents
-from latentfit.errors import NotIdentifiableError
-from latentfit.factor.topic_start import first_topics, word_spectrum
-from latentfit.moments.word_pairs import WordPairs, pair_counts
-from latentfit.simulate.topics import topic_documents
+from latentfit.core.errors import NotIdentifiableError
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.init.spectral import first_topics, word_spectrum
+from latentfit.topics.moments import WordPairs, pair_counts
+from latentfit.topics.simulate import topic_documents
 
 
 def documents_of(counts):

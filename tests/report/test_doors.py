@@ -19,23 +19,24 @@ from latentfit import (
     TopicModel,
     load,
 )
-from latentfit.data.document_input import read_documents
-from latentfit.data.genotypes import read_genotypes
-from latentfit.data.graph_input import read_graph
-from latentfit.data.named_matrix import NamedMatrix
-from latentfit.data.sequences import read_sequences
-from latentfit.errors import ModelFileError
-from latentfit.io.model_file import read_model, write_model
-from latentfit.plot.blocks import block_links, densities, sorted_nodes
-from latentfit.plot.state_graph import state_graph
-from latentfit.plot.topics import relevances
+from latentfit.admixture.data.genotypes import read_genotypes
+from latentfit.communities.data.input import read_graph
+from latentfit.communities.plot import block_links, densities, sorted_nodes
+from latentfit.core.errors import ModelFileError
+from latentfit.core.model_file import read_model, write_model
+from latentfit.core.named_matrix import NamedMatrix
+from latentfit.hmm.data import read_sequences
+from latentfit.hmm.page import SHOWN_STEPS, state_runs
+from latentfit.hmm.plot import state_graph
+from latentfit.simulate import pairs
 from latentfit.report.doors import context_of, page_of
 from latentfit.report.page import Chart, DataTable, Note
 from latentfit.report.render import render
-from latentfit.report.sequences import SHOWN_STEPS, state_runs
 from latentfit.report.stacks import MOST_BARS, MOST_PIECES, drawn_bars, stacked
-from latentfit.report.topics import SHOWN_WORDS
-from latentfit.simulate import binary_factors, block_graph, pairs, topic_documents
+from latentfit.simulate import binary_factors, block_graph, topic_documents
+from latentfit.topics.data.input import read_documents
+from latentfit.topics.page import SHOWN_WORDS
+from latentfit.topics.plot import relevances
 from tests.report.worlds import name
 
 STORED = Path(__file__).parents[1] / "files" / "models"
@@ -268,7 +269,7 @@ def test_too_many_bars_are_thinned_and_said(people, parts):
     assert (np.diff(shown) > 0).all()
     model = Admixture(parts)
     model.ancestry_, model.samples_, model.n_populations_ = shares, np.arange(people), parts
-    from latentfit.report.ancestry import _bars
+    from latentfit.admixture.page import _bars
 
     told = _bars(model, shares, [str(n) for n in range(people)]).caption
     assert (f"{len(shown):,} of {people:,} people" in told) == (len(shown) < people)

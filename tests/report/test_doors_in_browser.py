@@ -7,9 +7,9 @@ import pytest
 
 from latentfit import PairMatrix, load
 from latentfit.cli.main import main
-from latentfit.plot.ancestry import people_order
-from latentfit.plot.topics import relevances
+from latentfit.core.canvas import people_order
 from latentfit.simulate import pairs
+from latentfit.topics.plot import relevances
 
 LABELS = r"""(node, side) => [...node.querySelectorAll(".role-axis-label text")]
     .filter((one) => !one.textContent.endsWith("%"))

@@ -11,10 +11,10 @@ import re
 import numpy as np
 import pytest
 
-from latentfit.data.labels import from_long
-from latentfit.diagnose.report import FitReport
-from latentfit.diagnose.workers import WorkerQuality
-from latentfit.models.crowd import CrowdSettings, fit_crowd
+from latentfit.core.verdict import FitReport
+from latentfit.labels.data.labels import from_long
+from latentfit.labels.diagnostics.workers import WorkerQuality
+from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
 from latentfit.report.charts import bars, heat_map, lines
 from latentfit.report.doors import context_of, page_of
 from latentfit.report.page import Chart, Column, DataTable, Figure, Note, Page, Section

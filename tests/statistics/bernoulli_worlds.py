@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latentfit.data.table import Column, Table, group_rows
-from latentfit.engine.mixture import Mixture
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.table.table import Column, Table, group_rows
 
 
 @dataclass(frozen=True)

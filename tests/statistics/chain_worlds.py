@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latentfit.data.sequences import Sequences
-from latentfit.engine.chain import Chain
+from latentfit.hmm.data import Sequences
+from latentfit.hmm.em.parameters import Chain
 from latentfit.simulate import draw_sequences, hidden_markov
 
 

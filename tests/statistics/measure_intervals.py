@@ -13,12 +13,12 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+
+from latentfit.clusters.diagnostics.intervals import frequency_intervals
+from latentfit.core.em import em
+from latentfit.core.mixture.prior import SMOOTHING, table_steps
 from tests.statistics.bernoulli_worlds import bernoulli_world
 from tests.statistics.measure_purity import settings
-
-from latentfit.diagnose.frequency_intervals import frequency_intervals
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import SMOOTHING, table_steps
 
 
 def covered(seed, K, L, n, separation, even, missing):

@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tests.statistics.bernoulli_worlds import bernoulli_world, true_impurity
 
-from latentfit.diagnose.purity import purity_certificates
+from latentfit.clusters.diagnostics.purity import purity_certificates
+from latentfit.core.em import em
+from latentfit.core.mixture.prior import SMOOTHING, table_steps
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.models.latent_class import LatentClass
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import SMOOTHING, table_steps
+from latentfit.tables.estimator.latent_class import LatentClass
+from tests.statistics.bernoulli_worlds import bernoulli_world, true_impurity
 
 SIZES = [(L, n) for L, n in itertools.product((20, 100, 300), (200, 1000, 5000)) if (L, n) != (300, 5000)]
 STUCK = 2.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from latentfit.simulate import draw_pairs, pairs
+from latentfit.simulate import pairs
+from latentfit.simulate import draw_pairs
 
 HOPELESS = ("independent", "independent, Zipf", "below the threshold", "too many components", "a pair per two items")
 SOUND = ("example1", "example2", "zipf", "graded", "topics")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latentfit.factors.simulate import draw_switches, draw_weights
 from latentfit.simulate import binary_factors
-from latentfit.simulate.switches import draw_switches, draw_weights
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from latentfit.data.table import Column, Table, group_rows
-from latentfit.diagnose.bootstrap import draw_table
+from latentfit.core.mixture.bootstrap import draw_table
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.table.table import Column, Table, group_rows
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.engine.mixture import Mixture
 
 CLEAR = 0.85
 """Mean posterior of the likeliest class, under the truth itself, from which classes count as told apart."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.statistics.graph_worlds import hopeless, sound
-from tests.statistics.verdict_counts import COUNT
 
 from latentfit import BlockModel
-from latentfit.diagnose.blocks import detection_ratio, expected_overlap, kesten_stigum
-from latentfit.refine.choose_blocks import choose_blocks
-from latentfit.reproduce.pairs_communities import block_error, overlap
+from latentfit.communities.diagnostics import detection_ratio, expected_overlap, kesten_stigum
+from latentfit.communities.select.number import choose_blocks
 from latentfit.simulate import block_graph
+from reproduction.pairs_communities import block_error, overlap
+from tests.statistics.graph_worlds import hopeless, sound
+from tests.statistics.verdict_counts import COUNT
 
 
 @pytest.mark.slow

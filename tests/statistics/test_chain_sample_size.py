@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.engine.chain import Chain
-from latentfit.refine.choose_states import choose_states
-from latentfit.reproduce.pairs_hmm import COROLLARY, EMISSIONS, FEW, TRANSITIONS, hmm, judge
-from latentfit.reproduce.table import Run
+from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.select import choose_states
 from latentfit.simulate import draw_sequences
+from reproduction.pairs_hmm import COROLLARY, EMISSIONS, FEW, TRANSITIONS, hmm, judge
+from reproduction.table import Run
 
 
 @pytest.mark.parametrize("kind", ["even", "zipf"])

@@ -9,13 +9,13 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.statistics.chain_worlds import HOPELESS, hopeless, sound
-from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 from latentfit import CategoricalHMM
-from latentfit.diagnose.hmm import neighbour_test
-from latentfit.engine.chain import Chain
+from latentfit.hmm.diagnostics import neighbour_test
+from latentfit.hmm.em.parameters import Chain
 from latentfit.simulate import draw_sequences
+from tests.statistics.chain_worlds import HOPELESS, hopeless, sound
+from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 
 def verdict(world):

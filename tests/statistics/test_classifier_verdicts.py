@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from latentfit import LatentClassClassifier
-from latentfit.data.labelled_table import fold_weights
-from latentfit.data.table import Column, Table
-from latentfit.diagnose.classifier import examine_classifier
-from latentfit.errors import DataError
-from latentfit.reproduce.table import find_data
+from latentfit.core.errors import DataError
+from latentfit.core.table.table import Column, Table
+from latentfit.tables.data import fold_weights
+from latentfit.tables.diagnostics.classifier import examine_classifier
+from reproduction.table import find_data
 
 
 def told(rng, n=200, share=0.85, n_labels=2):

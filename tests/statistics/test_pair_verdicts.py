@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.statistics.pair_worlds import HOPELESS, SOUND, hopeless, sound
-from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 from latentfit import PairMatrix
-from latentfit.data.count_input import read_counts
-from latentfit.diagnose.pair_structure import structure_test
-from latentfit.simulate import draw_pairs, pairs
+from latentfit.core.counts.input import read_counts
+from latentfit.simulate import pairs
+from latentfit.pairs.diagnostics.structure import structure_test
+from latentfit.simulate import draw_pairs
+from tests.statistics.pair_worlds import HOPELESS, SOUND, hopeless, sound
+from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 
 def report(world):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.data.labels import from_long
+from latentfit.core.errors import DataError
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.errors import DataError
-from latentfit.plan import simulate_plan
-from latentfit.plan.information import committee_beliefs
-from latentfit.plan.replay import _first_labels, _refit
-from latentfit.plot.labels import mean_errors, plot_simulation
+from latentfit.labels.data.labels import from_long
+from latentfit.labels.plot import mean_errors, plot_simulation
+from latentfit.labels.select import simulate_plan
+from latentfit.labels.select.information import committee_beliefs
+from latentfit.labels.select.replay import _first_labels, _refit
 from latentfit.simulate import crowd
 
 DONE = crowd(150, 20, 2, labels_per_task=10, skill=(0.5, 0.95), random_state=5)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.statistics.bernoulli_worlds import bernoulli_world, true_impurity
 
-from latentfit.diagnose.frequency_intervals import frequency_intervals
-from latentfit.diagnose.purity import purity_certificates
+from latentfit.clusters.diagnostics.intervals import frequency_intervals
+from latentfit.clusters.diagnostics.purity import purity_certificates
+from latentfit.core.em import em
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import SMOOTHING, table_steps
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.engine.mixture import Mixture
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import SMOOTHING, table_steps
+from tests.statistics.bernoulli_worlds import bernoulli_world, true_impurity
 
 
 def climb(world, start):
@@ -72,7 +72,7 @@ def test_merged_clusters_are_caught_and_named(missing):
 
 def test_likeliest_clusters_would_mislead():
     """Why labels are drawn: inside likeliest-class clusters of a true model the columns are dependent by selection."""
-    from latentfit.diagnose import independence, purity
+    from latentfit.clusters.diagnostics import independence, purity
 
     hard, drawn = [], []
     for seed in range(8):

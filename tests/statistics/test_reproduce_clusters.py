@@ -1,4 +1,4 @@
-"""`latentfit reproduce clusters`: every key runs briefly; the rule is right where it should be, pure data stay
+"""`./dev reproduce clusters`: every key runs briefly; the rule is right where it should be, pure data stay
 whole."""
 
 from __future__ import annotations
@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow.csv as pc
 import pytest
 
-from latentfit.cli.main import main
-from latentfit.reproduce import keys_of
-from latentfit.reproduce.clusters_grid import (
+from latentfit.simulate import bernoulli_mixture
+from reproduction import keys_of
+from reproduction.__main__ import main
+from reproduction.clusters_grid import (
     Setting,
     copy_settings,
     grid_settings,
@@ -17,13 +18,12 @@ from latentfit.reproduce.clusters_grid import (
     judge,
     judged_labels,
 )
-from latentfit.simulate import bernoulli_mixture
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", keys_of("clusters"))
 def test_every_key_runs_briefly(key, tmp_path, capsys):
-    assert main(["reproduce", key, "--quick", "--repeats", "1", "--out", str(tmp_path), "--quiet"]) == 0
+    assert main([key, "--quick", "--repeats", "1", "--out", str(tmp_path), "--quiet"]) == 0
     assert capsys.readouterr().out.startswith(key)
     rows = pc.read_csv(tmp_path / "results.csv").to_pylist()
     assert any(row["ours"] is not None for row in rows)

@@ -1,13 +1,13 @@
-"""`latentfit reproduce pairs:communities`: the rows of a quick run."""
+"""`./dev reproduce pairs:communities`: the rows of a quick run."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from latentfit.reproduce import KEYS
-from latentfit.reproduce.draw import draw_communities
-from latentfit.reproduce.table import Run, render
+from reproduction import KEYS
+from reproduction.draw import draw_communities
+from reproduction.table import Run, render
 
 
 @pytest.mark.slow

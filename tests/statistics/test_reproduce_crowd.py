@@ -1,4 +1,4 @@
-"""`latentfit reproduce`: every key of the crowd paper runs briefly, and its promises hold on the real crowds."""
+"""`./dev reproduce`: every key of the crowd paper runs briefly, and its promises hold on the real crowds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import pyarrow.csv as pc
 import pytest
 
 from latentfit import DawidSkene
-from latentfit.cli.main import main
-from latentfit.factor.designated import impute_designated
-from latentfit.reproduce import KEYS, keys_of
-from latentfit.reproduce.crowd_machines import (
+from latentfit.labels.init.designated import impute_designated
+from latentfit.simulate import specialist_crowd
+from reproduction import KEYS, keys_of
+from reproduction.__main__ import main
+from reproduction.crowd_machines import (
     coded,
     draw_groups,
     observed_pairs,
@@ -18,7 +19,7 @@ from latentfit.reproduce.crowd_machines import (
     thin_by_parts,
     trained,
 )
-from latentfit.reproduce.crowd_methods import (
+from reproduction.crowd_methods import (
     AUTO,
     BASELINES,
     LATENTFIT_EM,
@@ -28,11 +29,10 @@ from latentfit.reproduce.crowd_methods import (
     first_of_each,
     solve,
 )
-from latentfit.reproduce.crowd_paper import REAL, TABLE1, TABLE2, TABLE3
-from latentfit.reproduce.crowd_real import read_crowd
-from latentfit.reproduce.crowd_synthetic import draw_observed, exact_pairs, squared_error, table7
-from latentfit.reproduce.table import Outcome, Row, Run, find_data, mean_row, render
-from latentfit.simulate import specialist_crowd
+from reproduction.crowd_paper import REAL, TABLE1, TABLE2, TABLE3
+from reproduction.crowd_real import read_crowd
+from reproduction.crowd_synthetic import draw_observed, exact_pairs, squared_error, table7
+from reproduction.table import Outcome, Row, Run, find_data, mean_row, render
 
 MOST = {"bluebird": 11.2, "dog52": 16.0, "rte": 7.3, "trec": 29.9, "labelme": 20.5}
 """What `auto` must reach on the real crowds."""
@@ -55,7 +55,7 @@ def own(method, variant=TACIT):
 @pytest.mark.slow
 @pytest.mark.parametrize("key", keys_of("crowd"))
 def test_every_key_runs_briefly(key, tmp_path, capsys):
-    assert main(["reproduce", key, "--quick", "--repeats", "1", "--out", str(tmp_path), "--quiet"]) == 0
+    assert main([key, "--quick", "--repeats", "1", "--out", str(tmp_path), "--quiet"]) == 0
     assert capsys.readouterr().out.startswith(key)
     table = pc.read_csv(tmp_path / "results.csv")
     assert {"key", "dataset", "method", "paper", "ours", "seconds", "repeats", "note"} <= set(table.column_names)
@@ -71,18 +71,18 @@ def test_every_key_runs_briefly(key, tmp_path, capsys):
 def test_missing_data_skips_rows_by_name(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LATENTFIT_DATA", str(tmp_path))
     for key in ("crowd:table1", "crowd:table2", "crowd:table4", "crowd:table5", "crowd:table9", "crowd:figure4"):
-        assert main(["reproduce", key, "--quick", "--out", str(tmp_path / "out")]) == 0
+        assert main([key, "--quick", "--out", str(tmp_path / "out")]) == 0
         assert "skipped: no " in capsys.readouterr().out
         table = pc.read_csv(tmp_path / "out" / "results.csv")
         assert table["ours"].null_count == table.num_rows
 
 
 def test_an_unknown_key_gets_the_nearest_or_a_list(capsys):
-    assert main(["reproduce", "crowd:table10"]) == 2
+    assert main(["crowd:table10"]) == 2
     error = capsys.readouterr().err
     assert "there is no table or figure 'crowd:table10'" in error
     assert "did you mean 'crowd:table1'?" in error
-    assert main(["reproduce", "weather"]) == 2
+    assert main(["weather"]) == 2
     error = capsys.readouterr().err
     assert all(paper in error for paper in ("crowd", "joint", "clusters", "switches", "pairs"))
 
@@ -99,7 +99,7 @@ def test_no_picture_without_matplotlib(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
-    assert main(["reproduce", "crowd:figure2", "--quick", "--repeats", "1", "--out", str(tmp_path)]) == 0
+    assert main(["crowd:figure2", "--quick", "--repeats", "1", "--out", str(tmp_path)]) == 0
     assert "figure2.png skipped" in capsys.readouterr().err
     assert (tmp_path / "figure2.csv").exists()
     assert not (tmp_path / "figure2.png").exists()
@@ -185,7 +185,7 @@ def test_exact_pairs_give_back_the_model():
 
 
 def test_squared_error_ignores_the_order_of_classes():
-    from latentfit.engine.mixture import stack_confusions
+    from latentfit.core.mixture.parameters import stack_confusions
 
     crowd = specialist_crowd(1, random_state=2)
     shuffled = stack_confusions(crowd.prior, crowd.confusion).permuted(np.array([2, 0, 1]))

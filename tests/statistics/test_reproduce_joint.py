@@ -1,4 +1,4 @@
-"""`latentfit reproduce joint`: every key runs briefly, CNMF-SPA-EM reaches what the paper prints, its rows are
+"""`./dev reproduce joint`: every key runs briefly, CNMF-SPA-EM reaches what the paper prints, its rows are
 sound."""
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import pyarrow.csv as pc
 import pytest
 
 from latentfit import LatentClassClassifier
-from latentfit.cli.main import main
-from latentfit.data.table import Column, Table
-from latentfit.engine.mixture import Mixture
-from latentfit.refine.em import em
-from latentfit.refine.table_prior import table_steps
-from latentfit.reproduce import keys_of
-from latentfit.reproduce.baselines.classifiers import classifiers
-from latentfit.reproduce.baselines.ratings import averages, biased_factorisation
-from latentfit.reproduce.joint_methods import (
+from latentfit.core.em import em
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import table_steps
+from latentfit.core.table.table import Column, Table
+from reproduction import keys_of
+from reproduction.__main__ import main
+from reproduction.baselines.classifiers import classifiers
+from reproduction.baselines.ratings import averages, biased_factorisation
+from reproduction.joint_methods import (
     PAPER,
     Stage,
     chosen_by_validation,
@@ -32,9 +32,9 @@ from latentfit.reproduce.joint_methods import (
     start_of_em,
     starts,
 )
-from latentfit.reproduce.joint_paper import TABLE1, TABLE2, TABLE3, TABLE4
-from latentfit.reproduce.joint_ratings import expected
-from latentfit.reproduce.joint_synthetic import (
+from reproduction.joint_paper import TABLE1, TABLE2, TABLE3, TABLE4
+from reproduction.joint_ratings import expected
+from reproduction.joint_synthetic import (
     EPSILON,
     MAX_ITER,
     N_CATEGORIES,
@@ -45,7 +45,7 @@ from latentfit.reproduce.joint_synthetic import (
     draw_truth,
     solutions,
 )
-from latentfit.reproduce.table import find_data
+from reproduction.table import find_data
 
 JOINT_ROWS = {"CNMF-SPA", "CNMF-SPA-EM", "CTD", "CTD-EM"}
 
@@ -71,7 +71,7 @@ def data_file(name):
 def test_every_key_runs_briefly_and_names_what_it_skips(key, tmp_path, capsys):
     if key != "joint:table1" and find_data() is None:
         pytest.skip("the tables are not here: set LATENTFIT_DATA to the folder that holds tables/")
-    assert main(["reproduce", key, "--quick", "--out", str(tmp_path), "--quiet"]) == 0
+    assert main([key, "--quick", "--out", str(tmp_path), "--quiet"]) == 0
     assert capsys.readouterr().out.startswith(key)
     rows = pc.read_csv(tmp_path / "results.csv").to_pylist()
     assert all((row["ours"] is None) == (row["note"] or "").startswith("skipped") for row in rows)
@@ -83,7 +83,7 @@ def test_every_key_runs_briefly_and_names_what_it_skips(key, tmp_path, capsys):
 def test_missing_data_skips_rows_by_name(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LATENTFIT_DATA", str(tmp_path))
     for key in ("joint:table2", "joint:table3", "joint:table4"):
-        assert main(["reproduce", key, "--quick", "--out", str(tmp_path / "out")]) == 0
+        assert main([key, "--quick", "--out", str(tmp_path / "out")]) == 0
         assert "skipped: no " in capsys.readouterr().out
 
 

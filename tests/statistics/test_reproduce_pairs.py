@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from latentfit.reproduce import KEYS, keys_of
-from latentfit.reproduce.pairs_linear import AUTO, MEASURES, METHODS, REGULARISED
-from latentfit.reproduce.table import Run, render, write_curves
+from reproduction import KEYS, keys_of
+from reproduction.pairs_linear import AUTO, MEASURES, METHODS, REGULARISED
+from reproduction.table import Run, render, write_curves
 
 pytestmark = pytest.mark.slow
 

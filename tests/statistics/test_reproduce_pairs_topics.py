@@ -1,10 +1,10 @@
-"""`latentfit reproduce pairs:topics`: brief, with both measures, and linear in the number of words."""
+"""`./dev reproduce pairs:topics`: brief, with both measures, and linear in the number of words."""
 
 from __future__ import annotations
 
-from latentfit.reproduce import KEYS
-from latentfit.reproduce.pairs_topics import ANCHORS, BAYES, METHODS, SVD, TOPICS, WEIGHTS, one
-from latentfit.reproduce.table import Run
+from reproduction import KEYS
+from reproduction.pairs_topics import ANCHORS, BAYES, METHODS, SVD, TOPICS, WEIGHTS, one
+from reproduction.table import Run
 
 
 def test_quick_run_has_every_row():

@@ -1,4 +1,4 @@
-"""`latentfit reproduce switches`: every key runs briefly; rivals do what their papers say; absent programs are
+"""`./dev reproduce switches`: every key runs briefly; rivals do what their papers say; absent programs are
 named."""
 
 from __future__ import annotations
@@ -8,24 +8,24 @@ import sys
 import numpy as np
 import pyarrow.csv as pc
 import pytest
-from tests.conftest import data_folder
 
-from latentfit.cli.main import main
-from latentfit.factor.assign import mean_distance
-from latentfit.reproduce import draw, keys_of
-from latentfit.reproduce.baselines import ancestry_programs
-from latentfit.reproduce.baselines.alstructure import alstructure, latent_subspace
-from latentfit.reproduce.baselines.shl import factor_shl, nearest_binary
-from latentfit.reproduce.switches_methods import METHODS, OURS, OURS_EM, OURS_WLS, RANDOM_EM, judge, squared_error
-from latentfit.reproduce.table import Run
+from latentfit.core.assign import mean_distance
 from latentfit.simulate import admixture, binary_factors
+from reproduction import draw, keys_of
+from reproduction.__main__ import main
+from reproduction.baselines import ancestry_programs
+from reproduction.baselines.alstructure import alstructure, latent_subspace
+from reproduction.baselines.shl import factor_shl, nearest_binary
+from reproduction.switches_methods import METHODS, OURS, OURS_EM, OURS_WLS, RANDOM_EM, judge, squared_error
+from reproduction.table import Run
+from tests.conftest import data_folder
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("key", keys_of("switches"))
 def test_every_key_runs_briefly(key, tmp_path, capsys):
-    assert main(["reproduce", key, "--quick", "--repeats", "1", "--out", str(tmp_path), "--quiet"]) == 0
+    assert main([key, "--quick", "--repeats", "1", "--out", str(tmp_path), "--quiet"]) == 0
     assert capsys.readouterr().out.startswith(key)
     rows = pc.read_csv(tmp_path / "results.csv").to_pylist()
     assert all(row["note"] for row in rows if row["ours"] is None)
@@ -58,7 +58,7 @@ def test_the_error_does_not_see_the_order_of_switches():
 
 
 def test_the_settings_of_the_figures():
-    from latentfit.reproduce import switches_simulated as figures
+    from reproduction import switches_simulated as figures
 
     assert figures.NOISES == (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
     assert (figures.SWITCHES, figures.FEATURES, figures.REPEATS) == (6, 30, 50)
@@ -161,7 +161,7 @@ def test_a_program_is_run_skipped_or_said_to_have_failed(tmp_path, monkeypatch):
 
 def test_figure_six_follows_the_procedure_of_section_five_two():
     """The paper's figure is .00056; the d best Kolmogorov–Smirnov scores gave .00108."""
-    from latentfit.reproduce import switches_fractions as blood
+    from reproduction import switches_fractions as blood
 
     folder = data_folder()
     if folder is None:
@@ -175,7 +175,7 @@ def test_figure_six_follows_the_procedure_of_section_five_two():
 @pytest.mark.parametrize("seed", range(5))
 def test_subsets_of_figure_four_are_judged_on_all_snps(seed):
     """Sorted by position or shuffled, the same SNPs give the same proportions (two of five did not before)."""
-    from latentfit.reproduce.switches_admixture import _tensor
+    from reproduction.switches_admixture import _tensor
 
     genotypes = admixture(50, 3, 6_000, alpha=0.3, random_state=seed).genotypes
     alleles = genotypes.sum(axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 from latentfit.simulate import choose_workers, crowd, hidden_markov, specialist_crowd
 
 
@@ -37,7 +37,7 @@ def test_workers_of_a_task_differ(n_workers, each):
 def test_both_ways_of_choosing_workers_draw_alike(monkeypatch):
     shares = []
     for few in (0, 1_000):  # always by redrawing, always by keys
-        monkeypatch.setattr("latentfit.simulate.crowds.FEW_WORKERS", few)
+        monkeypatch.setattr("latentfit.labels.simulate.FEW_WORKERS", few)
         chosen = choose_workers(60_000, 8, 3, 1.0, np.random.default_rng(1))
         shares.append(np.bincount(chosen.ravel(), minlength=8) / 60_000)
     np.testing.assert_allclose(*shares, atol=0.015)

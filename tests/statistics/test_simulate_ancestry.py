@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 from latentfit.simulate import admixture
 
 

@@ -7,14 +7,14 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from latentfit import BinaryFactors
-from latentfit.factor.n_switches import count_switches, noise_variance
-from latentfit.factor.switches import find_candidates, weights_of
-from latentfit.moments.whitened import Spectrum, spectrum, whiten
-from latentfit.refine.switch_baselines import oracle
-from latentfit.refine.switch_states import states
-from latentfit.refine.switches import first_params, refine_switches
+from latentfit.core.tensor.binary import find_candidates, weights_of
+from latentfit.core.tensor.rank import count_switches, noise_variance
+from latentfit.core.tensor.whitened import Spectrum, spectrum, whiten
+from latentfit.factors.em.least_squares import oracle
+from latentfit.factors.em.states import states
+from latentfit.factors.em.steps import first_params, refine_switches
+from latentfit.factors.simulate import draw_switches, draw_weights
 from latentfit.simulate import binary_factors
-from latentfit.simulate.switches import draw_switches, draw_weights
 
 
 def error(W, found):

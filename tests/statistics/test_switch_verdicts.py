@@ -9,10 +9,10 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.statistics.switch_worlds import HOPELESS, hopeless, sound
-from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 from latentfit import BinaryFactors
+from tests.statistics.switch_worlds import HOPELESS, hopeless, sound
+from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 
 
 def verdict(world):

@@ -12,10 +12,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from latentfit.data.table import Column, Table
-from latentfit.diagnose.tables import examine_table
+from latentfit.core.table.table import Column, Table
 from latentfit.engine.blas import one_blas_thread
-from latentfit.models.latent_class import LatentClass
+from latentfit.tables.diagnostics.verdict import examine_table
+from latentfit.tables.estimator.latent_class import LatentClass
 
 from tables_with_truth import BROKEN, Case, broken, draw, profiles, sound  # isort: skip
 

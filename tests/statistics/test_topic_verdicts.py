@@ -11,13 +11,13 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.statistics.topic_worlds import HOPELESS, hopeless, sound
-from tests.statistics.verdict_counts import COUNT, assert_doubted
 
 from latentfit import TopicModel
-from latentfit.data.document_input import read_documents
-from latentfit.refine.choose_topics import choose_topics
 from latentfit.simulate import topic_documents
+from latentfit.topics.data.input import read_documents
+from latentfit.topics.select import choose_topics
+from tests.statistics.topic_worlds import HOPELESS, hopeless, sound
+from tests.statistics.verdict_counts import COUNT, assert_doubted
 
 NUMBERS = int(os.environ.get("LATENTFIT_NUMBERS", "1"))
 

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import latentfit
-from latentfit.data.labels import Labels
-from latentfit.diagnose.report import FitReport
+from latentfit.core.verdict import FitReport
+from latentfit.labels.data.labels import Labels
 from latentfit.simulate import crowd, specialist_crowd
 
 from crowds import BROKEN, broken, sound  # isort: skip
@@ -94,7 +94,7 @@ def two_workers_and_answers(known: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_known_answers_say_who_is_right(known: int, doubted: bool):
     votes, answers = two_workers_and_answers(known)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if doubted else "error", latentfit.errors.IdentifiabilityWarning)
+        warnings.simplefilter("ignore" if doubted else "error", latentfit.core.errors.IdentifiabilityWarning)
         report = latentfit.DawidSkene().fit(votes, gold=answers if known else None).report_
     assert (report.verdict == "not identifiable") == doubted
     assert any("nothing says who is right" in reason for reason in report.reasons) == doubted
@@ -107,7 +107,7 @@ def test_parts_with_known_answers_name_their_classes_alike():
     other = votes.assign(task=votes["task"] + 1000, worker="other " + votes["worker"])
     both = pd.concat([votes, other]), pd.concat([answers, answers.assign(task=answers["task"] + 1000)])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", latentfit.errors.IdentifiabilityWarning)
+        warnings.simplefilter("ignore", latentfit.core.errors.IdentifiabilityWarning)
         reports = [latentfit.DawidSkene().fit(both[0], gold=gold).report_ for gold in (both[1], both[1].iloc[:60])]
     told = [" ".join(report.reasons) for report in reports]
     assert ["parts that share no task" in one for one in told] == [False, True]

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import latentfit
-from latentfit.data.labels import Labels, join_labels
-from latentfit.diagnose.joint_agreement import joint_agreement
-from latentfit.engine.mixture import Mixture
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.labels.data.labels import Labels, join_labels
+from latentfit.labels.diagnostics.joint_agreement import joint_agreement
 from latentfit.simulate import crowd, draw_confusions
 
 K, M, N = 3, 30, 600

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import latentfit
-from latentfit.diagnose.workers import worker_quality
-from latentfit.errors import LatentfitError
+from latentfit.core.errors import LatentfitError
+from latentfit.labels.diagnostics.workers import worker_quality
 from latentfit.simulate import Crowd, crowd
 
 ENOUGH_LABELS = 10

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from latentfit.simulate.topics import draw_documents, draw_topics, topic_documents
+from latentfit.topics.simulate import draw_documents, draw_topics, topic_documents
 
 HOPELESS = (
     "one topic only", "too few words", "more topics than there are", "one word a document", "two words a document",

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from latentfit.core.registry import ESTIMATORS
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 ROLES = {
@@ -25,13 +27,6 @@ ROLES = {
     "weight": "Column with weights; only their ratios matter.",
 }
 """What a column can be to some command, as its help says it."""
-VOTES, WORDS, STEPS, EDGES = (
-    ("task", "worker", "label"), ("document", "word", "count"), ("sequence", "symbol", "time"),
-    ("source", "target", "weight"),
-)  # fmt: skip
-READ_BY = {"DawidSkene": VOTES, "TopicModel": WORDS, "CategoricalHMM": STEPS, "BlockModel": EDGES, "PairMatrix": ()}
-"""Estimator → the roles in its data; all others read tables, whose rows may have names."""
-TABLE = ("id",)
 
 
 def column_options(*roles: str) -> Callable[[F], F]:
@@ -52,9 +47,9 @@ def chosen_columns(**roles: str | None) -> dict[str, str]:
 
 def columns_of_model(kind: str, model_file: str, roles: dict[str, str | None]) -> dict[str, str]:
     """The columns that were named, when the data of this `kind` of model have them; else a sentence."""
-    from latentfit.errors import DataError
+    from latentfit.core.errors import DataError
 
-    chosen, there = chosen_columns(**roles), READ_BY.get(kind, TABLE)
+    chosen, there = chosen_columns(**roles), ESTIMATORS[kind].roles
     for role in chosen:
         if role not in there:
             has = ", ".join(f"--{one}" for one in there) or "nothing: its columns keep their names"

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from latentfit.cli.console import Talk
 from latentfit.cli.options import are_streamed
 from latentfit.cli.reading import Reading
-from latentfit.cli.talk import Talk
 from latentfit.io.read import read_columns
 from latentfit.io.scan import scan
 from latentfit.io.text_lines import is_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from latentfit.cli.console import Talk
 from latentfit.cli.options import output_options, strict_option
 from latentfit.cli.results import Results
-from latentfit.cli.talk import Talk
 
 
 @click.command()
@@ -18,10 +18,10 @@ def demo(strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bo
     \b
     latentfit demo
     """
-    from latentfit.cli.labels import write_crowd
-    from latentfit.data.label_input import read_labels
-    from latentfit.datasets import digits_crowd
-    from latentfit.models.crowd import CrowdSettings, fit_crowd
+    from latentfit.labels.cli.labels import write_crowd
+    from latentfit.labels.data.examples import digits_crowd
+    from latentfit.labels.data.input import read_labels
+    from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
 
     talk = Talk(quiet)
     talk.say("Ten weak classifiers (trees, neighbours, naive Bayes), each trained on a few dozen digits and seeing")

@@ -16,16 +16,16 @@ from latentfit.cli.options import tell_no_cache
 from latentfit.cli.reading import AS_IT_IS, Reading
 from latentfit.cli.results import Results
 from latentfit.cli.rows import Rows, data_columns, named_rows, read_rows
-from latentfit.data.frames import build_frame
-from latentfit.data.names import decoded
+from latentfit.core.frames import build_frame
+from latentfit.core.kernels import BLOCK_ROWS
+from latentfit.core.names import decoded
 from latentfit.io.join import join_batches
 from latentfit.io.scan import scan
-from latentfit.kernels import BLOCK_ROWS
 
 if TYPE_CHECKING:
+    from latentfit.core.mixture.model import TableModel
+    from latentfit.factors.estimator.binary_factors import BinaryFactors
     from latentfit.io.scan import Scan
-    from latentfit.models.binary_factors import BinaryFactors
-    from latentfit.models.table_model import TableModel
 
 Answer = Callable[[Any], dict[str, Any]]
 """Columns of results from columns of data."""

@@ -18,41 +18,20 @@ from typing import NoReturn
 import click
 
 from latentfit import __version__
-from latentfit.errors import LatentfitError, ModelFileError, nearest
+from latentfit.core.errors import LatentfitError, ModelFileError, nearest
+from latentfit.core.registry import COMMANDS as FAMILY_COMMANDS
+from latentfit.core.registry import Command
 
 COMMANDS = {
-    "labels": "Consensus labels from noisy annotators",
-    "plan": "Which labels to ask for next",
-    "table": "Hidden classes and the joint distribution of a categorical table",
-    "cluster": "Clusters of yes/no rows, their number found",
-    "factors": "Hidden on/off switches behind rows of numbers",
-    "admixture": "Ancestry proportions from genotypes",
-    "fractions": "In which fractions samples are mixed of parts, such as cell types",
-    "topics": "Topics of documents, and their shares in every document",
-    "communities": "Communities of a graph, their number found",
-    "hmm": "Hidden states behind sequences of symbols",
-    "impute": "Fill the gaps of a table with a saved model",
-    "query": "Ask a saved model for probabilities, expectations, information",
-    "sample": "Draw rows from a saved model",
-    "predict": "Use a saved model on new data",
-    "report": "The page of a saved model: what was found, and can it be trusted",
-    "demo": "The main job on built-in data, no network",
-    "reproduce": "A paper's table or figure next to ours",
-    "completion": "The line that teaches your shell to complete commands, options and files",
+    **FAMILY_COMMANDS,
+    "predict": Command("predict", "latentfit.cli.predict", "Use a saved model on new data"),
+    "report": Command(
+        "report", "latentfit.cli.report", "The page of a saved model: what was found, and can it be trusted"
+    ),
+    "demo": Command("demo", "latentfit.cli.demo", "The main job on built-in data, no network"),
+    "completion": Command("completion", "latentfit.cli.completion", "Print the completion script of a shell"),
 }
-DOORS = {
-    "labels": "latentfit labels votes.csv --out consensus            # columns task, worker, label",
-    "plan": "latentfit plan votes.csv --budget 500",
-    "table": "latentfit table survey.csv --id person --out classes  # any categories, gaps allowed",
-    "cluster": "latentfit cluster symptoms.csv --id patient           # 0/1, true/false or yes/no",
-    "factors": "latentfit factors expression.csv --id sample          # numbers",
-    "admixture": "latentfit admixture panel.bed --populations 4",
-    "fractions": "latentfit fractions blood.csv --reference cells.csv",
-    "topics": "latentfit topics news.txt.gz                          # one document a line",
-    "communities": "latentfit communities friends.csv                     # columns source, target",
-    "hmm": "latentfit hmm visits.csv                              # columns sequence, symbol",
-}
-"""Where data comes in, each with a line to try."""
+"""Commands of the families, and those that belong to none."""
 FILE_WORDS = ("FILE", "DIR")
 """Metavars of options that name files."""
 ENDED = 128 + signal.SIGTERM
@@ -68,7 +47,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"latentfit.cli.{cmd_name}"), cmd_name)
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name].module), cmd_name)
         return _dressed(command)
 
     def resolve_command(
@@ -80,10 +59,11 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Your data"):
-            for name, example in DOORS.items():
-                formatter.write(f"  {name:<13}{COMMANDS[name]}\n{'':15}{example}\n")  # not wrapped: it is to be copied
+            for command in COMMANDS.values():
+                if command.example:  # not wrapped: it is to be copied
+                    formatter.write(f"  {command.name:<13}{command.summary}\n{'':15}{command.example}\n")
         with formatter.section("And then"):
-            formatter.write_dl([(name, words) for name, words in COMMANDS.items() if name not in DOORS])
+            formatter.write_dl([(one.name, one.summary) for one in COMMANDS.values() if not one.example])
 
 
 def _dressed(command: click.Command) -> click.Command:
@@ -126,10 +106,11 @@ def _end(number: int, frame: object) -> NoReturn:
     raise SystemExit(ENDED)
 
 
-def main(arguments: list[str]) -> int:
-    """The exit code of a command line."""
+def main(arguments: list[str], command: click.Command | None = None, prog_name: str = "latentfit") -> int:
+    """The exit code of a command line; errors of any `command` become sentences here."""
+    command = latentfit if command is None else command
     try:
-        return int(latentfit.main(arguments, prog_name="latentfit", standalone_mode=False, obj=list(arguments)) or 0)
+        return int(command.main(arguments, prog_name=prog_name, standalone_mode=False, obj=list(arguments)) or 0)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _fail(130, "interrupted; finished files were kept, unfinished ones removed")
     except click.ClickException as error:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 
 if TYPE_CHECKING:
-    from latentfit.cli.talk import Talk
+    from latentfit.cli.console import Talk
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from latentfit.cli.columns import ROLES, column_options, columns_of_model
+from latentfit.cli.console import Talk
 from latentfit.cli.options import control_option, output_options, strict_option
 from latentfit.cli.reading import Reading, table_options
 from latentfit.cli.results import Results, conclude, of_model
-from latentfit.cli.talk import Talk
+from latentfit.core.registry import ESTIMATORS, function_at, load
 
 if TYPE_CHECKING:
-    from latentfit.models.base import LatentModel
+    from latentfit.core.estimator import LatentModel
 
-DOORS = {
-    "Admixture": ("admixture", "predict_ancestry", "ancestry"),
-    "BernoulliMixture": ("rows", "predict_rows", "clusters"),
-    "BinaryFactors": ("factors", "predict_switches", "switches"),
-    "BlockModel": ("communities", "predict_communities", "communities"),
-    "CategoricalHMM": ("hmm", "predict_states", "states"),
-    "DawidSkene": ("labels", "predict_tasks", "the labels of tasks"),
-    "LatentClass": ("rows", "predict_rows", "classes"),
-    "LatentClassClassifier": ("rows", "predict_rows", "its own label"),
-    "LatentClassImputer": ("rows", "predict_rows", "classes"),
-    "MixtureFractions": ("fractions", "predict_fractions", "fractions"),
-    "PairMatrix": ("pairs", "predict_pairs", "how likely pairs are"),
-    "TopicModel": ("topics", "predict_topics", "topics"),
-}
-"""Estimator → the module of its door, the function there, and what it predicts."""
 COLUMNS = ("LatentClass", "LatentClassImputer")
 """Estimators that predict one column of a table from the others."""
 
@@ -84,22 +69,21 @@ def predict(
     latentfit predict new_votes.csv --model consensus/model.latent
     latentfit predict new_rows.csv --model classes/model.latent --target income
     """
-    from latentfit.cli.labels import tell_control
-    from latentfit.errors import DataError
-    from latentfit.models import load
+    from latentfit.core.errors import DataError
+    from latentfit.labels.cli.labels import tell_control
 
     talk, begin = Talk(quiet), time.perf_counter()
     with talk.doing("reading"):
         model = load(model_file)
     kind = type(model).__name__
-    module, function, what = DOORS[kind]
+    row = ESTIMATORS[kind]
     if kind == "BlockModel":
         roles, target = roles | {"target": target}, None
     if target is not None and kind not in COLUMNS:
-        raise DataError(f"{model_file} holds a {kind}, which predicts {what}; leave --target out")
+        raise DataError(f"{model_file} holds a {kind}, which predicts {row.predicts}; leave --target out")
     columns = columns_of_model(kind, model_file, roles)
     tell_control(control, data_file, talk)
     results = Results(out, format_, talk)
     asked = Asked(data_file, model, model_file, target, columns, control, reading, results, json_, strict, begin)
-    code: int = getattr(import_module(f"latentfit.cli.{module}"), function)(model, asked)
+    code: int = function_at(row.predictor)(model, asked)
     return code

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from latentfit.cli.talk import Talk
+    from latentfit.cli.console import Talk
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latentfit.cli.columns import ROLES, column_options, columns_of_model
+from latentfit.cli.console import Talk
 from latentfit.cli.options import control_option, strict_option, writable
 from latentfit.cli.reading import Reading, table_options
 from latentfit.cli.results import told_by
-from latentfit.cli.talk import Talk
+from latentfit.core.errors import DataError
+from latentfit.core.registry import ESTIMATORS, function_at, load
 
 if TYPE_CHECKING:
-    from latentfit.models.base import LatentModel
+    from latentfit.core.estimator import LatentModel
 
 
 @click.command()
@@ -43,9 +45,8 @@ def report(
     latentfit report consensus/model.latent votes.csv
     latentfit report classes/model.latent --out pages
     """
-    from latentfit.cli.labels import tell_control
     from latentfit.io.hashes import file_hashes
-    from latentfit.models import load
+    from latentfit.labels.cli.labels import tell_control
     from latentfit.report.doors import context_of, page_of
     from latentfit.report.render import render
     from latentfit.report.write import write_report
@@ -88,27 +89,8 @@ def read_input(
     model: LatentModel, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
 ) -> dict[str, Any]:
     """The data as the model's own command reads them: `input`, and for tables the rows' `ids`."""
-    from latentfit import models
-    from latentfit.cli import admixture, communities, fractions, hmm, labels, topics
-    from latentfit.cli.rows import read_rows, under, under_table
-    from latentfit.errors import DataError
-
-    if isinstance(model, models.BernoulliMixture | models.LatentClass | models.LatentClassClassifier):
-        rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
-        return {"input": under_table(model, rows.all), "ids": rows.ids}
-    if isinstance(model, models.BinaryFactors):
-        rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
-        return {"input": under(model, rows.all) if hasattr(model, "feature_names_in_") else rows.data, "ids": rows.ids}
-    if isinstance(model, models.DawidSkene):
-        return {"input": labels.read_known(model, path, columns, control, talk, reading)}
-    if isinstance(model, models.Admixture):
-        return {"input": admixture.read_genotype_file(path, columns.get("id"), reading=reading)}
-    if isinstance(model, models.MixtureFractions):
-        return {"input": fractions.read_known(model, path, columns.get("id"), reading)}
-    if isinstance(model, models.TopicModel):
-        return {"input": topics.read_known(path, columns, talk, reading)}
-    if isinstance(model, models.CategoricalHMM):
-        return {"input": hmm.read_known(model, path, columns, talk, reading)}
-    if isinstance(model, models.BlockModel):
-        return {"input": communities.read_known(model, path, columns, talk, reading)}
-    raise DataError(f"the page of a {type(model).__name__} uses no data; leave {path} out")
+    reader = ESTIMATORS[type(model).__name__].reader
+    if reader is None:
+        raise DataError(f"the page of a {type(model).__name__} uses no data; leave {path} out")
+    data: dict[str, Any] = function_at(reader)(model, path, columns, control, talk, reading)
+    return data

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import latentfit
-from latentfit.cli.talk import Talk
+from latentfit.cli.console import Talk
 
 if TYPE_CHECKING:
-    from latentfit.diagnose.report import FitReport
+    from latentfit.core.estimator import LatentModel
+    from latentfit.core.verdict import FitReport
     from latentfit.io.write import FileFormat
-    from latentfit.models.base import LatentModel
 
 
 NUMBERS = ("n_components_", "n_classes_", "n_populations_", "n_topics_")
@@ -45,7 +45,7 @@ class Results:
 
     def table(self, stem: str, columns: Mapping[str, Any], *, main: bool = False) -> None:
         """A result table; on stdout only the main one is printed."""
-        from latentfit.data.frames import build_frame
+        from latentfit.core.frames import build_frame
 
         self.batches(stem, [build_frame(columns, "pyarrow")], main=main)
 
@@ -62,7 +62,7 @@ class Results:
             write_batches(iter(tables), path, format=self.format)
 
     def model(self, name: str, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
-        from latentfit.io.model_file import write_model
+        from latentfit.core.model_file import write_model
 
         if self.folder is not None:
             write_model(self.path("model.latent"), name, arrays, metadata)

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from latentfit import BernoulliMixture, LatentClass, LatentClassClassifier
+from latentfit.cli.console import number_of
 from latentfit.cli.reading import AS_IT_IS, Reading
-from latentfit.cli.talk import number_of
-from latentfit.data.coding import read_weights
-from latentfit.data.frames import find_column
-from latentfit.data.names import decoded
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
+from latentfit.core.frames import find_column
+from latentfit.core.names import decoded
+from latentfit.core.registry import load
+from latentfit.core.table.coding import read_weights
 from latentfit.io.read import read_columns
-from latentfit.models import BernoulliMixture, LatentClass, LatentClassClassifier, load
 
 if TYPE_CHECKING:
+    from latentfit.cli.console import Talk
     from latentfit.cli.predict import Asked
-    from latentfit.cli.talk import Talk
-    from latentfit.models.base import LatentModel
+    from latentfit.core.estimator import LatentModel
 
 TableRows = BernoulliMixture | LatentClass | LatentClassClassifier
 
@@ -100,6 +101,14 @@ def under_table(model: TableRows, whole: Any, target: str | None = None) -> Any:
     known = {column.name for column in model._columns}
     names = map(str, getattr(model, "feature_names_in_", ()))
     return under(model, whole, {name for name in names if name not in known or name == target})
+
+
+def read_table_input(
+    model: TableRows, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+) -> dict[str, Any]:
+    """The data of a file for the report of a saved model."""
+    rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
+    return {"input": under_table(model, rows.all), "ids": rows.ids}
 
 
 def predict_rows(model: TableRows, asked: Asked) -> int:

@@ -7,9 +7,9 @@ import time
 import click
 import numpy as np
 
+from latentfit.cli.console import Talk
 from latentfit.cli.options import output_options, strict_option
 from latentfit.cli.results import Results, conclude, of_model
-from latentfit.cli.talk import Talk
 
 
 @click.command()
@@ -25,8 +25,9 @@ def sample(
     \b
     latentfit sample classes/model.latent -n 1000 --seed 7
     """
+    from latentfit import CategoricalHMM
     from latentfit.cli.rows import table_model
-    from latentfit.models import CategoricalHMM, load
+    from latentfit.core.registry import load
 
     talk, begin = Talk(quiet), time.perf_counter()
     with talk.doing("drawing"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from latentfit import kernels
+from latentfit.core import kernels
+from latentfit.core.kernels import PART_ROWS, Floats
+from latentfit.core.mixture.parameters import Mixture
 from latentfit.engine.memory import MemoryEngine, Sums, add_parts
-from latentfit.engine.mixture import Mixture
 from latentfit.engine.workers import Spans
-from latentfit.kernels import PART_ROWS, Floats
 
 Part = tuple[float, Floats, Floats]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from latentfit.data.stored_matrix import StoredMatrix
+from latentfit.core.kernels import Floats
+from latentfit.core.stored_matrix import StoredMatrix
 from latentfit.engine.blas import one_blas_thread
 from latentfit.engine.passes import Found, LeastRows, RowPasses, View, Words, Work, add_found, worked
 from latentfit.engine.workers import Spans
-from latentfit.kernels import Floats
 
 Span = list[list[Floats]]
 """Parts, each a list of blocks."""

@@ -9,10 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from latentfit import kernels
-from latentfit.engine.mixture import Mixture
-from latentfit.errors import DataError
-from latentfit.kernels import PART_ROWS, Cells, Floats
+from latentfit.core import kernels
+from latentfit.core.errors import DataError
+from latentfit.core.kernels import PART_ROWS, Cells, Floats
+from latentfit.core.mixture.parameters import Mixture
 
 Sink = Callable[[int, Floats, Floats], None]
 """Takes the index of the first row of a part, its posterior and its log-likelihood."""

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.data.matrix import Matrix, hash_rows
-from latentfit.data.stored_matrix import AnyMatrix, StoredMatrix, store_blocks
-from latentfit.kernels import BLOCK_ROWS, PART_ROWS, Floats
+from latentfit.core.kernels import BLOCK_ROWS, PART_ROWS, Floats
+from latentfit.core.matrix import Matrix, hash_rows
+from latentfit.core.stored_matrix import AnyMatrix, StoredMatrix, store_blocks
 
 Words = NDArray[np.uint64]
 

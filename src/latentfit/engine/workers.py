@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any
 
 from latentfit import __version__
+from latentfit.core.errors import DataError
 from latentfit.engine.memory import resolve_jobs
-from latentfit.errors import DataError
 
 SPANS_PER_WORKER = 2
 """Calls a worker gets in a pass: enough to share the work when one is slow, few enough to cost nothing."""
@@ -116,7 +116,7 @@ def _cannot_run(error: Exception) -> DataError:
 
 def _version() -> str:
     from latentfit import __version__
-    from latentfit.kernels import _library
+    from latentfit.core.kernels import _library
 
     _library()
     return __version__

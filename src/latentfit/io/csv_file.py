@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from latentfit.errors import DataError, DataWarning, FileFormatError
+from latentfit.core.errors import DataError, DataWarning, FileFormatError
 from latentfit.io.encoding import find_encoding
 from latentfit.io.integers import integers_if_canonical
 from latentfit.io.missing import NOTHING, Missing

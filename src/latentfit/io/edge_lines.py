@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from latentfit.errors import DataError, DataWarning
+from latentfit.core.errors import DataError, DataWarning
 
 COMMENTS = ("#", "%")
 """Lines that begin so are comments, as SNAP and KONECT write them."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 
 CHUNK = 1 << 20
 AHEAD = 1 << 24

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 
 
 def join_batches(batches: Iterable[Any]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pa_json
 
-from latentfit.errors import DataError, FileFormatError
+from latentfit.core.errors import DataError, FileFormatError
 from latentfit.io.missing import NOTHING, Missing
 from latentfit.io.source import BLOCKS, BROKEN, Source, bad_utf8, gathered
 

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from latentfit.errors import DataError, DataWarning, FileFormatError
+from latentfit.core.errors import DataError, DataWarning, FileFormatError
 from latentfit.io.integers import integers_if_canonical
 from latentfit.io.source import probe
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from latentfit.errors import FileFormatError, reason_of
+from latentfit.core.errors import FileFormatError, reason_of
 from latentfit.io.source import BROKEN, Source, plain_name, probe
 
 EMPTIEST = 1_000

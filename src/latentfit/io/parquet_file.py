@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 from latentfit.io.missing import NOTHING, Missing
 from latentfit.io.source import BROKEN, Source
 

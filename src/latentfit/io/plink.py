@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.errors import DataError, FileFormatError, reason_of
+from latentfit.core.errors import DataError, FileFormatError, reason_of
 from latentfit.io.source import probe
 
 MAGIC = b"\x6c\x1b"

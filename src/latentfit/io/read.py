@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from latentfit.errors import DataError, nearest
+from latentfit.core.errors import DataError, nearest
 from latentfit.io.csv_file import read_csv
 from latentfit.io.json_lines import read_json_lines
 from latentfit.io.missing import Missing

@@ -9,7 +9,7 @@ import fnmatch
 from typing import Any
 from urllib.parse import quote
 
-from latentfit.errors import DataError, reason_of
+from latentfit.core.errors import DataError, reason_of
 
 
 def is_remote(name: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from latentfit.errors import DataError
+from latentfit.core.errors import DataError
 from latentfit.io.csv_file import stream_csv
 from latentfit.io.encoding import check_encoding
 from latentfit.io.integers import integers_if_canonical

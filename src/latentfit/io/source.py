@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from latentfit.errors import FileFormatError, reason_of
+from latentfit.core.errors import FileFormatError, reason_of
 from latentfit.io.encoding import check_encoding
 from latentfit.io.remote import facts_of, is_remote, open_remote
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from latentfit.errors import FileFormatError
+from latentfit.core.errors import FileFormatError
 from latentfit.io.csv_file import told_encoding
 from latentfit.io.encoding import check_encoding
 from latentfit.io.source import BROKEN, Source, bad_utf8, gathered, plain_name, probe

@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from latentfit.errors import DataError
-from latentfit.progress import stage
+from latentfit.core.errors import DataError
+from latentfit.core.progress import stage
 
 STDOUT = "-"
 FileFormat = Literal["csv", "parquet", "jsonl"]

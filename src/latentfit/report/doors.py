@@ -6,27 +6,15 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from latentfit.core.registry import PAGES
 from latentfit.report.page import Context, Page
-
-DOORS = {
-    "Admixture": "latentfit.report.ancestry",
-    "BernoulliMixture": "latentfit.report.clusters",
-    "BinaryFactors": "latentfit.report.switches",
-    "BlockModel": "latentfit.report.communities",
-    "CategoricalHMM": "latentfit.report.sequences",
-    "DawidSkene": "latentfit.report.labels",
-    "FittedCrowd": "latentfit.report.labels",
-    "LatentClass": "latentfit.report.tables",
-    "MixtureFractions": "latentfit.report.fractions",
-    "PairMatrix": "latentfit.report.pairs",
-    "TopicModel": "latentfit.report.topics",
-}
-"""Class of the fitted model → module of its page, imported when asked for."""
 
 
 def page_of(fitted: Any, context: Context) -> Page:
     """The page of a fitted model; one without a door of its own gets the plain page."""
-    module = DOORS.get(type(fitted).__name__, "latentfit.report.plain")
+    kind = type(fitted).__name__
+    # the labels command fits without scikit-learn: its result is not yet an estimator
+    module = PAGES.get("DawidSkene" if kind == "FittedCrowd" else kind, "latentfit.report.plain")
     page: Page = import_module(module).page_of(fitted, context)
     return page
 

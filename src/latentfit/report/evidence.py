@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from latentfit.diagnose.report import FitReport
+from latentfit.core.verdict import FitReport
 from latentfit.report.charts import lines
 from latentfit.report.page import Block, Chart, Context, DataTable, Figure, Note, Page, Section
 from latentfit.report.provenance import provenance_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.kernels import Floats
-from latentfit.plot.ancestry import people_order
+from latentfit.core.canvas import people_order
+from latentfit.core.kernels import Floats
 from latentfit.report.charts import Spec, colour
 from latentfit.report.page import MOST_ROWS
 

@@ -1,0 +1,1 @@
+"""Ancestry proportions and allele frequencies from genotypes."""

@@ -1,0 +1,118 @@
+"""Passes over genotypes, SNP-major: what is one row a SNP (frequencies, coordinates) stays beside its SNPs.
+
+A part is 65,536 SNPs. A function (`SnpWork`) sees the calls of a part in pieces of whole kernel blocks (256 SNPs), one
+after another, with that part's share of what is kept per SNP; it gives sums back, and perhaps one row a SNP. Sums of
+blocks are added in order into their part, parts in order, so the pieces may be a whole part (in memory), a few thousand
+SNPs read from a file, or lie on the workers of a cluster (`admixture/data/dask_passes.py`): the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from latentfit.admixture.data.genotypes import Genotypes, snps_at_once
+from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.admixture import Calls, admixture_step, curvature_sums, unfold_curvature
+from latentfit.engine.memory import resolve_jobs
+from latentfit.engine.passes import Found, add_found
+
+PART_SNPS = 65_536
+KERNEL_SNPS = 256
+"""SNPs whose sums a kernel adds in order: a piece is a multiple of them, but for the last."""
+
+Pieces = Iterator[tuple[slice, Calls]]
+"""Where in its part a piece stands, and its calls."""
+SnpWork = Callable[..., Found]
+"""work(pieces, beside, *args): `beside` are the part's rows of what is kept per SNP."""
+
+
+class SnpPasses:
+    """Passes over genotypes in memory or in a file."""
+
+    def __init__(self, genotypes: AnyGenotypes, n_jobs: int | None = None) -> None:
+        self.genotypes, self.threads, self.part_snps = genotypes, resolve_jobs(n_jobs), PART_SNPS
+
+    @property
+    def n_snps(self) -> int:
+        return self.genotypes.n_snps
+
+    @property
+    def n_persons(self) -> int:
+        return self.genotypes.n_samples
+
+    @property
+    def n_calls(self) -> int:
+        return self.genotypes.n_calls
+
+    def first(self, n_snps: int) -> Calls:
+        """Calls of the first SNPs."""
+        return self.genotypes.calls_of(0, min(n_snps, self.n_snps))
+
+    def sums(self, work: SnpWork, *args: Any, beside: tuple[Floats, ...] = ()) -> Found:
+        """The sums of all parts, and what was made per SNP."""
+        return add_found(self._parts(work, args, beside))
+
+    def _parts(self, work: SnpWork, args: tuple[Any, ...], beside: tuple[Floats, ...]) -> Iterator[Found]:
+        for begin in range(0, self.n_snps, self.part_snps):
+            end = min(begin + self.part_snps, self.n_snps)
+            yield work(self._pieces(begin, end), tuple(one[begin:end] for one in beside), *args)
+
+    def _pieces(self, begin: int, end: int) -> Pieces:
+        size = self.part_snps
+        if isinstance(self.genotypes, StoredGenotypes):
+            size = max(snps_at_once(self.n_persons, 1), KERNEL_SNPS)
+        for at in range(begin, end, size):
+            upto = min(at + size, end)
+            yield slice(at - begin, upto - begin), self.genotypes.calls_of(at, upto)
+
+    # ---------------------------------------------------- the two kernels
+
+    def step(self, shares: Floats, frequencies: Floats, floor: float) -> tuple[float, Floats]:
+        """Log-likelihood, and the frequencies (SNP, population) one Newton step further."""
+        if not self.n_snps:
+            return 0.0, frequencies
+        found = self.sums(_step_part, shares, floor, self.threads, beside=(frequencies,))
+        assert found.rows is not None
+        return float(found.sums[0]), found.rows
+
+    def curvature(self, shares: Floats, frequencies: Floats, *, squares: bool = False) -> tuple[Floats, Floats, Floats]:
+        """Value (person,), gradient (person, population) and minus the Hessian (person, population, population)."""
+        (sums,) = self.sums(_curvature_part, shares, squares, self.threads, beside=(frequencies,)).sums
+        return unfold_curvature(sums, *shares.shape)
+
+
+def over_calls(calls: Calls | SnpPasses, n_jobs: int | None = None) -> SnpPasses:
+    """Passes over an array of calls (SNP, person); passes stay what they are."""
+    if isinstance(calls, SnpPasses):
+        return calls
+    return SnpPasses(Genotypes(calls, np.arange(calls.shape[1]), np.arange(len(calls))), n_jobs)
+
+
+def snp_passes_for(genotypes: AnyGenotypes, engine: str, n_jobs: int | None) -> SnpPasses:
+    """Where passes run: on a cluster when its name is given and the calls are in a file, else here."""
+    if isinstance(genotypes, StoredGenotypes) and engine.startswith("dask"):
+        from latentfit.admixture.data.dask_passes import ClusterSnps
+
+        return ClusterSnps(genotypes, engine, n_jobs)
+    return SnpPasses(genotypes, n_jobs)
+
+
+def _step_part(pieces: Pieces, beside: tuple[Floats, ...], shares: Floats, floor: float, threads: int) -> Found:
+    value, following = 0.0, np.empty_like(beside[0])
+    for rows, calls in pieces:
+        value, following[rows] = admixture_step(
+            calls, shares, np.ascontiguousarray(beside[0][rows]), floor=floor, threads=threads, before=value
+        )
+    return Found((value,), following)
+
+
+def _curvature_part(pieces: Pieces, beside: tuple[Floats, ...], shares: Floats, squares: bool, threads: int) -> Found:
+    sums: Floats | None = None
+    for rows, calls in pieces:
+        frequencies = np.ascontiguousarray(beside[0][rows])
+        sums = curvature_sums(calls, shares, frequencies, squares=squares, threads=threads, into=sums)
+    return Found((sums,))

@@ -1,0 +1,244 @@
+"""Ancestry proportions and allele frequencies by least squares: leading subspace, then constrained alternation.
+
+Paper     Cabreros & Storey 2017 (ALStructure): the span of the people's allele frequencies from the genotypes' leading
+          singular vectors, then min ‖F̂ − H W‖² over proportions on the simplex and frequencies in [0, 1]
+Needs     more people and SNPs than populations; populations far enough apart that K − 1 singular values stand out
+Promises  the squared error never rises; proportions are the exact minimum given the frequencies
+Differs   the subspace comes from subspace iteration in blocks of SNPs (theirs: a full decomposition); missing calls
+          are filled from the subspace itself, so they add nothing; the alternation starts at people who stand furthest
+          apart (successive projection) instead of at random; a half step of frequencies is a few sweeps of coordinate
+          descent from the last, not the minimum
+
+Symbols   paper  here    shape             meaning
+          X / 2  x       (SNP, person)     allele counts halved, less each SNP's mean
+          V      basis   (person, K)       orthonormal span of the people's frequencies, constant first
+                 coords  (SNP, K)          F̂ = coords basisᵀ
+          W      shares  (person, K)       proportions (the paper's W, transposed)
+          H      frequencies  (SNP, K)     allele frequencies (the paper's H, transposed)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.admixture.data.genotypes import snps_at_once
+from latentfit.admixture.data.passes import Pieces, SnpPasses, over_calls
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.admixture import MISSING, Calls
+from latentfit.core.simplex import simplex_least_squares
+from latentfit.engine.passes import Found
+
+EXTRA = 16
+"""Directions walked beyond those wanted: the more, the faster the subspace settles."""
+PASSES = 30
+"""Most passes of the subspace iteration. A few do where populations stand out; where the last one drowns among noise
+directions, a subspace that has not settled led the climb to lower tops on the HapMap panel."""
+SETTLED = 1e-4
+"""The subspace stands when no direction turned by more than this (radians) in a pass."""
+SWEEPS = 4
+"""Sweeps over the populations in a half step of frequencies: from where the last ended, more gain nothing."""
+FILLS = 2
+"""Times a block's missing calls are filled from the subspace: what is left is their share to the third power."""
+
+CALL_BYTES = 10
+"""Bytes a call while a block is centred and its gaps are filled: single precision twice, a code, a gap."""
+
+
+class Subspace(NamedTuple):
+    """Span of the people's frequencies."""
+
+    basis: Floats  # (person, K), orthonormal, constant first
+    coords: Floats  # (SNP, K)
+    spectrum: Floats  # (K - 1 + extra,) leading singular values of the centred halves
+
+
+@dataclass(frozen=True)
+class AlternatingFit:
+    """Where the alternation ended."""
+
+    shares: Floats  # (person, K)
+    frequencies: Floats  # (SNP, K)
+    squares: list[float]  # squared error after every step, the start first
+    converged: bool
+
+
+def alternate(space: Subspace, means: Floats, shares: Floats, *, max_iter: int, tol: float) -> AlternatingFit:
+    """Better frequencies, then the best proportions, until a round gains less than `tol` per person and SNP."""
+    basis, coords, _ = space
+    cells = len(coords) * len(basis)
+    frequencies = np.repeat(means[:, None], shares.shape[1], axis=1)
+    frequencies = _better_frequencies(shares.T @ shares, coords @ (basis.T @ shares), frequencies)
+    squares = [squares_of(space, shares, frequencies)]
+    converged = False
+    while len(squares) <= max_iter and not converged:
+        shares = simplex_least_squares(frequencies.T @ frequencies, basis @ (coords.T @ frequencies), shares)
+        frequencies = _better_frequencies(shares.T @ shares, coords @ (basis.T @ shares), frequencies)
+        squares.append(squares_of(space, shares, frequencies))
+        converged = bool(tol > 0 and squares[-2] - squares[-1] < tol * cells)
+    return AlternatingFit(shares, frequencies, squares, converged)
+
+
+def squares_of(space: Subspace, shares: Floats, frequencies: Floats) -> float:
+    """Squared distance between the subspace's frequencies and what proportions and frequencies make of them."""
+    basis, coords, _ = space
+    cross = float(((basis.T @ shares) * (coords.T @ frequencies)).sum())
+    own = float(((frequencies.T @ frequencies) * (shares.T @ shares)).sum())
+    return float((coords * coords).sum()) - 2 * cross + own
+
+
+def best_frequencies(space: Subspace, shares: Floats, means: Floats) -> Floats:
+    """Frequencies (SNP, K) in [0, 1] of least squares under known proportions."""
+    start = np.repeat(means[:, None], shares.shape[1], axis=1)
+    return _better_frequencies(shares.T @ shares, space.coords @ (space.basis.T @ shares), start, 10 * SWEEPS)
+
+
+def _better_frequencies(H: Floats, right: Floats, start: Floats, sweeps: int = SWEEPS) -> Floats:
+    """Frequencies in [0, 1] with less squares given the proportions: coordinate descent, all SNPs at once."""
+    found = start.copy()
+    diagonal = np.maximum(np.diag(H), 1e-12)
+    for _ in range(sweeps):
+        most = 0.0
+        for k in range(len(H)):
+            new = np.clip(found[:, k] + (right[:, k] - found @ H[k]) / diagonal[k], 0.0, 1.0)
+            most = max(most, float(np.abs(new - found[:, k]).max()))
+            found[:, k] = new
+        if most < 1e-6:
+            break
+    return found
+
+
+# ------------------------------------------------------------- the leading subspace
+
+
+def leading_subspace(calls: Calls | SnpPasses, means: Floats, n_populations: int) -> Subspace:
+    """The span of the people's frequencies, by subspace iteration."""
+    passes = over_calls(calls)
+    n_persons = passes.n_persons
+    constant = np.full((n_persons, 1), 1 / np.sqrt(n_persons))
+    width = min(n_populations - 1, n_persons - 1)
+    if width < 1:
+        return Subspace(constant, means[:, None] * np.sqrt(n_persons), np.zeros(0))
+    leading, values = _iterate(passes, means, width, filled=width)
+    basis = np.column_stack([constant, leading])
+    coords = passes.sums(_coordinates_part, leading, basis.astype(np.float32), beside=(means,)).rows
+    assert coords is not None
+    coords[:, 0] += means * np.sqrt(n_persons)
+    return Subspace(basis, coords, np.sqrt(values))
+
+
+def unfilled_spectrum(calls: Calls | SnpPasses, means: Floats, n_populations: int) -> Floats:
+    """Singular values in which the last direction wanted, and those after it, have no part in filling missing calls.
+
+    A direction that fills missing calls with itself stands above the noise whether it is there or not: with one call in
+    twenty missing every number of populations was seen.
+    """
+    passes = over_calls(calls)
+    width = min(n_populations - 1, passes.n_persons - 1)
+    return np.sqrt(_iterate(passes, means, width, filled=width - 1)[1]) if width > 0 else np.zeros(0)
+
+
+def _iterate(passes: SnpPasses, means: Floats, width: int, *, filled: int) -> tuple[Floats, Floats]:
+    """Leading directions (person, width) and squared singular values; so many directions fill missing calls."""
+    n_persons = passes.n_persons
+    constant = np.full((n_persons, 1), 1 / np.sqrt(n_persons))
+    size = min(width + EXTRA, n_persons - 1, passes.n_snps)
+    fixed = np.random.default_rng(0)  # a spectral step must not depend on luck
+    V = np.linalg.qr(fixed.standard_normal((n_persons, size)))[0]
+    leading, values = V[:, :0], np.zeros(0)
+    for _ in range(PASSES):
+        (Z,) = passes.sums(_turn_part, leading[:, :filled], V.astype(np.float32), beside=(means,)).sums
+        Z -= constant * (constant.T @ Z)
+        V, values, _ = np.linalg.svd(Z, full_matrices=False)
+        outside = V[:, :width] - leading @ (leading.T @ V[:, :width])
+        leading = V[:, :width]
+        if float(np.linalg.norm(outside, 2)) < SETTLED:
+            break
+    return leading, values
+
+
+def _turn_part(pieces: Pieces, beside: tuple[Floats, ...], leading: Floats, V: NDArray[np.float32]) -> Found:
+    """x'xV of a part's SNPs, centred."""
+    Z = np.zeros(V.shape)
+    for rows, calls in pieces:
+        for _, x in centred_blocks(calls, beside[0][rows], leading):
+            Z += x.T @ (x @ V)
+    return Found((Z,))
+
+
+def _coordinates_part(pieces: Pieces, beside: tuple[Floats, ...], leading: Floats, basis: NDArray[np.float32]) -> Found:
+    """Coordinates (SNP, K) of a part's SNPs."""
+    found = [
+        (x @ basis).astype(np.float64)
+        for rows, calls in pieces
+        for _, x in centred_blocks(calls, beside[0][rows], leading)
+    ]
+    return Found((0.0,), np.concatenate(found))
+
+
+def centred_blocks(calls: Calls, means: Floats, leading: Floats) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Blocks (SNP, person) of halved counts less the SNP's mean; a missing call is what the subspace says."""
+    span, size = leading.astype(np.float32), snps_at_once(calls.shape[1], CALL_BYTES)
+    for begin in range(0, len(calls), size):
+        rows = slice(begin, begin + size)
+        codes = calls[rows]
+        x = codes.astype(np.float32)
+        x *= 0.5
+        x -= means[rows, None].astype(np.float32)
+        gaps = codes == MISSING
+        if gaps.any():
+            x[gaps] = 0.0
+            for _ in range(FILLS):
+                x[gaps] = ((x @ span) @ span.T)[gaps]
+        yield rows, x
+
+
+# ------------------------------------------------------------------ the first people
+
+
+def far_people(space: Subspace) -> list[int]:
+    """K people who stand far apart: each is the furthest from the span of those before (successive projection)."""
+    points = _points(space)
+    chosen = [int(_lengths(points - points.mean(axis=0)).argmax())]
+    left = points - points[chosen[0]]
+    for _ in range(points.shape[1] - 1):
+        length = _lengths(left)
+        chosen.append(int(length.argmax()))
+        direction = left[chosen[-1]] / max(float(np.sqrt(length.max())), np.finfo(float).tiny)
+        left = left - np.outer(left @ direction, direction)
+    return chosen
+
+
+def drawn_people(space: Subspace, rng: np.random.Generator) -> list[int]:
+    """K people drawn one by one, each by its squared distance from the nearest before (Arthur & Vassilvitskii 2007)."""
+    points = _points(space)
+    chosen = [int(rng.integers(len(points)))]
+    nearest = _lengths(points - points[chosen[0]])
+    for _ in range(points.shape[1] - 1):
+        total = float(nearest.sum())
+        chosen.append(int(rng.choice(len(points), p=nearest / total if total > 0 else None)))
+        nearest = np.minimum(nearest, _lengths(points - points[chosen[-1]]))
+    return chosen
+
+
+def shares_under(space: Subspace, people: list[int]) -> Floats:
+    """Everyone's proportions (person, K) if these people were the pure ones."""
+    points = _points(space)
+    corners = points[people]
+    even = np.full((len(points), len(people)), 1 / len(people))
+    return simplex_least_squares(corners @ corners.T, points @ corners.T, even)
+
+
+def _points(space: Subspace) -> Floats:
+    """People as points whose distances are those of their frequencies."""
+    K = space.basis.shape[1]
+    gram = space.coords.T @ space.coords / len(space.coords)
+    return np.asarray(space.basis @ np.linalg.cholesky(gram + 1e-12 * np.trace(gram) * np.eye(K)))
+
+
+def _lengths(points: Floats) -> Floats:
+    return np.asarray(np.einsum("ik,ik->i", points, points))

@@ -1,0 +1,1 @@
+"""Clusters of binary rows: Bernoulli mixtures whose number of components is chosen."""

@@ -1,0 +1,563 @@
+"""Clusters of yes/no rows when nobody knows how many there are.
+
+Longer than other estimators: beside the clusters it keeps what was decided on the way to them (the path, columns that
+copy others, columns that are silent) and has a table for each.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import ClusterMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from latentfit.clusters.data import LearnYesNo, dense_rows, read_binary
+from latentfit.clusters.diagnostics.intervals import SetAside, column_intervals
+from latentfit.clusters.diagnostics.purity import PurityTable, any_flagged, purity_certificates
+from latentfit.clusters.diagnostics.verdict import Screening, examine_clusters
+from latentfit.clusters.em import BlankRows, TruncatedSteps, completed, truncated_rows, unseen_share
+from latentfit.clusters.estimator.model_file import Decided, cluster_state, restore_clusters
+from latentfit.clusters.select.criteria import FAR_APART, PathNumbers, choose_by_test
+from latentfit.clusters.select.near_duplicates import NearCopy, Screened, screened_path, with_columns
+from latentfit.clusters.select.path import ClusterPath, cluster_path, varying_columns
+from latentfit.core.clock import StageClock
+from latentfit.core.em import Steps, em
+from latentfit.core.errors import DataError, DataWarning, IdentifiabilityWarning
+from latentfit.core.frames import backend_of, build_frame, long_columns
+from latentfit.core.kernels import WIDEST, Floats
+from latentfit.core.mixture.bootstrap import ratio_test
+from latentfit.core.mixture.checkpoint import TableCheckpoint, table_key
+from latentfit.core.mixture.model import CELLS, SAMPLE_ROWS, SETTLED, TAIL_GAIN, TableModel, weight_notes
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import table_steps
+from latentfit.core.table.input import LearnColumn
+from latentfit.core.table.replicates import sample_rows, self_weighting
+from latentfit.core.table.stored import AnyTable, batches_with_weights
+from latentfit.core.table.table import Table
+from latentfit.core.table.weights import WeightType
+from latentfit.core.verdict import Examination
+from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.free_memory import free_memory
+from latentfit.engine.memory import MemoryEngine, Sums
+from latentfit.io.scan import Scan
+
+Select = Literal["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
+SHOWN_ROWS = 100_000
+"""Rows on which the number of clusters is found; of a longer table those with the smallest hashes."""
+TEST_LEVEL = 0.05
+"""Level of the bootstrapped likelihood-ratio test under ``select="blrt"``."""
+
+
+class BernoulliMixture(ClusterMixin, TableModel):
+    r"""Cluster yes/no rows, gaps allowed, number of clusters unknown, and say how pure each cluster is.
+
+    Given the hidden cluster :math:`k`, columns are independent:
+    :math:`P(\text{row}) = \sum_k w_k \prod_n p_{kn}^{x_n} (1 - p_{kn})^{1 - x_n}`, over the columns that were observed.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Number of clusters; None chooses it (`select`), and `path_` shows all criteria.
+    select : str
+        ``"auto"`` takes the practical number (it stops before the first step below a tenth of the largest),
+        ``"statistical"`` the number that the evidence asks for, ``"purity"`` splits while a purity test flags a
+        cluster, ``"blrt"`` while a bootstrapped likelihood-ratio test does; ``"aic"``, ``"aic3"``, ``"bic"``,
+        ``"sabic"``, ``"icl"`` take the minimum of the criterion.
+    binarize : float or None
+        Cut numbers: above it is 1. None takes 0/1, true/false and yes/no only.
+    max_components : int or None
+        Longest path; None is 24, and a cluster per eight rows. Where a path ends at it the report says so.
+    screen : bool
+        Look for columns that depend on another one inside clusters (near-duplicates are set aside, weaker dependences
+        left out of the choice of the number) and for columns that tell nothing about a row's cluster. False takes every
+        column as it is.
+    truncated : bool
+        Rows of zeros alone are never recorded (registers, baskets, captures): the likelihood is that of rows with at
+        least one 1. `weights_` and `frequencies_` are then those of all rows, recorded or not. No column is screened.
+    smoothing : "auto" or float
+        Pseudo-rows per cluster, shaped like the marginals, in the final fit; 0 is plain maximum likelihood.
+    weight_type : {"sampling", "frequency"}
+        What `sample_weight` is: ``"sampling"`` weights change estimates, never the sample size, and only their ratios
+        matter (they are scaled to add up to Kish's effective number of rows); ``"frequency"`` weights are whole
+        numbers, and a row of weight w is w equal rows.
+    max_iter, tol : int, float
+        EM stops when an iteration gains less than `tol` nats per observed cell and less than a tenth of a nat in all,
+        and (up to 50,000 rows) the last quarter of the iterations together less than .003 nats, or after `max_iter`
+        passes.
+    random_state : int or None
+        The one seed; None is 0.
+
+    Attributes
+    ----------
+    labels_ : (n,) cluster of every row, heaviest cluster 0
+    weights_ : (K,) shares of the clusters
+    frequencies_ : (K, columns) how often each column is 1
+    purity_ : frame, one row per cluster: tests of purity, stated and certified impurity, suspect columns
+    path_ : frame, one row per number of clusters with all criteria
+    copies_ : frame of near-duplicate columns that were set aside (column, copies, correlation)
+    local_dependence_ : frame of columns that depend on another inside clusters (column, with, correlation inside
+        clusters); of ten columns or more they took no part in choosing the number, yet they are in the model
+    n_unseen_ : float, with ``truncated=True``: rows of zeros expected beside those that were recorded; else 0
+    silent_ : list of columns that are as frequent in every cluster and say nothing about a row's
+    report_ : `latentfit.core.verdict.FitReport`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentfit import BernoulliMixture
+    >>> rng = np.random.default_rng(0)
+    >>> kind = np.repeat([0, 1], 150)
+    >>> rows = rng.random((300, 12)) < np.where(kind, 0.8, 0.2)[:, None]
+    >>> model = BernoulliMixture().fit(rows)
+    >>> model.n_components_
+    2
+    """
+
+    _model_name = "BernoulliMixture"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        select: Select = "auto",
+        binarize: float | None = None,
+        max_components: int | None = None,
+        screen: bool = True,
+        truncated: bool = False,
+        smoothing: float | Literal["auto"] = "auto",
+        weight_type: WeightType = "sampling",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.select = select
+        self.binarize = binarize
+        self.max_components = max_components
+        self.screen = screen
+        self.truncated = truncated
+        self.smoothing = smoothing
+        self.weight_type = weight_type
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Find the clusters of yes/no rows.
+
+        `sample_weight` has a weight per row (`weight_type`); of a `latentfit.scan` it is the name of a column. A long
+        fit
+        keeps its parameters in the file `checkpoint` every few seconds while it climbs over all rows; with `resume` it
+        goes on from there and ends with the same bits as without the stop.
+        """
+        self._check_settings()
+        X = self._dense(X)
+        clock = StageClock(self.verbose)
+        with one_blas_thread():
+            with clock.stage("data"):
+                table = self._read_rows(X, sample_weight)
+                self._check_number(table)
+                shown = self._shown(table)
+                kept = None
+                if checkpoint is not None:
+                    kept = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
+            with clock.stage("number"):
+                saved = None if kept is None else kept.saved
+                decided = self._choose(shown) if saved is None else Decided.read(saved.decided)
+            with clock.stage("refine"):
+                self._refine(table, shown, decided, kept)
+                if sample_weight is not None:
+                    self._label_all(X, sample_weight)
+        self._clock, self._notes = clock, [*self._tell(decided), *weight_notes(table)]
+        if shown is not table:
+            self._notes.append(f"number of clusters and tests looked at {SHOWN_ROWS:,} of {table.n_rows:,} rows")
+        self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
+        if kept is not None:
+            kept.done()
+        self._warn_limit()
+        self._warn_number(decided)
+        return self
+
+    def _shown(self, table: AnyTable) -> Table:
+        """The rows that the path and the tests look at: all, or of a long table some by their hashes.
+
+        Each is one row to the path: what chance gains grows with the rows that are looked at, not with those there are.
+        """
+        grouped = isinstance(table, Table) and table.weighted and not table.single
+        if isinstance(table, Table) and (grouped or table.n_rows <= SHOWN_ROWS):
+            return table
+        return sample_rows(table, SHOWN_ROWS, self._seed())
+
+    def _choose(self, table: Table) -> Decided:
+        """Which columns are kept, how many clusters there are, and where the last climb starts."""
+        if self.n_components is None:
+            table = self_weighting(table)
+        found = self._walk(table)
+        number = self._number(table, found)
+        path = found.path
+        ours = self.n_components is not None or self.select in ("auto", "statistical")
+        quiet = path.preferred(number) if ours else None  # other rules know no silent columns
+        start = path.at(number).mixture if quiet is None else quiet.mixture
+        silent = np.zeros(start.n_columns, bool) if quiet is None else quiet.silent
+        start, silent = with_columns(table, found, start, silent)
+        return Decided(
+            number, path.numbers, found.modelled, found.copies, found.screened, path.at(number).start, silent, start,
+            found.dependent, int(path.limit) if path.limit < table.n_rows else 0,
+        )  # fmt: skip
+
+    def _walk(self, table: Table) -> Screened:
+        """The path of fits, without columns that depend on another; with a given number of clusters it ends there."""
+        number, screen = self.n_components, self.screen and not self.truncated
+
+        def fit(some: Table, until: Callable[[Mixture], bool] | None) -> ClusterPath:
+            return cluster_path(
+                some, most=number or self.max_components, least=number or 1, tol=self.tol, seed=self._seed(),
+                n_jobs=self.n_jobs, until=until, silence=screen, truncated=self.truncated,
+            )  # fmt: skip
+
+        if not screen:
+            return Screened(fit(table, None), np.ones(table.n_columns, bool), (), True)
+        return screened_path(table, fit, seed=self._seed(), duplicates_only=number is not None)
+
+    def _number(self, table: Table, found: Screened) -> int:
+        if self.n_components is not None:
+            return min(int(self.n_components), len(found.path.fits))  # a checkpoint holds no number of numpy
+        rows, seed = table.without(~found.kept), self._seed()
+        if self.select == "purity":
+            return choose_by_test(found.path.fits, lambda fit: any_flagged(rows, fit.mixture, seed=seed))
+        if self.select == "blrt":
+            return choose_by_test(
+                found.path.fits,
+                lambda fit: ratio_test(rows, fit.mixture, alpha=TEST_LEVEL, random_state=seed).p_value <= TEST_LEVEL,
+            )
+        return found.path.numbers.chosen["practical" if self.select == "auto" else self.select]
+
+    def _refine(self, table: AnyTable, shown: Table, found: Decided, kept: TableCheckpoint | None) -> None:
+        """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
+        rows = table if found.kept.all() else table.without(~found.kept)
+        number = found.number
+        begun = None if kept is None or kept.saved is None else kept.saved.begun
+        start = found.start if begun is None else begun.params
+        assert start is not None
+        plain = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine, np.repeat(found.silent, 2))
+        steps: Steps[Mixture, Sums] = TruncatedSteps(plain, BlankRows.of(rows)) if self.truncated else plain
+        cells = max(float(steps.n_cells), 1.0)  # small steps prove nothing, see `LatentClass`
+        refined = em(
+            steps, start, max_iter=self.max_iter, tol=min(self.tol, SETTLED / cells), accelerate=True,
+            tail_gain=min(self.tol * cells, TAIL_GAIN) if table.total_weight <= SAMPLE_ROWS else None,
+            callback=self._progress("EM"), begun=begun, keep=None if kept is None else kept.keeping(found.state()),
+        )  # fmt: skip
+        self._keep(rows, refined)
+        self._table, self._numbers = shown.without(~found.kept), found.numbers
+        self._stands_for = table.total_weight / shown.total_weight
+        self._aside, self._copies, self._purity = ~found.kept, found.copies, None
+        self._silent = np.zeros(table.n_columns, bool)
+        self._silent[found.kept] = found.silent
+        self._dependent, self._limit = found.dependent, found.limit
+        self.n_unseen_ = table.total_weight * unseen_share(self._mixture) if self.truncated else 0.0
+        self._names = tuple(column.name for column in table.columns)
+        self._put_rows(table, rows)
+        self.frequencies_ = np.empty((number, table.n_columns))
+        self.frequencies_[:, found.kept] = self._mixture.table[1::2].T
+        self.frequencies_[:, self._aside] = (self._aside_ones + 0.5) / (self._aside_rows + 1)
+
+    def _put_rows(self, table: AnyTable, rows: AnyTable) -> None:
+        """Every row into its likeliest cluster, and what clusters show of the columns that were set aside."""
+        aside = np.flatnonzero(self._aside)
+        labels = np.empty(table.n_rows, np.int32)
+        self._aside_rows, self._aside_ones = (np.zeros((self.n_components_, len(aside))) for _ in range(2))
+
+        def put(begin: int, posterior: Floats, score: Floats) -> None:
+            end = begin + len(posterior)
+            if self.truncated:
+                posterior, _ = truncated_rows(walked.codes_of(begin, end), self._mixture, posterior, score)
+            labels[begin:end] = posterior.argmax(axis=1)
+            if not len(aside):
+                return
+            codes = table.codes_of(begin, end)
+            weight = table.weights(begin, end)
+            shares = posterior if weight is None else posterior * weight[:, None]
+            for at, n in enumerate(aside):
+                self._aside_rows[:, at] += shares[codes[:, n] < 2].sum(axis=0)
+                self._aside_ones[:, at] += shares[codes[:, n] == 1].sum(axis=0)
+
+        walked: AnyTable = rows
+        MemoryEngine(rows, self.n_jobs).rows(self._mixture, put)
+        if self._stored is not None and len(labels) < self._stored.n_rows:  # patterns of a file: its rows one by one
+            stored = self._stored.without(self._aside) if len(aside) else self._stored
+            labels = np.empty(stored.n_rows, np.int32)
+            aside, walked = aside[:0], stored
+            MemoryEngine(stored, self.n_jobs).rows(self._mixture, put)
+        self.labels_ = (labels if table.pattern_of is None else labels[table.pattern_of]).astype(np.intp, copy=False)
+
+    def _label_all(self, X: Any, sample_weight: Any) -> None:
+        """Rows without weight shape nothing, but they too have a cluster."""
+        if not isinstance(X, Scan):
+            if len(self.labels_) < np.asarray(sample_weight).size:
+                self.labels_ = self.predict(X)
+        elif self._stored is not None and self._stored.absent:
+            tables = (table for table, _ in batches_with_weights(X, sample_weight))
+            self.labels_ = np.concatenate([self.predict(table) for table in tables])
+
+    def _warn_number(self, found: Decided) -> None:
+        chosen = found.numbers.chosen
+        if self.n_components is not None and found.number < self.n_components:
+            warnings.warn(
+                f"{self.n_components} clusters were asked of {found.number} different rows, which make {found.number} "
+                "at the most",
+                DataWarning,
+                stacklevel=3,
+            )
+        if self.n_components is None and found.numbers.differ:
+            more = " or more (the search limit)" if chosen["statistical"] == found.limit else ""
+            warnings.warn(
+                f"the evidence asks for {chosen['statistical']}{more} clusters, the practical number is "
+                f"{chosen['practical']}: more than {FAR_APART} apart; path_ has the whole walk",
+                IdentifiabilityWarning,
+                stacklevel=3,
+            )
+
+    def _tell(self, found: Decided) -> list[str]:
+        chosen = found.numbers.chosen
+        plural = "" if found.number == 1 else "s"
+        notes = [f"{found.number} cluster{plural}; the best start: {found.started}"]
+        if self.n_components is None:
+            notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
+        if found.copies:
+            notes.append(f"{_columns(len(found.copies))} set aside as near-duplicates of others (copies_)")
+        if held := sum(one.held for one in found.dependent):
+            notes.append(
+                f"{_columns(held)} left out of the choice of the number as dependent on another inside "
+                "clusters (local_dependence_)"
+            )
+        if self.n_components is None and self._at_limit:
+            notes.append(f"the path ended at its limit (max_components={found.limit})")
+        if self.silent_:
+            told = len(self._names) - len(self.silent_) - len(found.copies)
+            notes.append(f"{told} columns tell the clusters apart, {len(self.silent_)} do not (silent_)")
+        if not found.screened:
+            notes.append("too many columns to look for near-duplicates")
+        if self.truncated:
+            notes.append(f"rows of zeros are not recorded: about {self.n_unseen_:.0f} of them are expected (n_unseen_)")
+        return notes
+
+    @property
+    def _at_limit(self) -> bool:
+        """The rule that chose the number would have been free to choose more."""
+        rule = "practical" if self.select == "auto" else self.select
+        return self.n_components_ == self._limit or self._numbers.chosen.get(rule, 0) == self._limit
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def _certificates(self) -> PurityTable:
+        with one_blas_thread():
+            return purity_certificates(
+                self._complete_table, self._mixture, smoothing=self._pseudo_rows(), seed=self._seed(),
+                n_jobs=self.n_jobs, tied=np.repeat(self._silent[~self._aside], 2),
+            )  # fmt: skip
+
+    @property
+    def _complete_table(self) -> Table:
+        """The rows that tests look at, with those never recorded: inside a cluster only all rows are independent."""
+        return completed(self._table, self._mixture) if self.truncated else self._table
+
+    @cached_property
+    def purity_(self) -> Any:
+        """One row per cluster: tests of purity, stated and certified impurity, the columns that betray it."""
+        check_is_fitted(self)
+        return build_frame(self._certificates.columns(), self._backend)
+
+    @cached_property
+    def path_(self) -> Any:
+        """One row per number of clusters: log-likelihood, its step, entropy and every criterion (smaller is better)."""
+        check_is_fitted(self)
+        return build_frame(self._numbers.columns, self._backend)
+
+    @cached_property
+    def copies_(self) -> Any:
+        """Near-duplicate columns that were set aside, and their correlation with the one they nearly equal."""
+        check_is_fitted(self)
+        names = np.array([str(name) for name in self._names], object)
+        columns = {
+            "column": names[[copy.column for copy in self._copies]],
+            "copies": names[[copy.copies for copy in self._copies]],
+            "correlation": np.array([copy.correlation for copy in self._copies], np.float64),
+        }
+        return build_frame(columns, self._backend)
+
+    @cached_property
+    def local_dependence_(self) -> Any:
+        """Columns that depend on another one inside clusters; of wide tables the number was chosen without them."""
+        check_is_fitted(self)
+        names = np.array([str(name) for name in self._names], object)
+        columns = {
+            "column": names[[one.column for one in self._dependent]],
+            "with": names[[one.copies for one in self._dependent]],
+            "correlation": np.array([one.residual for one in self._dependent], np.float64),
+        }
+        return build_frame(columns, self._backend)
+
+    @property
+    def silent_(self) -> list[str | int]:
+        """Columns that do not tell these clusters apart: each has one frequency in all of them."""
+        check_is_fitted(self)
+        return [self._names[n] for n in np.flatnonzero(self._silent)]
+
+    def n_parameters(self) -> int:
+        """Free parameters: weights, and a frequency per cluster of every column that is not silent, else one."""
+        return super().n_parameters() - len(self.silent_) * (self.n_components_ - 1)
+
+    def _examine(self, notes: list[str]) -> Examination:
+        varying = np.zeros(len(self._names), bool)
+        varying[~self._aside] = varying_columns(self._table)
+        names = [str(name) for name in self._names]
+        held, both = (
+            tuple((names[one.column], names[one.copies], one.residual) for one in self._dependent if one.held is held)
+            for held in (True, False)
+        )
+        return examine_clusters(
+            self._table, self._mixture, self._numbers, self._certificates,
+            n_rows=self._stands_for * self._table.total_weight,
+            n_varying=int((varying & ~self._silent).sum()), converged=self.converged_,
+            screening=Screening(
+                tuple((names[one.column], names[one.copies], one.correlation) for one in self._copies),
+                held,
+                both,
+                self._limit if self.n_components is None and self._at_limit else 0,
+                self._limit,
+            ),
+            truncated=self.truncated,
+        )  # fmt: skip
+
+    def intervals(self, level: float = 0.95) -> Any:
+        """Frequencies with intervals, one row per cluster and column (cluster, column, probability, low, high)."""
+        check_is_fitted(self)
+        if not hasattr(self, "_table"):
+            raise DataError("a model from a file keeps no rows, which intervals need; fit it again")
+        low, high = column_intervals(
+            self._complete_table, self._mixture, self.frequencies_, self._silent,
+            SetAside(self._aside, self._aside_ones, self._aside_rows),
+            level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs, stands_for=self._stands_for,
+            truncated=self.truncated,
+        )  # fmt: skip
+        names, clusters = np.array([str(name) for name in self._names], object), np.arange(self.n_components_)
+        columns = long_columns(("cluster", "column", "probability"), clusters, names, self.frequencies_)
+        return build_frame(columns | {"low": low.reshape(-1), "high": high.reshape(-1)}, self._backend)
+
+    # ---------------------------------------------------------------- use
+
+    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
+        """Rows drawn from the model; with ``truncated=True`` rows that would be recorded."""
+        if not self.truncated:
+            return super().sample(n, random_state)
+        joint, wanted = self.joint_, n
+        while True:
+            wanted = int(wanted * (1 + unseen_share(self._mixture))) + 50
+            drawn = joint.sample(wanted, random_state)
+            ones = np.column_stack([np.asarray(column) == 1 for column in drawn.columns])
+            rows = np.flatnonzero(ones.any(axis=1))[:n]
+            if len(rows) == n:
+                drawn = drawn.take(rows)
+                return build_frame(dict(zip(drawn.column_names, drawn.columns, strict=True)), self._backend)
+
+    def _posterior_of(self, table: Table) -> tuple[Floats, Floats]:
+        found = super()._posterior_of(table)
+        return truncated_rows(table.codes, self._mixture, *found) if self.truncated else found
+
+    # -------------------------------------------------------------- input
+
+    def _dense(self, X: Any) -> Any:
+        """A sparse matrix as zeros and ones; anything else as it is."""
+        if not issparse(X):
+            return X
+        if self.binarize is not None:  # which of its zeros are meant would have to be guessed
+            raise DataError("a sparse matrix is read as 0 and 1 and cannot be cut by binarize=; give X > threshold")
+        return dense_rows(X, free_memory())
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.binarize is None
+        return tags
+
+    def _learner(self) -> LearnColumn:
+        return LearnYesNo(self.binarize)
+
+    def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
+        X = self._dense(X)
+        if reset:
+            self._backend = backend_of(X)
+        X = self._validated(X, reset=reset, **CELLS)
+        if reset:
+            return read_binary(X, binarize=self.binarize, sample_weight=sample_weight, weight_type=self.weight_type)
+        return read_binary(
+            X, binarize=self.binarize, sample_weight=sample_weight, weight_type=self.weight_type,
+            columns=self._columns, group=False,
+        )  # fmt: skip
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        number = isinstance(self.binarize, int | float | np.number) and not isinstance(self.binarize, bool)
+        if self.binarize is not None and not (number and np.isfinite(self.binarize)):
+            raise DataError(f"binarize={self.binarize!r} is no threshold; give a number, above which is yes, or None")
+        for name in ("screen", "truncated"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise DataError(f"{name}={getattr(self, name)!r} is neither yes nor no; give True or False")
+        if self.truncated and self.select == "blrt":
+            raise DataError("select='blrt' draws rows of zeros, which truncated=True rules out; give another rule")
+        if self.select not in get_args(Select):
+            raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
+
+    def _check_number(self, table: AnyTable) -> None:
+        rows = table.n_observations
+        most = min(rows, WIDEST)
+        for name in ("n_components", "max_components"):
+            number = getattr(self, name)
+            if number is not None and not 1 <= number <= most:
+                raise DataError(f"{name}={number} clusters were asked of {rows} rows; give a number from 1 to {most}")
+
+    # --------------------------------------------------------- model file
+
+    _state = cluster_state
+    _restore = restore_clusters
+
+    labels_: NDArray[np.intp]
+    frequencies_: Floats
+    _numbers: PathNumbers
+    _copies: tuple[NearCopy, ...]
+    _dependent: tuple[NearCopy, ...]
+    _silent: NDArray[np.bool_]  # (L,) columns with one frequency in all clusters
+    _limit: int  # clusters at which the path had to end; 0: the rows allowed no more
+    n_unseen_: float
+    _aside: NDArray[np.bool_]
+    _names: tuple[str | int, ...]
+    _purity: dict[str, Any] | None
+    _stands_for: float  # rows of the data for each row that the tests look at
+
+
+def _columns(number: int) -> str:
+    return "1 column was" if number == 1 else f"{number} columns were"

@@ -1,0 +1,1 @@
+"""Stochastic block models of graphs."""

@@ -1,0 +1,255 @@
+"""Block models of graphs: belief propagation for the blocks of the nodes, EM for shares and affinities.
+
+Paper     Decelle, Krzakala, Moore & Zdeborová 2011 (belief propagation and its Bethe free energy); Yan et al. 2014
+          (with degrees). In Huang et al. 2018 a block model is B = D W Dᵀ whose columns of D have disjoint supports;
+          their Phase II estimates every item again from its counts with a crude partition: one sweep of what is here
+Needs     a sparse graph (loops are long), a start correlated with the blocks
+Promises  on graphs drawn from the model, with its parameters, the best overlap any method reaches (above the threshold)
+Differs   Poisson edges, so weights count edges and the masses of nodes are free; affinities and shares carry one
+          pseudo-edge and one pseudo-node each (fixed before EM), so no affinity is zero and no block dies of chance.
+          Weights are divided by their mean: a graph holds as much evidence as it has edges. Messages that do not settle
+          have no free energy (it may be anything): their beliefs count by the mean-field bound instead, so that a climb
+          ends before them
+
+Symbols   paper      here        shape     meaning
+          n_a        prior       (K,)      shares of the blocks
+          c_ab / n   affinity    (K, K)    P(edge) = mass_i mass_j affinity_rs
+          θ_i        mass        (n,)      1, or the degree (degree-corrected)
+          ψ^{i→j}    messages    (2m, K)   at their receiver
+          ψ^i        beliefs     (n, K)    P(block | graph)
+          −f n       log Z                 Bethe's log-likelihood of the graph, blocks summed out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from latentfit.communities.data.graph import Graph
+from latentfit.core.em import Step, em
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.belief import Edges, belief_sums, belief_sweeps
+from latentfit.core.multistart import Entrant, Raced, halve
+
+Codes = NDArray[np.int64]
+
+PSEUDO = 1.0
+"""Edges, of the graph's mean affinity, and nodes that every affinity and share carries beforehand."""
+SURE = 0.8
+"""What a start's labels are believed: the rest is spread evenly, so that messages can disagree."""
+SWEEPS, SETTLED = 20, 1e-4
+"""Sweeps of an E-step at most, and the mean change of a belief below which messages have settled."""
+UNSETTLED = 100 * SETTLED
+"""Mean change above which messages are taken as not settling at all."""
+DAMPING = 0.3
+"""Share of the old message that is kept while messages do not settle on their own."""
+FAVOURITE, EVEN = "Bethe Hessian", 3.0
+"""The start that wins unless another leads by so many nats."""
+CHUNK = 65_536
+"""Links of new nodes heard at a time."""
+ROUNDS, AT_ONCE = (3, 6, 12), (0, 3)
+"""EM passes of the starts before half of them is dropped, each time; of large graphs only the best goes on at once."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Shares and affinities, and the messages and beliefs that the search for theirs begins from."""
+
+    prior: Floats
+    affinity: Floats
+    messages: Floats
+    beliefs: Floats
+
+
+@dataclass(frozen=True)
+class Propagated:
+    """What messages say at given parameters."""
+
+    messages: Floats
+    beliefs: Floats
+    pairs: Floats  # (K, K) expected weight of edges between blocks, each from both ends
+    log_z: float
+    change: float  # of a belief in the last sweep
+
+
+@dataclass(frozen=True)
+class BlockSteps:
+    """E-step: messages pass until they settle. M-step: shares and affinities in closed form."""
+
+    edges: Edges
+    reach: NDArray[np.int32]  # (2m,), the other end of every edge
+    constant: float  # what the graph's log-likelihood has beside log Z
+    threads: int = 1
+
+    @classmethod
+    def of(cls, graph: Graph, *, degree_corrected: bool, threads: int = 1) -> BlockSteps:
+        """`graph` with weights of mean 1, if it has any."""
+        matrix = graph.matrix
+        numbered = matrix.copy()
+        numbered.data = np.arange(matrix.nnz, dtype=np.int64)
+        reverse = numbered.T.tocsr()
+        reverse.sort_indices()  # row i of the transpose holds where (j, i) stands, j in order
+        weights, degrees = matrix.data if graph.weighted else None, graph.degrees
+        mass = degrees if degree_corrected else np.ones(graph.n_nodes)
+        edges = Edges(matrix.indptr.astype(np.int64), np.ascontiguousarray(reverse.data), weights, mass)
+        known = mass > 0
+        return cls(edges, matrix.indices.astype(np.int32), float(degrees[known] @ np.log(mass[known])), threads)
+
+    @property
+    def n_cells(self) -> int:
+        return self.edges.n_messages // 2
+
+    @property
+    def total(self) -> float:
+        """Sum of all weights, every edge from both ends."""
+        return float(self.edges.n_messages if self.edges.weights is None else self.edges.weights.sum())
+
+    @property
+    def mean_affinity(self) -> float:
+        return self.total / float(self.edges.mass.sum()) ** 2
+
+    def begin(self, labels: Codes, n_blocks: int) -> Blocks:
+        """Parameters and messages of labelled nodes."""
+        n, ends = self.edges.n_nodes, np.repeat(labels, np.diff(self.edges.offsets))
+        cells = np.bincount(ends * n_blocks + labels[self.reach], self.edges.weights, n_blocks**2).astype(np.float64)
+        beliefs = np.zeros((n, n_blocks))
+        beliefs[np.arange(n), labels] = 1.0
+        prior, affinity = self._parameters(beliefs, cells.reshape(n_blocks, n_blocks))
+        beliefs = SURE * beliefs + (1 - SURE) / n_blocks
+        return Blocks(prior, affinity, beliefs[self.reach], beliefs)
+
+    def expect(self, params: Blocks) -> Propagated:
+        messages, beliefs = params.messages.copy(), params.beliefs.copy()
+        share = (self.edges, params.prior, params.affinity, messages, beliefs)
+        change, _ = belief_sweeps(*share, sweeps=SWEEPS, tol=SETTLED, threads=self.threads)
+        if change >= SETTLED:
+            change, _ = belief_sweeps(*share, sweeps=SWEEPS, tol=SETTLED, damping=DAMPING, threads=self.threads)
+        log_z, pairs = belief_sums(*share, threads=self.threads)
+        if change > UNSETTLED:
+            log_z = self._mean_field(params, beliefs)
+        return Propagated(messages, beliefs, pairs, log_z, change)
+
+    def _mean_field(self, params: Blocks, beliefs: Floats) -> float:
+        """The lower bound on log Z that beliefs give, taken as independent."""
+        n, weights = self.edges.n_nodes, self.edges.weights
+        links = np.ones(len(self.reach)) if weights is None else weights
+        matrix = sp.csr_array((links, self.reach, self.edges.offsets), shape=(n, n))
+        pairs, held = np.asarray(beliefs.T @ (matrix @ beliefs), np.float64), self.edges.mass @ beliefs
+        fit = (pairs * np.log(params.affinity)).sum() - held @ params.affinity @ held
+        doubt = -np.where(beliefs > 0, beliefs * np.log(np.maximum(beliefs, 1e-300)), 0.0).sum()
+        return float(fit / 2 + doubt + beliefs.sum(axis=0) @ np.log(params.prior))
+
+    def objective(self, params: Blocks, sums: Propagated) -> float:
+        """Log-likelihood plus the logarithm of the prior, up to a constant: Dirichlet shares, gamma affinities."""
+        relative = params.affinity / self.mean_affinity
+        gamma = PSEUDO * (np.log(relative) - relative)
+        prior = PSEUDO * np.log(params.prior).sum() + (gamma.sum() + np.trace(gamma)) / 2
+        return self.log_likelihood(sums) + float(prior)
+
+    def log_likelihood(self, sums: Propagated) -> float:
+        return sums.log_z + self.constant
+
+    def maximise(self, sums: Propagated) -> Blocks:
+        return Blocks(*self._parameters(sums.beliefs, sums.pairs), sums.messages, sums.beliefs)
+
+    def _parameters(self, beliefs: Floats, pairs: Floats) -> tuple[Floats, Floats]:
+        # On the diagonal every edge is met twice, from both ends: so is the pseudo-edge.
+        held = self.edges.mass @ beliefs
+        pseudo = PSEUDO * (1 + np.eye(len(held)))
+        affinity = (pairs + pseudo) / (np.outer(held, held) + pseudo / self.mean_affinity)
+        prior = (beliefs.sum(axis=0) + PSEUDO) / (len(beliefs) + PSEUDO * len(held))
+        return prior, affinity
+
+    def extrapolate(self, start: Blocks, once: Blocks, twice: Blocks) -> Blocks:
+        """No leap: messages have no direction to go on in."""
+        return twice
+
+
+def fit_blocks(
+    steps: BlockSteps,
+    starts: Sequence[tuple[str, Codes]],
+    n_blocks: int,
+    *,
+    max_iter: int,
+    tol: float,
+    rounds: Sequence[int] = ROUNDS,
+    callback: Callable[[Step], None] | None = None,
+) -> Raced[Blocks, Propagated]:
+    """The best of several labellings by Bethe free energy with its prior, by successive halving.
+
+    A climb may empty blocks that the graph hardly shows. When the best one did, every start is climbed to its end, and
+    the best that kept all blocks is taken, if there is one: who asks for K blocks gets K. A lead of less than `EVEN`
+    nats is chance, and then the Bethe Hessian's climb is taken, which has the theory on its side at the threshold.
+    """
+    entrants = [Entrant(name, steps, steps.begin(labels, n_blocks)) for name, labels in starts]
+    rounds = rounds if len(entrants) > 1 else rounds[:1]
+    raced = halve(entrants, rounds=rounds, max_iter=max_iter, tol=tol, callback=callback)
+    if blocks_in_use(raced.refined.sums) == n_blocks:
+        return raced if rounds is AT_ONCE else _or_favourite(raced, entrants, max_iter, tol)
+    whole = raced
+    for entrant in entrants:
+        refined = em(steps, entrant.start, max_iter=max_iter, tol=tol)
+        kept_all = blocks_in_use(refined.sums) == n_blocks
+        if kept_all and (whole is raced or refined.objective > whole.refined.objective):
+            whole = replace(raced, name=entrant.name, refined=refined)
+    return whole
+
+
+def _or_favourite(
+    raced: Raced[Blocks, Propagated], entrants: Sequence[Entrant[Blocks, Propagated]], max_iter: int, tol: float
+) -> Raced[Blocks, Propagated]:
+    """The winner, or the Bethe Hessian's climb when the winner leads by chance."""
+    favourite = next((one for one in entrants if one.name == FAVOURITE != raced.name), None)
+    if favourite is None:
+        return raced
+    own = em(favourite.steps, favourite.start, max_iter=max_iter, tol=tol)
+    close = raced.refined.objective - own.objective < EVEN
+    if close and blocks_in_use(own.sums) == blocks_in_use(raced.refined.sums):
+        return replace(raced, name=favourite.name, refined=own)
+    return raced
+
+
+def blocks_in_use(sums: Propagated) -> int:
+    """Blocks that are the most probable one of some node."""
+    return len(np.unique(sums.beliefs.argmax(axis=1)))
+
+
+def heaviest_first(raced: Raced[Blocks, Propagated]) -> tuple[Blocks, Propagated]:
+    """Parameters and messages, the blocks in order of the nodes assigned to them; of equals that of their shares."""
+    params, sums = raced.refined.params, raced.refined.sums
+    assigned = np.bincount(sums.beliefs.argmax(axis=1), minlength=sums.beliefs.shape[1])
+    order = np.lexsort((-sums.beliefs.sum(axis=0), -assigned))
+    messages, beliefs = (np.ascontiguousarray(rows[:, order]) for rows in (sums.messages, sums.beliefs))
+    pairs, affinity = (np.ascontiguousarray(square[np.ix_(order, order)]) for square in (sums.pairs, params.affinity))
+    blocks = Blocks(params.prior[order], affinity, messages, beliefs)
+    return blocks, replace(sums, pairs=pairs, messages=messages, beliefs=beliefs)
+
+
+def beliefs_of_new(links: sp.csr_array, params: Blocks, held: Floats, *, degree_corrected: bool) -> Floats:
+    """P(block) (q, K) of new nodes from their links (q, n), weighted as in the fit, to nodes of the fit.
+
+    The fit never saw the new nodes, so the beliefs of their neighbours are the messages to them. Every sum runs over
+    one node's links alone: the company does not matter.
+    """
+    mass = np.asarray(links.sum(axis=1)).reshape(-1) if degree_corrected else np.ones(links.shape[0])
+    scores = np.log(params.prior) - mass[:, None] * (params.affinity @ held)
+    relative = np.log(params.affinity / params.affinity.max())
+    linked = np.flatnonzero(np.diff(links.indptr))
+    logs = np.empty((links.nnz, len(held)))
+    for begin in range(0, links.nnz, CHUNK):
+        part = slice(begin, begin + CHUNK)
+        said = params.beliefs[links.indices[part]]
+        factors = np.exp(links.data[part, None, None] * relative)
+        heard = np.zeros_like(said)
+        for s in range(said.shape[1]):  # in this order, whatever the number of links
+            heard += factors[:, :, s] * said[:, s, None]
+        logs[part] = np.log(heard)
+    if len(linked):
+        scores[linked] += np.add.reduceat(logs, links.indptr[:-1][linked], axis=0)
+    scores -= scores.max(axis=1, keepdims=True)
+    chances = np.exp(scores)
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True))

@@ -1,0 +1,84 @@
+"""A column of anything → numbers: words that spell numbers are numbers, since CSV files deliver decimals as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latentfit.core.errors import DataError
+from latentfit.core.kernels import Floats
+from latentfit.core.names import are_words, decoded
+
+GAP_WORDS = ("na", "n/a", "#n/a", "nan", "null")
+"""Words by which other programs mean that nothing is known, in lower case; here only an empty cell does."""
+
+
+def is_gap_word(word: Any) -> bool:
+    """Whether a word is another program's way to say that nothing is known; "none" in small letters is an answer."""
+    return str(word).lower() in GAP_WORDS or word == "None"
+
+
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
+_COMMA = re.compile(r"[-+]?\d+,\d+")
+
+
+def as_numbers(
+    array: Any, where: str, advice: str, before: int = 0, place: Callable[[int], str] | None = None
+) -> Floats:
+    """Floats with NaN in the gaps; `where` names the column, and the first word that is no number is told with its row.
+
+    Cells of blanks are gaps, true and false are 1 and 0. So many rows came `before` these; where rows are not counted
+    like that, `place` says where a cell is.
+    """
+    array = decoded(array)
+    if are_words(array.type):
+        array = pc.utf8_trim_whitespace(array)
+        array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
+    elif pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    try:
+        numbers = array.cast(pa.float64(), safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if not are_words(array.type):
+            raise DataError(f"{where} holds {array.type}, not numbers; {advice}") from None
+        listed = array.to_pylist()
+        spelled = worth_of("nan" if word is None else word for word in listed)
+        wrong = [
+            at for at, word in enumerate(listed) if word is not None and np.isnan(spelled[at]) and word.lower() != "nan"
+        ]
+        if wrong:
+            word = listed[wrong[0]]
+            there = f" in row {before + wrong[0] + 1}" if place is None else place(wrong[0])
+            raise DataError(f"{where} holds {word!r}{there}, no number; {_cure(word, advice)}") from None
+        return spelled
+    return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _cure(word: str, advice: str) -> str:
+    if is_gap_word(word):
+        return "where nothing is known leave the cell empty"
+    if _THOUSANDS.fullmatch(word):
+        return "write decimals with a point, and thousands without a comma"
+    return "write decimals with a point" if _COMMA.fullmatch(word) else advice
+
+
+def worth_of(words: Iterable[Any]) -> Floats:
+    """What words spell; NaN where it is no number."""
+    return np.array([_worth(word) for word in words], np.float64)
+
+
+def _worth(word: Any) -> float:
+    try:
+        return float(word)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def is_amount(setting: Any) -> bool:
+    """Whether a setting is a finite number, zero or more."""
+    return isinstance(setting, int | float | np.integer | np.floating) and bool(0 <= setting < np.inf)

@@ -1,0 +1,209 @@
+"""One regularised, marginal-scaled truncated SVD of pair counts: the start of every model of this door.
+
+Paper     Huang, Kakade, Kong & Valiant 2018, "Recovering Structured Probability Matrices", step 3(a)i of Algorithm 1
+          (rescaling by the marginals) and Appendix E's second baseline; regularised as in Le, Levina & Vershynin 2015
+Needs     counts (rows, columns) of pairs drawn from B = D W Dᵀ; a number of counts some multiple of the items
+Promises  D's column space from N of order M log M (Section 2). With N of order M nothing is proved without the bins of
+          Theorem 2.1; in the simulations of `pairs:linear` its error is that of N/M, whatever M
+Differs   one decomposition of the whole matrix instead of one per bin of marginals. What the bins are for, rare items
+          next to frequent ones, is done by `regularise`: ρ + regularise · mean(ρ) in place of ρ under the roots. On
+          every simulated model it is at least as good as the two phases (docs/models/pairs.md)
+
+Symbols   paper   here             shape      meaning
+          B_N/N   matrix / total   (M, M')    frequencies of pairs
+          ρ̂       row_marginal     (M,)       (6)
+          E       operator         (M, M')    D_r^{-1/2} (B_N/N − ρ̂ρ̂ᵀ) D_c^{-1/2}, D = ρ̂ + regularise · mean
+          u       left, right      (M, k)     its leading vectors, the largest value first
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, eigsh, svds
+
+from latentfit.core.errors import NotIdentifiableError
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.pair_rows import PairRows, pair_product
+from latentfit.engine.blas import one_blas_thread
+
+PRECISE = 1e-10
+"""Relative residual at which a vector is found: parameters are then right to 1e-9, in two thirds of the products."""
+DENSE_BELOW = 200
+"""Smaller matrices are decomposed whole: ARPACK needs rank + 1 < size, and gains nothing there."""
+
+
+@dataclass(frozen=True)
+class ScaledSVD:
+    """Leading values (largest magnitude first; negative ones possible in the symmetric case) and vectors."""
+
+    values: Floats  # (k,)
+    left: Floats  # (M, k)
+    right: Floats  # (M', k); the same object as `left` in the symmetric case
+    row_marginal: Floats  # (M,) ρ̂, not regularised
+    column_marginal: Floats  # (M',)
+    row_scale: Floats  # (M,) what was put under the root
+    column_scale: Floats  # (M',)
+    centred: bool
+    symmetric: bool
+
+    def embedding(self) -> tuple[Floats, Floats]:
+        """Rows x_i = Δ_i / ρ_i of every item, (M, k) and (M', k): B_ij ≈ ρ_i ρ_j (1 + Σ_s values_s x_is y_js).
+
+        Δ̂ = D^{1/2} u as in step 3(a)iii; an item without counts gets x = 0.
+        """
+        parts = []
+        for vectors, scale, marginal in (
+            (self.left, self.row_scale, self.row_marginal),
+            (self.right, self.column_scale, self.column_marginal),
+        ):
+            safe = np.where(marginal > 0, marginal, 1.0)
+            parts.append(vectors * (np.where(marginal > 0, np.sqrt(scale) / safe, 0.0))[:, None])
+        return parts[0], parts[1]
+
+
+def scaled_svd(
+    matrix: sp.csr_array,
+    rank: int,
+    *,
+    regularise: float = 1.0,
+    symmetric: bool | None = None,
+    centred: bool = False,
+    tol: float = PRECISE,
+    passes: tuple[PairRows, PairRows] | None = None,
+    threads: int = 1,
+) -> ScaledSVD:
+    """The `rank` leading singular vectors of the scaled frequencies; eigenvectors by magnitude when symmetric.
+
+    `centred` takes ρ_r ρ_cᵀ off first, so that what comes back is structure alone. With ``symmetric=True`` counts of
+    ordered pairs (i, j) of a symmetric B serve as (C + Cᵀ)/2 without that matrix being made; None asks the matrix.
+    `passes` are the rows and columns as the kernels read them, where they are at hand (`Counts.rows`, `.columns`).
+    ``regularise=0`` is Appendix E's √marginal scaling, ``regularise=inf`` its plain truncated SVD (Claim E.1).
+    """
+    if symmetric is None:
+        symmetric = matrix.shape[0] == matrix.shape[1] and _equals_transpose(matrix)
+    total = float(matrix.data.sum())
+    if not total > 0:
+        raise NotIdentifiableError("there is no pair at all to count; give at least one")
+    rows = np.asarray(matrix.sum(axis=1), np.float64).reshape(-1) / total  # (6)
+    cols = np.asarray(matrix.sum(axis=0), np.float64).reshape(-1) / total
+    if symmetric:
+        rows = cols = (rows + cols) / 2
+    row_scale, column_scale = (_regularised(part, regularise) for part in (rows, cols))
+    if rank > min(matrix.shape) - int(centred):
+        raise NotIdentifiableError(
+            f"rank {rank + int(centred)} is asked of counts of {matrix.shape[0]} × {matrix.shape[1]} items; "
+            f"ask for at most {min(matrix.shape)}"
+        )
+    # 1/root of a scale that is zero (regularise=0 and no counts) is zero: the item is left out.
+    left_root, right_root = (_inverse_root(scale) for scale in (row_scale, column_scale))
+    if passes is None:
+        own = PairRows.of(matrix)
+        passes = own, PairRows.of(sp.csr_array(matrix.T))
+    product = _Product(*passes, left_root / total, right_root, (rows, cols) if centred else None, total, threads)
+    with one_blas_thread():
+        if symmetric:
+            values, left = _eigenpairs(product, rank, tol)
+            right = left
+        else:
+            values, left, right = _singular(product, rank, tol)
+    return ScaledSVD(values, left, right, rows, cols, row_scale, column_scale, centred, bool(symmetric))
+
+
+@dataclass(frozen=True)
+class _Product:
+    """E x and Eᵀ x for E = diag(left) C diag(right), less left ρ total · (right ρ')ᵀ where centred; E is never made."""
+
+    own: PairRows
+    turned: PairRows
+    left: Floats
+    right: Floats
+    marginals: tuple[Floats, Floats] | None
+    total: float
+    threads: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.own.n_rows, self.own.n_columns
+
+    def forth(self, vector: Floats) -> Floats:
+        scaled = self.right * vector.reshape(-1)
+        out = pair_product(self.own, scaled, threads=self.threads)
+        if self.marginals is not None:
+            out -= (self.total * (self.marginals[1] @ scaled)) * self.marginals[0]
+        return np.asarray(self.left * out)
+
+    def back(self, vector: Floats) -> Floats:
+        scaled = self.left * vector.reshape(-1)
+        out = pair_product(self.turned, scaled, threads=self.threads)
+        if self.marginals is not None:
+            out -= (self.total * (self.marginals[0] @ scaled)) * self.marginals[1]
+        return np.asarray(self.right * out)
+
+    def dense(self) -> Floats:
+        parts = (self.own.counts, self.own.columns, self.own.starts)
+        counts: Floats = sp.csr_array(parts, shape=self.shape).toarray()
+        if self.marginals is not None:
+            counts -= self.total * np.outer(*self.marginals)
+        return np.asarray(self.left[:, None] * counts * self.right)
+
+
+def _regularised(marginal: Floats, amount: float) -> Floats:
+    """ρ + amount · mean(ρ); an infinite amount leaves the mean alone, which is no scaling at all."""
+    mean = float(marginal.mean())
+    return np.full_like(marginal, mean) if np.isinf(amount) else marginal + amount * mean
+
+
+def _eigenpairs(product: _Product, rank: int, tol: float) -> tuple[Floats, Floats]:
+    size = product.shape[0]
+    if size < DENSE_BELOW or rank >= size - 1:
+        full = product.dense()
+        values, vectors = np.linalg.eigh((full + full.T) / 2)
+    else:
+        operator = LinearOperator(
+            (size, size), matvec=lambda v: (product.forth(v) + product.back(v)) / 2, dtype=np.float64
+        )
+        values, vectors = eigsh(operator, k=rank, which="LM", v0=start_vector(size), tol=tol)
+    order = np.argsort(-np.abs(values), kind="stable")[:rank]
+    chosen = vectors[:, order]
+    return values[order], np.ascontiguousarray(chosen * peak_signs(chosen))
+
+
+def _singular(product: _Product, rank: int, tol: float) -> tuple[Floats, Floats, Floats]:
+    shape = product.shape
+    if min(shape) < DENSE_BELOW or rank >= min(shape) - 1:
+        left, values, right_t = np.linalg.svd(product.dense(), full_matrices=False)
+    else:
+        operator = LinearOperator(shape, matvec=product.forth, rmatvec=product.back, dtype=np.float64)
+        left, values, right_t = svds(operator, k=rank, v0=start_vector(min(shape)), tol=tol)
+    order = np.argsort(-values, kind="stable")[:rank]
+    chosen = left[:, order]
+    signs = peak_signs(chosen)
+    return values[order], np.ascontiguousarray(chosen * signs), np.ascontiguousarray(right_t[order].T * signs)
+
+
+def start_vector(size: int) -> Floats:
+    """The same vector for the same size, always: spectra do not depend on anything drawn."""
+    return np.random.default_rng(0).uniform(0.5, 1.5, size) * np.where(np.arange(size) % 3, 1.0, -1.0)
+
+
+def peak_signs(vectors: Floats, digits: int = 12) -> Floats:
+    """The signs (k,) that make the largest entry of each vector (M, k) positive, of equals (to `digits`) the first."""
+    peaks = np.argmax(np.round(np.abs(vectors), digits), axis=0)
+    return np.where(vectors[peaks, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+
+
+def _inverse_root(scale: Floats) -> Floats:
+    return np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1.0)), 0.0)
+
+
+def _equals_transpose(matrix: sp.csr_array) -> bool:
+    difference = matrix - matrix.T
+    return not difference.nnz or not np.any(difference.data)
+
+
+def effective_items(marginal: Floats) -> float:
+    """4 Σ (ρ_i/(ρ_i + ρ̄))²: the number of items that noise comes from; M for even marginals, fewer for others."""
+    return float(4 * ((marginal / (marginal + marginal.mean())) ** 2).sum())

@@ -1,0 +1,389 @@
+"""StoredTable: a coded table in a flat file, read part by part into one buffer; what is larger than memory.
+
+The file (`engine/flat_file.py`) has names, categories, sizes, counts and how columns are packed in its header, then the
+rows' packed codes and, if rows have weights, those as float64. It has the manners of `Table` that a pass needs
+(`cells`, `weights`, `spread`, `gather`) and `blocks`, so the engine's loop over parts and the sample of rows serve for
+both. Equal rows are grouped by the rule of tables in memory; then `fitted_on` is a small table in memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from latentfit.core.errors import DataError
+from latentfit.core.kernels import BLOCK_ROWS, PART_ROWS, DenseCodes, Floats
+from latentfit.core.names import to_arrow, typed_names
+from latentfit.core.table.coding import GAP, GrowingColumn, read_raw, read_weights, write_raw
+from latentfit.core.table.input import LearnColumn, columns_of, tell_empty, tell_odd
+from latentfit.core.table.packing import Packing, plan_packing
+from latentfit.core.table.table import Codes, Column, PatternCount, Table, add_in_parts, gather_patterns
+from latentfit.core.table.weights import WeightScale, WeightType, check_total, check_weight, scale_of, unweighted
+from latentfit.engine.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
+from latentfit.io.scan import Scan
+
+FORMAT, ENDING = 4, "codes"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTable:
+    """A coded table on disk: its columns' words, how often each cell occurs, and where the codes begin."""
+
+    path: Path
+    offset: int
+    n_rows: int
+    columns: tuple[Column, ...]
+    counts: NDArray[np.int64]  # (C,) how often each cell occurs
+    gaps: NDArray[np.bool_]  # (N,) columns that have any
+    grouped: bool
+    names: tuple[str | int, ...]  # of all columns, also those without a value, which were set aside
+    lease: Lease | None = None
+    weighted: bool = False
+    absent: int = 0  # rows without weight, which are not there
+    scale: WeightScale | None = None  # of sampling weights; None: weights count rows
+
+    pattern_of = None
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.columns)
+
+    @property
+    def n_samples(self) -> int:
+        return self.n_rows
+
+    @property
+    def total_weight(self) -> float:
+        return self._sums[1] if self.weighted else float(self.n_rows)
+
+    @property
+    def sampling(self) -> bool:
+        return self.weighted and self.scale is not None and self.scale.uneven
+
+    @property
+    def n_observations(self) -> int:
+        return self.n_rows if self.sampling else round(self.total_weight)
+
+    @property
+    def weight_scale(self) -> WeightScale:
+        return unweighted(self.total_weight) if self.scale is None else self.scale
+
+    @property
+    def n_cells(self) -> float:
+        return self._sums[2] if self.weighted else float(self.counts.sum())
+
+    @cached_property
+    def first(self) -> NDArray[np.int32]:
+        return np.concatenate([[0], np.cumsum([column.size for column in self.columns])]).astype(np.int32)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the codes, as a table in memory has it."""
+        return np.uint16 if max(column.size for column in self.columns) > 254 else np.uint8
+
+    @cached_property
+    def packing(self) -> Packing | None:
+        return plan_packing(self.n_rows, self.first, self.gaps)
+
+    def spread(self, log_table: Floats) -> Floats:
+        """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
+        return log_table
+
+    def gather(self, sums: Floats) -> Floats:
+        """Sums over the table's own cells, as they come."""
+        return sums
+
+    def cells(self, begin: int, end: int) -> DenseCodes:
+        """Packed codes of some rows; they stand in a buffer that the next call fills again."""
+        if self.packing is None:
+            return DenseCodes(self._read(begin, end), self.first)
+        return DenseCodes(self._read(begin, end), self.packing.first, self.packing.columns)
+
+    def weights(self, begin: int, end: int) -> Floats | None:
+        """Weights of some rows, None when each counts once."""
+        if not self.weighted:
+            return None
+        width, dtype = self._layout
+        out = np.empty(end - begin)
+        fill_from(self.path, self.offset + self.n_rows * width * np.dtype(dtype).itemsize + 8 * begin, out)
+        return out
+
+    def singles(self) -> Floats:
+        """How often each cell occurs, with weights (C,)."""
+        return self._sums[0].copy() if self.weighted else self.counts.astype(np.float64)
+
+    @cached_property
+    def _sums(self) -> tuple[Floats, float, float]:
+        """Weight of each cell (C,), of all rows, and of all cells: in the order of addition of a table in memory."""
+        cells = [np.zeros(column.size) for column in self.columns]
+        rows, shown = [], []
+        for block in self.blocks():
+            assert block.row_weight is not None
+            for n, size in enumerate(column.size for column in self.columns):
+                code = np.minimum(block.codes[:, n], size)  # a gap is one cell more, left out in the end
+                both = np.concatenate([np.arange(size), code]), np.concatenate([cells[n], block.row_weight])
+                cells[n] = np.bincount(*both, minlength=size)[:size].astype(np.float64)  # goes on from the last block
+            rows.append(float(block.row_weight.sum()))
+            shown.append(float((block.present.sum(axis=1) * block.row_weight).sum()))
+        return np.concatenate(cells), add_in_parts(rows), add_in_parts(shown)
+
+    def blocks(self) -> Iterator[Table]:
+        """The rows in order, `BLOCK_ROWS` at a time, unpacked."""
+        for begin in range(0, self.n_rows, BLOCK_ROWS):
+            end = min(begin + BLOCK_ROWS, self.n_rows)
+            codes, weight = self.codes_of(begin, end), self.weights(begin, end)
+            yield Table(codes, self.columns, weight, single=self.weighted, scale=self.scale)
+
+    def codes_of(self, begin: int, end: int) -> Codes:
+        """Codes of some rows, unpacked."""
+        codes = self._read(begin, end)
+        return codes.copy() if self.packing is None else self.packing.unpack(codes, self.dtype)
+
+    def without(self, gone: NDArray[np.bool_]) -> StoredTable:
+        """The table without some of its columns, in a file of its own for as long as it is used."""
+        cells = np.repeat(~gone, np.diff(self.first))
+        columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
+        part = replace(self, columns=columns, counts=self.counts[cells], gaps=self.gaps[~gone], lease=None)
+        blocks = (block.codes[:, ~gone] for block in self.blocks())
+
+        def write(path: Path, key: str) -> StoredTable:
+            return _write(replace(part, path=path), blocks, key, self._weight_parts())
+
+        return keep_for_now(write, ENDING)
+
+    def _weight_parts(self) -> Iterator[Floats]:
+        for begin in range(0, self.n_rows if self.weighted else 0, PART_ROWS):
+            weight = self.weights(begin, min(begin + PART_ROWS, self.n_rows))
+            assert weight is not None
+            yield weight
+
+    @cached_property
+    def fitted_on(self) -> Table | StoredTable:
+        """What EM walks: patterns with weights where grouping equal rows pays, as in memory; else the rows."""
+        return gather_patterns(self.blocks()) if self.grouped else self
+
+    # ------------------------------------------------------------- reading
+
+    @cached_property
+    def _buffer(self) -> Codes:
+        width, dtype = self._layout
+        return np.empty((min(PART_ROWS, self.n_rows), width), dtype)
+
+    @property
+    def _layout(self) -> tuple[int, Any]:
+        return (self.n_columns, self.dtype) if self.packing is None else (len(self.packing.groups), self.packing.dtype)
+
+    def _read(self, begin: int, end: int) -> Codes:
+        rows = self._buffer[: end - begin]
+        fill_from(self.path, self.offset + begin * rows.strides[0], rows)
+        return rows
+
+
+# ---------------------------------------------------------------------- coding
+
+
+def code_scan(
+    scan: Scan, learn: LearnColumn, weight: str | None = None, weight_type: WeightType = "sampling"
+) -> StoredTable:
+    """The files' rows coded into a flat file: in the scan's cache, where a second run finds it, or for this run.
+
+    `weight` names the column with the rows' weights; it is not among the table's columns.
+    """
+    scan = _with_weight(scan, weight)
+
+    def told() -> str:
+        return f"{FORMAT}\0{scan.fingerprint()}\0{learn!r}\0{weight}\0{weight_type}"
+
+    def write(path: Path, key: str) -> StoredTable:
+        return _code(scan.batches(), path, key, learn, scan.untyped, weight, weight_type)
+
+    return keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
+
+
+def _with_weight(scan: Scan, weight: str | None) -> Scan:
+    """The scan with its column of weights, also where only the columns of the data were asked for."""
+    if weight is None:
+        return scan
+    scan = scan.with_ids(weight)
+    return scan if scan.columns is None or weight in scan.columns else replace(scan, columns=(*scan.columns, weight))
+
+
+def batches_with_weights(scan: Scan, weight: str | None) -> Iterator[tuple[Any, Floats | None]]:
+    """Tables of a scan's batches without the column of weights, and their weights."""
+    behind = 0
+    for batch in _with_weight(scan, weight).batches():
+        table = pa.Table.from_batches([batch])
+        if weight is None:
+            yield table, None
+            continue
+        column = batch.column(table.schema.get_field_index(weight))
+        yield table.drop_columns([weight]), read_weights(column, weight, behind)
+        behind += batch.num_rows
+
+
+def code_frame(
+    data: Any, learn: LearnColumn, sample_weight: Any = None, weight_type: WeightType = "sampling"
+) -> StoredTable:
+    """A frame's rows coded into a flat file, for this run only."""
+    names, arrays = columns_of(data)
+    listed = [to_arrow(array, f"{name!r}") for name, array in zip(names, arrays, strict=True)]
+    weight = check_weight(sample_weight, len(listed[0]), weight_type)
+    known = [str(name) for name in names]
+    if weight is not None:
+        apart = next(f"weight{'_' * n}" for n in range(len(known) + 1) if f"weight{'_' * n}" not in known)
+        known, listed = [*known, apart], [*listed, pa.array(weight)]
+    batches = iter(pa.table(listed, known).to_batches(BLOCK_ROWS))
+
+    def write(path: Path, key: str) -> StoredTable:
+        return _code(batches, path, key, learn, False, None if weight is None else apart, weight_type)
+
+    stored = keep_for_now(write, ENDING)
+    called = {str(name): name for name in names}
+    columns = tuple(replace(one, name=called[str(one.name)]) for one in stored.columns)
+    return replace(stored, columns=columns, names=tuple(names))
+
+
+def _code(
+    batches: Iterator[Any], path: Path, key: str, learn: LearnColumn, text: bool, weight: str | None,
+    weight_type: WeightType,
+) -> StoredTable:  # fmt: skip
+    with tempfile.TemporaryFile(dir=path.parent) as raw, tempfile.TemporaryFile(dir=path.parent) as weights:
+        growing, n_rows, absent, largest = write_raw(batches, raw, text, weight, weights, weight_type)
+        weighted, scale = weight is not None, None
+        if weighted and weight_type == "sampling":
+            scale = scale_of(_pieces(weights), largest)
+            weighted = scale.uneven
+        elif weighted:
+            check_total(sum(float(piece.sum()) for piece in _pieces(weights)))
+        learn.check([column.name for column in growing])
+        learned = [_learn(column, learn, weighted, scale) for column in growing]
+        kept = [n for n, (_, column) in enumerate(learned) if column.size]
+        if not kept:
+            raise DataError(f"none of the {len(growing)} columns holds a value; every cell is missing")
+        tell_empty([learned[n][1].name for n in range(len(growing)) if n not in kept])
+        columns = tuple(learned[n][1] for n in kept)
+        tell_odd(columns, n_rows)
+        learn.tell(columns)
+        counts = [_cell_counts(growing[n], *learned[n]) for n in kept]
+        gaps = np.array([int(count.sum()) < n_rows for count in counts])
+        names = tuple(column.name for column in growing)
+        table = StoredTable(path, 0, n_rows, columns, np.concatenate(counts), gaps, False, names)
+        tables = [_lookup(learned[n][0], table.dtype) for n in kept]
+        patterns = PatternCount(n_rows)
+
+        def scaled() -> Iterator[Floats]:
+            return (piece if scale is None else scale.scaled(piece) for piece in _pieces(weights) if weighted)
+
+        def final() -> Iterator[Codes]:
+            raw.seek(0)
+            weights.seek(0)
+            for record in read_raw(raw, len(growing)):
+                apart = None
+                if weighted and scale is not None:
+                    apart = scale.scaled(np.frombuffer(weights.read(8 * record.shape[1]), np.float64))
+                codes = np.empty((len(kept), record.shape[1]), table.dtype)
+                for at, n in enumerate(kept):
+                    codes[at] = tables[at][record.dtype][record[n]]
+                patterns.add(codes.T, apart)  # columns lie together, which is how they are walked here
+                yield codes.T
+
+        table = replace(table, weighted=weighted, absent=absent, scale=scale)
+        return _write(table, final(), key, scaled(), patterns)
+
+
+def _pieces(weights: Any) -> Iterator[Floats]:
+    weights.seek(0)
+    while piece := weights.read(1 << 22):
+        yield np.frombuffer(piece, np.float64)
+
+
+def _learn(
+    column: GrowingColumn, learn: LearnColumn, weighted: bool, scale: WeightScale | None
+) -> tuple[NDArray[np.int32], Column]:
+    words = column.names.words()
+    counts: NDArray[Any] = column.counts[: len(words)]
+    if weighted and len(column.weights):
+        counts = column.weights if scale is None else column.weights * scale.factor
+    return learn(words, column.name, counts)
+
+
+def _cell_counts(raw: GrowingColumn, codes: NDArray[np.int32], column: Column) -> NDArray[np.int64]:
+    rows = raw.counts[: len(codes)]
+    return np.bincount(codes[codes >= 0], rows[codes >= 0], minlength=column.size).astype(np.int64)
+
+
+def _lookup(codes: NDArray[np.int32], dtype: Any) -> dict[Any, Codes]:
+    """Raw code → code, gaps included, for records of one byte a cell and of two."""
+    missing = np.iinfo(dtype).max
+    wide = np.full(GAP + 1, missing, dtype)
+    wide[: len(codes)] = np.where(codes < 0, missing, codes)
+    narrow = wide[:256].copy()
+    narrow[255] = missing
+    return {np.dtype(np.uint8): narrow, np.dtype(np.uint16): wide}
+
+
+def _write(
+    table: StoredTable, blocks: Iterator[Codes], key: str, weights: Iterator[Floats],
+    patterns: PatternCount | None = None,
+) -> StoredTable:  # fmt: skip
+    """The flat file; whether its rows are grouped is known when all have gone by."""
+    packing = table.packing
+    facts: dict[str, Any] = {
+        "format": FORMAT,
+        "key": key,
+        "n_rows": table.n_rows,
+        "grouped": int(table.grouped),  # of one length, whichever it is
+        "weighted": table.weighted,
+        "absent": table.absent,
+        "scale": None if table.scale is None else list(astuple(table.scale)),
+        "names": list(table.names),
+        "gaps": table.gaps.tolist(),
+        "counts": table.counts.tolist(),
+        "columns": [_described(column) for column in table.columns],
+    }
+
+    def pieces() -> Iterator[NDArray[Any]]:
+        yield from blocks if packing is None else map(packing.pack, blocks)
+        if patterns is not None:
+            facts["grouped"] = int(patterns.worth_grouping())
+        yield from weights
+
+    offset = write_flat(table.path, facts, pieces())
+    return replace(table, offset=offset, grouped=bool(facts["grouped"]))
+
+
+def _described(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "kind": column.categories.dtype.kind,
+        "categories": column.categories.tolist(),
+        "edges": None if column.edges is None else column.edges.tolist(),
+        "centres": None if column.centres is None else column.centres.tolist(),
+    }
+
+
+def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredTable:
+    columns = tuple(_read_column(one) for one in facts["columns"])
+    counts, gaps = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
+    names = tuple(facts["names"])
+    known = StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, bool(facts["grouped"]), names)
+    scale = None if facts["scale"] is None else WeightScale(*facts["scale"])
+    return replace(known, weighted=facts["weighted"], absent=facts["absent"], scale=scale)
+
+
+def _read_column(facts: dict[str, Any]) -> Column:
+    categories = typed_names(facts["kind"], facts["categories"])
+    edges, centres = (None if facts[name] is None else np.array(facts[name]) for name in ("edges", "centres"))
+    return Column(facts["name"], categories, edges, centres)
+
+
+AnyTable = Table | StoredTable
+"""Rows in memory or in a file: what starts, steps and choices of a number work on alike."""

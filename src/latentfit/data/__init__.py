@@ -1,1 +1,0 @@
-"""Columns become codes, names and gaps. All validation of data lives here, once."""

@@ -1,0 +1,155 @@
+"""Flat files of rows that are larger than memory: a header of facts, then the body, read in pieces into one buffer.
+
+The file: eight bytes of magic, the length of a JSON header (uint64), the header (what the rows are, whose they are, a
+checksum of the body), then the body. A file in a cache is found again by its key; one that was made for a single run is
+removed when nobody holds its lease any longer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.errors import FileFormatError
+from latentfit.io.write import atomic_path, is_full
+
+MAGIC = b"TACITCOD"
+CHUNK = 1 << 22
+"""Bytes that are read at a time while a checksum is made."""
+
+Stored = TypeVar("Stored", bound=Any)
+"""Rows in a flat file: a dataclass with a `lease`."""
+Write = Callable[[Path, str], Stored]
+"""write(path, key): the rows written there, the key among their facts."""
+Revive = Callable[[Path, int, dict[str, Any]], Stored]
+"""revive(path, offset, facts): the rows that a header describes."""
+
+
+class Lease:
+    """Removes a file when nobody holds it any longer."""
+
+    def __init__(self, path: Path) -> None:
+        finalize(self, remove, path)
+
+
+def keep_rows(
+    cache: str | None, told: Callable[[], str], ending: str, format_: int, revive: Revive[Stored], write: Write[Stored]
+) -> Stored:
+    """Rows in a flat file: in the cache, where a second run that is `told` the same finds them, or for this run."""
+    if cache is None:
+        return keep_for_now(write, ending)
+    key = hashlib.sha256(told().encode()).hexdigest()
+    path = Path(cache) / f"{key[:32]}.{ending}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = reopen_flat(path, key, format_, revive)
+    if known is not None:
+        return known
+    try:
+        return write(path, key)
+    except OSError as error:
+        raise _no_room(path.parent, error) if is_full(error) else error from None
+
+
+def keep_for_now(write: Write[Stored], ending: str) -> Stored:
+    """Rows in a flat file that is removed when nobody holds its lease any longer."""
+    path = path_for_now(f"rows.{ending}")
+    try:
+        return replace(write(path, ""), lease=Lease(path))
+    except BaseException as error:
+        remove(path)
+        if isinstance(error, OSError) and is_full(error):
+            raise _no_room(path.parent.parent, error) from None
+        raise
+
+
+def _no_room(folder: Path, error: OSError) -> OSError:
+    """The sentence for a disk that filled up while rows were coded."""
+    reason = os.strerror(error.errno or 0).lower()
+    return OSError(
+        f"the coded rows do not fit into {folder}: {reason}; free some space, or name a folder on another disk "
+        "(cache=, --cache)"
+    )
+
+
+def path_for_now(name: str) -> Path:
+    """Where a file may stand that only this run needs, in a folder of its own."""
+    return Path(tempfile.mkdtemp(prefix="latentfit-", dir=_system_cache())) / name
+
+
+def _system_cache() -> str | None:
+    """The user's cache folder, if there is one that can be written; None is the system's temporary folder."""
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return folder if os.path.isdir(folder) and os.access(folder, os.W_OK) else None
+
+
+def remove(path: Path) -> None:
+    """Take a file of `path_for_now` away, and its folder."""
+    for leave in (path.unlink, path.parent.rmdir):
+        with suppress(OSError):
+            leave()
+
+
+def write_flat(path: Path, facts: dict[str, Any], pieces: Iterable[NDArray[Any]]) -> int:
+    """Write header and body, whole or not at all; where the body begins.
+
+    `facts` may still change while the pieces are made, as long as their length in JSON does not.
+    """
+    with atomic_path(path) as part, open(part, "r+b") as sink:
+        blank = _header(facts, 0)
+        sink.write(blank)
+        checksum = 0
+        for piece in pieces:
+            body = memoryview(np.ascontiguousarray(piece).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+            checksum = zlib.crc32(body, checksum)
+            sink.write(body)
+        sink.seek(0)
+        sink.write(_header(facts, checksum))  # the same length: the checksum has ten digits always
+    return len(blank)
+
+
+def _header(facts: dict[str, Any], checksum: int) -> bytes:
+    text = json.dumps({"checksum": f"{checksum:010d}", **facts}, ensure_ascii=False).encode()
+    return MAGIC + len(text).to_bytes(8, "little") + text
+
+
+def reopen_flat(path: Path, key: str, format_: int, revive: Revive[Stored]) -> Stored | None:
+    """The rows an earlier run left; None when there are none, or another's, or damaged: then they are coded again."""
+    try:
+        with open(path, "rb") as stream:
+            if stream.read(8) != MAGIC:
+                return None
+            length = int.from_bytes(stream.read(8), "little")
+            facts = json.loads(stream.read(length))
+            if facts["key"] != key or facts["format"] != format_:
+                return None
+            checksum = 0
+            while chunk := stream.read(CHUNK):
+                checksum = zlib.crc32(chunk, checksum)
+            return revive(path, 16 + length, facts) if f"{checksum:010d}" == facts["checksum"] else None
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError):  # a damaged length asks for all
+        return None
+
+
+def fill_from(path: Path, offset: int, buffer: NDArray[Any]) -> None:
+    """Read as many bytes as the buffer holds; a file that ends before is damaged."""
+    view = memoryview(buffer.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    with open(path, "rb", buffering=0) as stream:
+        stream.seek(offset)
+        at = 0
+        while at < len(view):
+            got = stream.readinto(view[at:])
+            if not got:
+                raise FileFormatError(f"the coded rows in {path} end early; code the data again")
+            at += got

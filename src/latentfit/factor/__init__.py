@@ -1,1 +1,0 @@
-"""One module per published algorithm: moments in, first parameters out."""

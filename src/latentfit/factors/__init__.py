@@ -1,0 +1,1 @@
+"""Binary latent factors behind rows of real numbers."""

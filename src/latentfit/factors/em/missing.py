@@ -1,0 +1,200 @@
+"""EM for hidden switches where values are missing: the likelihood of the observed cells.
+
+A missing cell contributes no factor to the likelihood of its row. The log-weight of state h in row i is
+log P(h) + hᵀβ_i − ½ hᵀG_i h with β_i and G_i summed over the observed features of that row only, so G_i differs from
+row to row and all 2^d states are summed.
+
+Paper     Dempster, Laird & Rubin 1977; the model is (1) of Jaffe, Weiss, Carmi, Kluger & Nadler 2018
+Needs     values missing at random; at most `MOST_WITH_MISSING` switches
+Promises  the objective never falls; on complete rows the steps of `SwitchSteps`
+Differs   the paper has no missing values
+
+Symbols   paper   here       shape              meaning
+          W       W          (d, m)             weights
+          —       pairs      (2^d, d(d+1)/2)    h_k h_l of all states, k ≤ l
+          —       β          (n, d)             W x_o / σ² over the observed features o
+          —       G          (n, d(d+1)/2)      W_o W_oᵀ / σ², the entries k ≤ l, twice off the diagonal
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.em import Begun, Refined, Step, em
+from latentfit.core.errors import DataError
+from latentfit.core.kernels import Floats
+from latentfit.core.matrix import hash_rows
+from latentfit.core.sampling import scramble, uniform
+from latentfit.factors.em.states import CELLS, bits, states
+from latentfit.factors.em.steps import PSEUDO_ROWS, SwitchParams, SwitchSteps, SwitchSums
+from latentfit.factors.init.missing import cell_normals, column_hashes
+
+MOST_WITH_MISSING = 14
+"""Switches at most where values are missing: every row sums over all 2^d states."""
+
+
+@dataclass(frozen=True)
+class ObservedSums(SwitchSums):
+    """The statistics of `SwitchSums`, and Σ E[h hᵀ] over the rows that show each feature (m, d(d+1)/2)."""
+
+    both: Floats
+
+
+@dataclass(frozen=True)
+class ObservedSteps(SwitchSteps):
+    """E- and M-step over rows with missing cells; `A` holds 0 there, `observed` 1 in all others and 0 in these."""
+
+    observed: Floats = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.observed)
+
+    @property
+    def n_cells(self) -> int:
+        return int(self.observed.sum())
+
+    def expect(self, params: SwitchParams) -> ObservedSums:
+        d = params.d
+        log_sum, totals = 0.0, np.zeros(2**d)
+        cross, both = np.zeros(params.W.shape), np.zeros((params.W.shape[1], d * (d + 1) // 2))
+        S, pairs = states(d), state_pairs(d)
+        x: Floats = self.A  # type: ignore[assignment]
+        for block in state_blocks(len(x), d):
+            logs = state_logs(x[block], self.observed[block], params)
+            largest = logs.max(axis=1, keepdims=True)
+            weight = np.exp(logs - largest)
+            total = weight.sum(axis=1, keepdims=True)
+            log_sum += float((largest + np.log(total)).sum())
+            weight /= total
+            totals += weight.sum(axis=0)
+            cross += (weight @ S).T @ x[block]
+            both += self.observed[block].T @ (weight @ pairs)
+        constant = self.squares / (2 * params.sigma2) + self.n_cells / 2 * np.log(2 * np.pi * params.sigma2)
+        return ObservedSums(log_sum - constant, totals, cross, None, both)
+
+    def maximise(self, sums: SwitchSums) -> SwitchParams:
+        assert isinstance(sums, ObservedSums)
+        full = square_of_pairs(sums.both, len(sums.cross))  # (m, d, d): Σ E[hhᵀ] over the rows that show a feature
+        inverse = np.linalg.pinv(full, rcond=1e-12, hermitian=True)
+        W = np.einsum("jkl,lj->kj", inverse, sums.cross)
+        fitted = float(np.einsum("kj,jkl,lj->", W, full, W))
+        misfit = self.squares - 2 * float((W * sums.cross).sum()) + fitted
+        share = sums.totals + PSEUDO_ROWS / len(sums.totals)
+        return SwitchParams(W, np.log(share / share.sum()), self.variance(misfit / max(self.n_cells, 1)))
+
+
+def refine_observed(
+    values: Floats,
+    start: SwitchParams,
+    *,
+    noise: float | None = None,
+    max_iter: int = 500,
+    tol: float = 1e-7,
+    callback: Callable[[Step], None] | None = None,
+    begun: Begun[SwitchParams] | None = None,
+    keep: Callable[[Begun[SwitchParams]], None] | None = None,
+) -> Refined[SwitchParams, SwitchSums]:
+    """EM on the observed cells of `values` (n, m), NaN where missing; the start alone when ``max_iter=0``."""
+    x, observed = split_missing(values)
+    steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", noise, observed)
+    start = SwitchParams(start.W, start.log_prior, steps.variance(start.sigma2))
+    return em(
+        steps, start, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, begun=begun, keep=keep
+    )  # fmt: skip
+
+
+def split_missing(values: Floats) -> tuple[Floats, Floats]:
+    """Values with 0 where they are missing, and 1 where they are observed."""
+    gaps = np.isnan(values)
+    return np.where(gaps, 0.0, values), (~gaps).astype(np.float64)
+
+
+def check_number(d: int) -> None:
+    """All states are summed, so their number is limited."""
+    if d > MOST_WITH_MISSING:
+        raise DataError(
+            f"n_components must be at most {MOST_WITH_MISSING} where values are missing, got {d}; ask for fewer "
+            "switches, or fill the missing values first"
+        )
+
+
+# ----------------------------------------------------------------- states
+
+
+def state_pairs(d: int) -> Floats:
+    """h_k h_l of all states (2^d, d(d+1)/2), k ≤ l."""
+    S = states(d)
+    first, second = np.triu_indices(d)
+    return np.asarray(S[:, first] * S[:, second])
+
+
+def square_of_pairs(pairs: Floats, d: int) -> Floats:
+    """Symmetric matrices (m, d, d) from their entries k ≤ l (m, d(d+1)/2)."""
+    out = np.empty((len(pairs), d, d))
+    first, second = np.triu_indices(d)
+    out[:, first, second] = out[:, second, first] = pairs
+    return out
+
+
+def state_logs(x: Floats, observed: Floats, params: SwitchParams) -> Floats:
+    """log P(h) + hᵀβ − ½ hᵀGh (n, 2^d) of rows with 0 where a value is missing."""
+    first, second = np.triu_indices(params.d)
+    twice = np.where(first == second, 1.0, 2.0)
+    G = observed @ (params.W[first] * params.W[second] * twice[:, None]).T / params.sigma2
+    beta = x @ params.W.T / params.sigma2
+    return np.asarray(params.log_prior + beta @ states(params.d).T - G @ state_pairs(params.d).T / 2)
+
+
+def state_blocks(n: int, d: int) -> list[slice]:
+    """Blocks of rows whose states fit into the cache."""
+    size = max(CELLS // 2**d, 16)
+    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
+
+
+# -------------------------------------------------------------------- use
+
+
+def posterior_observed(values: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
+    """P(switch on | observed cells) (n, d) and their log-likelihood (n,)."""
+    x, observed = split_missing(values)
+    mean, log_sum = np.empty((len(x), params.d)), np.empty(len(x))
+    for block in state_blocks(len(x), params.d):
+        logs = state_logs(x[block], observed[block], params)
+        largest = logs.max(axis=1, keepdims=True)
+        weight = np.exp(logs - largest)
+        total = weight.sum(axis=1, keepdims=True)
+        mean[block] = weight @ states(params.d) / total
+        log_sum[block] = (largest + np.log(total))[:, 0]
+    constant = (x**2).sum(axis=1) / (2 * params.sigma2)
+    return mean, log_sum - constant - observed.sum(axis=1) / 2 * np.log(2 * np.pi * params.sigma2)
+
+
+def most_likely_observed(values: Floats, params: SwitchParams) -> NDArray[np.int64]:
+    """The most likely on/off vector (n, d) given the observed cells."""
+    x, observed = split_missing(values)
+    codes = [state_logs(x[b], observed[b], params).argmax(axis=1) for b in state_blocks(len(x), params.d)]
+    return bits(np.concatenate(codes), params.d).astype(np.int64)
+
+
+def draw_missing(values: Floats, params: SwitchParams, seed: int) -> Floats:
+    """Complete rows: a state drawn given the observed cells, then the missing cells given the state.
+
+    Draws are functions of what rows and columns hold, so rows in another order get the same values.
+    """
+    x, observed = split_missing(values)
+    hashes, columns = hash_rows(values, seed), column_hashes(values, seed)
+    out, some = np.array(values), np.flatnonzero(~observed.all(axis=1))
+    for block in state_blocks(len(some), params.d):
+        rows = some[block]
+        logs = state_logs(x[rows], observed[rows], params)
+        weight = np.exp(logs - logs.max(axis=1, keepdims=True)).cumsum(axis=1)
+        at = uniform(scramble(hashes[rows], seed + 3)) * weight[:, -1]
+        h = states(params.d)[np.minimum((weight <= at[:, None]).sum(axis=1), 2**params.d - 1)]
+        drawn = h @ params.W + np.sqrt(params.sigma2) * cell_normals(hashes[rows], columns, seed + 4)
+        out[rows] = np.where(np.isnan(values[rows]), drawn, values[rows])
+    return out

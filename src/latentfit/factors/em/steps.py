@@ -1,0 +1,341 @@
+"""EM for hidden switches: x = Wᵀh + σξ with any distribution over the 2^d on/off vectors.
+
+Rows are climbed on in the d-dimensional plane of the spectral start, where all but d numbers of a row are one residual
+sum of squares; the last steps, in the full space, free the weights of the plane. Both climb the same likelihood.
+How states are summed is decided once per climb, from the start (`way_to_sum`), so that objectives are comparable.
+
+Paper     Dempster, Laird & Rubin 1977; the model is (1) of Jaffe, Weiss, Carmi, Kluger & Nadler 2018, who do
+          without its likelihood; Varadhan & Roland 2008 for the leaps
+Needs     a start near the answer (`core/tensor/init.py`); noise of one variance in all features, known or not
+Promises  the objective never falls; weights, P(h) and σ² of a stationary point
+Differs   P(h) is any law on the 2^d on/off vectors, with a few pseudo-rows; with many switches only states near a
+          centre of each row are summed
+
+Symbols   paper   here        shape    meaning
+          W       W           (d, q)   weights in the coordinates of the rows (q = d in the plane, m in full)
+          P_h     log_prior   (2^d,)   log P(h)
+          σ²      sigma2      —
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.em import Begun, Refined, Step, em
+from latentfit.core.kernels import BLOCK_ROWS, Floats
+from latentfit.core.tensor.whitened import project, row_blocks
+from latentfit.engine.passes import Found, RowPasses, over
+from latentfit.factors.em.states import (
+    SAFE_RANGE,
+    Codes,
+    RowSums,
+    best_all,
+    bits,
+    codes_of,
+    constants,
+    pair_totals,
+    split_table,
+    sums_all,
+    sums_near,
+    sums_split,
+)
+
+States = Literal["all", "near2", "near3"]
+
+ALL_STATES = 10
+"""Up to so many switches all states are summed, whatever the noise."""
+SPLIT_STATES = 14
+"""Up to so many when the split form can sum them; beyond, states near a centre."""
+EXACT_STATES = 16
+"""Posteriors of fitted models sum all states up to here."""
+MOST_SWITCHES = 20
+"""A table of 2^20 probabilities is as much as is worth holding."""
+HIGH_NOISE = 0.3
+"""σ‖v‖ above which states two flips away still matter: the two bumps of a switch's values overlap."""
+PSEUDO_ROWS = 1.0
+"""Rows spread evenly over all states in P(h): no state's probability becomes zero, and none is ruled out for ever."""
+NOISE_FLOOR = 1e-13
+"""Smallest σ² as a share of the mean square of the data: below it rounding decides."""
+
+
+@dataclass(frozen=True)
+class SwitchParams:
+    """Weights (d, q), log P(h) (2^d,), σ², and the centres (n,) where only near states are summed."""
+
+    W: Floats
+    log_prior: Floats
+    sigma2: float
+    centres: Codes | None = None
+
+    @property
+    def d(self) -> int:
+        return len(self.W)
+
+    @property
+    def spread(self) -> Floats:
+        """σ‖v_i‖: how wide the two bumps of each switch's unmixed values are."""
+        return np.asarray(np.sqrt(self.sigma2) * np.linalg.norm(np.linalg.pinv(self.W), axis=0))
+
+    def permuted(self, order: NDArray[np.intp]) -> SwitchParams:
+        """Switches in another order."""
+        code = np.arange(2**self.d)
+        old = np.zeros(2**self.d, np.int64)
+        for new, before in enumerate(order.tolist()):
+            old |= ((code >> new) & 1) << before
+        return replace(self, W=self.W[order], log_prior=self.log_prior[old], centres=None)
+
+
+@dataclass(frozen=True)
+class SwitchSums:
+    """Statistics of one pass: log-likelihood, summed posteriors of states, Σ E[h] xᵀ, the centres used."""
+
+    log_likelihood: float
+    totals: Floats  # (2^d,)
+    cross: Floats  # (d, q)
+    centres: Codes | None
+
+
+@dataclass(frozen=True)
+class SwitchSteps:
+    """E- and M-step over rows A (n, q) that stand for m features with `squares` = Σ‖x‖² in all.
+
+    `noise` is σ where it is known: it then stays what it is, and the likelihood climbs given it.
+    """
+
+    A: Floats | RowPasses
+    squares: float
+    m: int
+    states: States
+    noise: float | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return over(self.A).n_rows
+
+    @property
+    def n_cells(self) -> int:
+        return self.n_rows * self.m
+
+    @property
+    def floor(self) -> float:
+        return max(NOISE_FLOOR * self.squares / self.n_cells, 1e-300)
+
+    def variance(self, estimated: float) -> float:
+        """σ²: the one that is known, or the estimate, off zero."""
+        return max(estimated if self.noise is None else self.noise**2, self.floor)
+
+    def expect(self, params: SwitchParams) -> SwitchSums:
+        found = over(self.A).sums(_expect_sums, replace(params, centres=None), self.states, beside=params.centres)
+        log_sum, totals, cross = found.sums
+        constant = self.squares / (2 * params.sigma2) + self.n_cells / 2 * np.log(2 * np.pi * params.sigma2)
+        return SwitchSums(float(log_sum - constant), totals, cross, found.rows)
+
+    def objective(self, params: SwitchParams, sums: SwitchSums) -> float:
+        """Log-likelihood plus the pseudo-rows' logarithms."""
+        return sums.log_likelihood + PSEUDO_ROWS * float(params.log_prior.mean())
+
+    def log_likelihood(self, sums: SwitchSums) -> float:
+        return sums.log_likelihood
+
+    def maximise(self, sums: SwitchSums) -> SwitchParams:
+        both = pair_totals(sums.totals, len(sums.cross))  # Σ E[hhᵀ]
+        W = np.linalg.pinv(both, rcond=1e-12, hermitian=True) @ sums.cross
+        misfit = self.squares - 2 * float((W * sums.cross).sum()) + float((W @ W.T * both).sum())
+        share = sums.totals + PSEUDO_ROWS / len(sums.totals)
+        return SwitchParams(W, np.log(share / share.sum()), self.variance(misfit / self.n_cells), sums.centres)
+
+    def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
+        """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in weights, log P(h) and log σ²."""
+        # not `leap_of`: squares added by dot products have other bits
+        points = [np.concatenate([p.W.reshape(-1), p.log_prior, [np.log(p.sigma2)]]) for p in (start, once, twice)]
+        step = points[1] - points[0]
+        bend = points[2] - points[1] - step
+        length = min(-np.sqrt(float(step @ step) / max(float(bend @ bend), 1e-300)), -1.0)
+        far = points[0] - 2 * length * step + length**2 * bend
+        logs = far[start.W.size : -1]
+        logs = logs - logs.max()
+        logs = logs - np.log(np.exp(logs).sum())
+        sigma2 = self.variance(float(np.exp(min(far[-1], 700.0))))
+        return SwitchParams(far[: start.W.size].reshape(start.W.shape), logs, sigma2, twice.centres)
+
+
+def _expect_sums(A: Floats, params: SwitchParams, how: States, beside: Codes | None = None) -> Found:
+    """Of a block: Σ log of the sums over states, summed posteriors, Σ E[h] aᵀ; and its centres."""
+    rows = state_sums(correlate(A, params), replace(params, centres=beside), how)
+    return Found((rows.log_sum.sum(), rows.totals, _cross(rows.mean, A)), rows.centres)
+
+
+def _cross(mean: Floats, X: Floats) -> Floats:
+    """Σ E[h] xᵀ of a block (d, m)."""
+    cross = np.zeros((mean.shape[1], X.shape[1]))
+    for block in row_blocks(len(X)):
+        cross += mean[block].T @ X[block]
+    return cross
+
+
+def correlate(A: Floats, params: SwitchParams) -> Floats:
+    """β = Wx/σ² (n, d), block by block."""
+    scaled = params.W.T / params.sigma2
+    return np.concatenate([A[block] @ scaled for block in row_blocks(len(A))]) if len(A) else A @ scaled
+
+
+def state_sums(beta: Floats, params: SwitchParams, how: States) -> RowSums:
+    """Sums over states, in the way that was chosen and that the numbers allow."""
+    G = params.W @ params.W.T
+    if how == "all":
+        split = split_table(G, params.sigma2, params.log_prior)
+        if split.spread <= SAFE_RANGE:
+            return sums_split(beta, split)
+        return sums_all(beta, constants(G, params.sigma2, params.log_prior))
+    centres = first_centres(beta, G, params.sigma2) if params.centres is None else params.centres
+    return sums_near(beta, G, params.sigma2, params.log_prior, centres, int(how[-1]))
+
+
+def first_centres(beta: Floats, G: Floats, sigma2: float) -> Codes:
+    """Rounded unmixed values: W†x above one half."""
+    unmixed = beta * sigma2 @ np.linalg.pinv(G, hermitian=True)
+    return codes_of(unmixed > 0.5)
+
+
+def way_to_sum(params: SwitchParams) -> States:
+    """All states up to ALL_STATES switches, up to SPLIT_STATES if the split form is safe; else those near a centre."""
+    if params.d <= ALL_STATES:
+        return "all"
+    if params.d <= SPLIT_STATES:
+        split = split_table(params.W @ params.W.T, params.sigma2, params.log_prior)
+        if split.spread <= SAFE_RANGE / 2:  # room for σ to fall while EM climbs
+            return "all"
+    return "near3" if float(np.median(params.spread)) > HIGH_NOISE else "near2"
+
+
+# -------------------------------------------------------------------- fit
+
+
+def first_params(W: Floats, share: Floats, sigma2: float) -> SwitchParams:
+    """A start: weights, independent switches with the given shares of rows, noise."""
+    on = np.clip(share, 0.02, 0.98)
+    log_prior = np.zeros(1)
+    for p in on.tolist():
+        log_prior = np.concatenate([log_prior + np.log1p(-p), log_prior + np.log(p)])
+    return SwitchParams(W, log_prior, max(sigma2, 1e-300))
+
+
+def plane_steps(X: Floats | RowPasses, basis: Floats, states: States, noise: float | None = None) -> SwitchSteps:
+    """Steps over the rows' coordinates in an orthonormal basis (m, q); they stay where the rows are."""
+    rows = over(X)
+    return SwitchSteps(rows.mapped(project, basis), squares_of(rows), rows.n_features, states, noise)
+
+
+def squares_of(rows: RowPasses) -> float:
+    """Σ‖x‖²."""
+    return float(rows.sums(_square_sums).sums[0])
+
+
+def _square_sums(X: Floats) -> Found:
+    return Found((sum(float((X[block] ** 2).sum()) for block in row_blocks(len(X))),))
+
+
+@dataclass(frozen=True)
+class SwitchPlace:
+    """Where a stopped fit stood: in the plane, or beyond it, with the passes and the path that led there."""
+
+    begun: Begun[SwitchParams]
+    before: tuple[int, list[float]] | None = None
+
+
+def refine_switches(
+    X: Floats | RowPasses,
+    start: SwitchParams,
+    *,
+    noise: float | None = None,
+    max_iter: int = 500,
+    tol: float = 1e-7,
+    accelerate: bool = True,
+    callback: Callable[[Step], None] | None = None,
+    begun: SwitchPlace | None = None,
+    keep: Callable[[SwitchPlace], None] | None = None,
+) -> Refined[SwitchParams, SwitchSums]:
+    """EM from weights in full space (d, m); the start alone when ``max_iter=0``. `noise` is σ where it is known.
+
+    `keep` hears after every iteration where the climb stands; `begun`, such a place, goes on from there.
+    """
+    climb: dict[str, Any] = {"tol": tol, "accelerate": accelerate, "callback": callback}
+    how, rows = way_to_sum(start), over(X)
+    full = SwitchSteps(rows, squares_of(rows), rows.n_features, how, noise)
+    start = replace(start, sigma2=full.variance(start.sigma2))
+    if max_iter == 0:
+        return em(full, start, max_iter=0, tol=tol)
+    known = None
+    if begun is None or begun.before is None:
+        basis = np.linalg.qr(start.W.T)[0]
+        plane = SwitchSteps(rows.mapped(project, basis), full.squares, full.m, how, noise)
+        inside = em(
+            plane, replace(start, W=start.W @ basis), max_iter=max_iter - 1,
+            begun=None if begun is None else begun.begun,
+            keep=None if keep is None else lambda at: keep(SwitchPlace(at)), **climb,
+        )  # fmt: skip
+        start = replace(inside.params, W=inside.params.W @ basis.T)  # freed of the plane
+        known = replace(inside.sums, cross=_full_cross(rows, inside.params, basis, how))
+        before, begun = (inside.n_iter, inside.path), None
+    else:
+        before = begun.before
+    left = max(max_iter - before[0], 1)  # the plane's limit leaves one step at least to free the weights of it
+    last = em(
+        full, start, max_iter=left, known=known, begun=None if begun is None else begun.begun,
+        keep=None if keep is None else lambda at: keep(SwitchPlace(at, before)), **climb,
+    )  # fmt: skip
+    # at the floor of the noise Σ‖x‖²/2σ² is rounded by some nats: a fall that ended the climb there is no step missed
+    stood = tol > 0 and last.n_iter < left and last.params.sigma2 <= 2 * full.floor
+    return replace(
+        last, converged=bool(last.converged or stood), n_iter=before[0] + last.n_iter, path=before[1] + last.path[1:]
+    )
+
+
+def _full_cross(rows: RowPasses, params: SwitchParams, basis: Floats, how: States) -> Floats:
+    """Σ E[h] xᵀ (d, m) under parameters in the plane."""
+    found = rows.sums(_cross_sums, replace(params, centres=None), basis, how, beside=params.centres)
+    return np.asarray(found.sums[0])
+
+
+def _cross_sums(X: Floats, params: SwitchParams, basis: Floats, how: States, beside: Codes | None = None) -> Found:
+    beta = correlate(project(X, basis), params)
+    return Found((_cross(state_sums(beta, replace(params, centres=beside), how).mean, X),))
+
+
+# -------------------------------------------------------------------- use
+
+
+def posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
+    """P(switch on | row) (n, d) and the log-likelihood of every row (n,): all states up to EXACT_STATES switches."""
+    found = [_posterior(X[block], params) for block in row_blocks(max(len(X), 1), BLOCK_ROWS)]
+    return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
+
+
+def _posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
+    beta = correlate(X, params)
+    how: States = "all" if params.d <= EXACT_STATES else "near3"
+    rows = state_sums(beta, replace(params, centres=None), how)
+    constant = (X**2).sum(axis=1) / (2 * params.sigma2) + X.shape[1] / 2 * np.log(2 * np.pi * params.sigma2)
+    return rows.mean, rows.log_sum - constant
+
+
+def most_likely(X: Floats, params: SwitchParams) -> NDArray[np.int64]:
+    """The most likely on/off vector of every row (n, d); beyond EXACT_STATES switches by a search from rounding."""
+    return np.concatenate([_most_likely(X[block], params) for block in row_blocks(max(len(X), 1), BLOCK_ROWS)])
+
+
+def _most_likely(X: Floats, params: SwitchParams) -> NDArray[np.int64]:
+    beta, G = correlate(X, params), params.W @ params.W.T
+    if params.d <= EXACT_STATES:
+        codes = best_all(beta, constants(G, params.sigma2, params.log_prior))
+    else:
+        centres = first_centres(beta, G, params.sigma2)
+        kept = sums_near(beta, G, params.sigma2, params.log_prior, centres, 3).centres
+        assert kept is not None
+        codes = kept
+    return bits(codes, params.d).astype(np.int64)

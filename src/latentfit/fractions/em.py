@@ -1,0 +1,144 @@
+"""Alternating least squares for mixtures of parts, as steps of the one loop.
+
+The objective is the log-likelihood with its noise at its best, −N/2 (log 2πσ̂² + 1) with σ̂² = RSS / N over the N cells
+that are there: it rises exactly when the residual sum of squares falls. The first half of a step finds the fractions of
+given profiles (the minimum on the simplex), the second the profiles of given fractions (the minimum in the box): both
+are exact, so no step can lower it.
+
+Paper     the model of Jaffe, Weiss, Carmi, Kluger & Nadler 2018, Appendix N; given profiles, the constrained least
+          squares of Houseman et al. 2012; Varadhan & Roland 2008 for the leaps
+Needs     values in [0, 1], at least as many samples as parts
+Promises  the residual squares never rise; nothing about which of equally good answers is found
+Differs   profiles lie in [0, 1] (the paper: 0 or 1); gaps are left out
+
+Symbols   paper  here        shape    meaning
+          W      fractions   (n, K)   on the simplex
+          H      profiles    (K, m)   in the box
+          X      data        (n, m)   `turned` is the same feature by feature
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from latentfit.core.em import Step
+from latentfit.core.kernels import Floats
+from latentfit.core.multistart import Entrant, Raced, halve
+from latentfit.core.simplex import gram_of, simplex_least_squares
+from latentfit.core.tensor.init import spectral_start
+from latentfit.fractions.init import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
+
+Init = Literal["auto", "random", "tensor"]
+
+LEAST_VARIANCE = 1e-12
+"""Noise below one in a million of the scale is rounding: the likelihood of an exact fit stays finite."""
+TINY_SHARE = 1e-6
+"""Added to every weight of the tensor start: a sample without a positive one is spread evenly."""
+ROUNDS = (10, 20, 40)
+"""Passes of the starts before half of them is dropped, each time."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Profiles (K, m), and fractions (n, K) from which the search for theirs begins."""
+
+    profiles: Floats
+    fractions: Floats
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What given profiles explain: the fractions, and the squares that are left."""
+
+    profiles: Floats
+    fractions: Floats
+    residual: float
+
+
+@dataclass(frozen=True)
+class FractionSteps:
+    """The two halves of alternating least squares."""
+
+    data: Shares
+    turned: Shares
+
+    @classmethod
+    def of(cls, data: Shares) -> FractionSteps:
+        return cls(data, data.transposed)
+
+    @property
+    def n_cells(self) -> int:
+        return self.data.n_cells
+
+    def expect(self, params: Parts) -> Explained:
+        """The best fractions of these profiles."""
+        gram = gram_of(params.profiles, self.data.shown)
+        found = simplex_least_squares(gram, self.data.values @ params.profiles.T, params.fractions)
+        return Explained(params.profiles, found, residual_squares(self.data, found, params.profiles))
+
+    def objective(self, params: Parts, sums: Explained) -> float:
+        return self.log_likelihood(sums)
+
+    def log_likelihood(self, sums: Explained) -> float:
+        return gaussian_log_likelihood(sums.residual, self.n_cells)
+
+    def maximise(self, sums: Explained) -> Parts:
+        """The best profiles of these fractions."""
+        return Parts(profiles_of(self.turned, sums.fractions, sums.profiles), sums.fractions)
+
+    def extrapolate(self, start: Parts, once: Parts, twice: Parts) -> Parts:
+        """A leap along two steps (SQUAREM's third step length), back into the box."""
+        # not `leap_of`: a ratio of norms in place of the root of a ratio has other bits
+        first, second = once.profiles - start.profiles, twice.profiles - once.profiles
+        bend = float(np.linalg.norm(second - first))
+        length = max(float(np.linalg.norm(first)) / bend, 1.0) if bend > 0 else 1.0
+        leap = start.profiles + 2 * length * first + length**2 * (second - first)
+        return replace(twice, profiles=np.clip(leap, 0.0, 1.0))
+
+
+def residual_squares(data: Shares, fractions: Floats, profiles: Floats) -> float:
+    """Σ (x − w h)² over the cells that are there."""
+    left = data.values - fractions @ profiles
+    return float(np.vdot(left, left) if data.shown is None else (left[data.shown] ** 2).sum())
+
+
+def gaussian_log_likelihood(residual: float, n_cells: int) -> float:
+    variance = max(residual / max(n_cells, 1), LEAST_VARIANCE)
+    return -n_cells / 2 * float(np.log(2 * np.pi * variance) + 1)
+
+
+def starting_profiles(
+    steps: FractionSteps, n_parts: int, n_init: int, rng: np.random.Generator, init: Init = "auto"
+) -> Iterator[tuple[str, Floats]]:
+    """Named starts: the most extreme samples or the tensor's fractions first, then fractions drawn at random."""
+    if init == "auto":
+        yield "extreme samples", extreme_samples(steps.data, n_parts)
+    elif init == "tensor":
+        yield "tensor", profiles_of(steps.turned, tensor_fractions(steps.data, n_parts, rng))
+    for number in range(int(init != "random"), n_init):
+        yield f"random {number}", random_profiles(steps.turned, n_parts, rng)
+
+
+def tensor_fractions(data: Shares, n_parts: int, rng: np.random.Generator) -> Floats:
+    """The paper's start: weights of hidden switches, features for rows, made fractions (n, K)."""
+    weights = spectral_start(np.ascontiguousarray(data.filled().T), n_parts, rng=rng).W.T
+    shares = np.maximum(weights, 0.0) + TINY_SHARE
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def fit_parts(
+    steps: FractionSteps,
+    starts: Sequence[tuple[str, Floats]],
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callable[[Step], None] | None = None,
+) -> Raced[Parts, Explained]:
+    """The best of several starts, by successive halving."""
+    entrants = [Entrant(name, steps, Parts(profiles, fractions_of(steps.data, profiles))) for name, profiles in starts]
+    rounds = ROUNDS if len(entrants) > 1 else ROUNDS[:1]
+    return halve(entrants, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)

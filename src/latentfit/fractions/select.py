@@ -1,0 +1,83 @@
+"""How many parts? The number that predicts cells left out best.
+
+Cells are dealt into `FOLDS` parts; each is left out in turn, profiles and fractions are fitted to the rest, and the
+left-out cells are predicted. One part more always explains the cells it sees better, but the ones it does not see only
+if it is there. Of numbers whose errors differ by less than one standard error of the difference (over the folds' cells
+of a sample) the smallest is taken. Samples with few features and features with few cells stay what they are: missing
+cells are what the fit skips anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.kernels import Floats
+from latentfit.core.progress import tried
+from latentfit.fractions.em import LEAST_VARIANCE, FractionSteps, fit_parts, starting_profiles
+from latentfit.fractions.init import Shares
+
+FOLDS = 5
+MOST_FEATURES = 4_000
+"""Features the choice looks at, those that vary most: the number shows in them, and a fit of the rest would wait."""
+MOST_PARTS = 12
+SHORT, ROUGH = 60, 1e-5
+"""Passes and tolerance of a fit: fits are compared, not kept, so they stop early."""
+STARTS = 2
+
+
+@dataclass(frozen=True)
+class PartsPath:
+    """Mean squared error of left-out cells for 1, 2, … parts, and the number chosen."""
+
+    errors: list[float]
+    chosen: int
+
+
+def choose_parts(data: Shares, most: int, rng: np.random.Generator) -> PartsPath:
+    """The number of parts, from 1 to `most`; the walk ends after two numbers that were no better."""
+    data = _most_varying(data, MOST_FEATURES)
+    shown = np.ones(data.values.shape, bool) if data.shown is None else data.shown
+    fold = rng.integers(FOLDS, size=shown.shape)
+    seeds = rng.integers(2**32, size=MOST_PARTS + 1)
+    losses: list[Floats] = []  # per number of parts: squared error of each sample's left-out cells
+    cells = int(shown.sum())
+    best = 0
+    for number in tried(range(1, most + 1), "parts"):
+        losses.append(_left_out(data, shown, fold, number, int(seeds[min(number, MOST_PARTS)])))
+        if _better(losses[-1], losses[best], LEAST_VARIANCE * cells):
+            best = len(losses) - 1
+        elif len(losses) - 1 >= best + 2:
+            break
+    return PartsPath([float(loss.sum() / cells) for loss in losses], best + 1)
+
+
+def _better(loss: Floats, than: Floats, rounding: float) -> bool:
+    """Lower in total by more than one standard error of the samples' differences, and than rounding."""
+    gain = than - loss
+    error = float(gain.std(ddof=1)) * np.sqrt(len(gain)) if len(gain) > 1 else 0.0
+    return bool(gain.sum() > max(error, rounding))
+
+
+def _left_out(data: Shares, shown: NDArray[np.bool_], fold: NDArray[np.int64], number: int, seed: int) -> Floats:
+    loss = np.zeros(len(data.values))
+    for one in range(FOLDS):
+        held = shown & (fold == one)
+        seen = shown & ~held
+        steps = FractionSteps.of(Shares(np.where(seen, data.values, 0.0), seen))
+        starts = list(starting_profiles(steps, number, STARTS, np.random.default_rng([seed, one])))
+        found = fit_parts(steps, starts, max_iter=SHORT, tol=ROUGH).refined.sums
+        left = np.where(held, data.values - found.fractions @ found.profiles, 0.0)
+        loss += (left**2).sum(axis=1)
+    return loss
+
+
+def _most_varying(data: Shares, most: int) -> Shares:
+    if data.values.shape[1] <= most:
+        return data
+    spread = data.filled().var(axis=0)
+    kept = np.sort(np.argsort(-spread, kind="stable")[:most])
+    shown = None if data.shown is None else np.ascontiguousarray(data.shown[:, kept])
+    return Shares(np.ascontiguousarray(data.values[:, kept]), shown)

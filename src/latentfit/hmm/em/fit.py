@@ -1,0 +1,435 @@
+"""From sequences to the best hidden Markov model found: starts, race, smoothing, climb.
+
+Initial models come from the moments (`hmm/init/slices.py`), from a model grown state by state
+(`hmm/init/state_splits.py`) and from a few random ones; no kind is the best on all data. They compete on a part of the
+data by successive halving. Some sequences are left out, which ones their content decides and not the seed, and what
+those look like under more or less smoothing chooses it; EM then runs from the best on all of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.em import Refined, Step, em
+from latentfit.core.errors import NotIdentifiableError
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.hmm import ChainSums, chain_log_likelihood
+from latentfit.core.multistart import Entrant, halve
+from latentfit.core.sampling import numbered_apart, scramble
+from latentfit.hmm.data import Sequences
+from latentfit.hmm.em.parameters import Chain, normalised
+from latentfit.hmm.em.steps import MOVES, TINY, ChainPrior, ChainSteps, chain_prior
+from latentfit.hmm.init.slices import chain_by_slices, chain_by_vertices, neighbours_of
+from latentfit.hmm.init.state_splits import splits
+from latentfit.hmm.init.two_states import two_state_chain
+
+Init = Literal["auto", "spectral", "random"]
+
+PIECES = 40
+"""A long sequence is cut into so many pieces, some of which are left out."""
+SHORTEST_PIECE = 20
+LEFT_OUT = 0.2
+"""Share of the steps that the race does not see."""
+MOST_RACED = 60_000
+"""Steps that starts race on, at least."""
+MOST_TRIGRAMS = 200_000
+"""Trigrams that make the start by slices: what they decide has K³ numbers, so a part of many is enough."""
+ROUNDS = (6, 10, 20)
+"""Passes after which the better half of the starts stays."""
+RACE_TOL = 1e-5
+WORTH = 0.005
+"""Nats an observation that states must gain over none where observations are few, and sequences left out too."""
+FAR = 0.01
+"""Nats an observation by which a choice is so much worse than the best that those beyond it need no look."""
+FOLDS = 0
+"""The hash that decides what is left out: the same for every seed, so that seeds change initialisations alone."""
+FEW_RANDOM, SOME_RANDOM, MORE_RANDOM = 3, 5, 10
+"""Random initialisations when no number is given: a few at first; if one of them wins, moments are no guide and more
+are drawn. Some from the beginning where symbols were seen `WELL_KNOWN` times each: only luck is wanting there, no data.
+Below `KNOWN` times each, a random model with a higher likelihood fits chance, and none is drawn."""
+GROWTH, GROWTH_PASSES, GROWTH_TRIED = 1 / 3, 12, 2
+"""Share of the states that are split at a time where a model is grown, iterations of EM after each time, and choices of
+the states to split: the most promising ones and the next, of which the better stays."""
+GROWN_ON = 20_000
+"""Steps that a model is grown on, or `SCARCE` per symbol where that is more: the multi-start does the rest."""
+GROWTH_SMOOTHING = 512.0
+"""Pseudo-observations per state under which a model is grown where observations are few."""
+MOMENT_DRAWS = 3
+"""Models by slices that are tried where observations are few: their random mixtures of slices decide much there."""
+SAME_END = 1e-3
+"""Nats per observation within which two initialisations are taken to have reached the same likelihood."""
+MORE_ROUNDS = (12, 12, 24)
+SCARCE, KNOWN, WELL_KNOWN = 5, 25, 1000
+SHORT, LONG = 8, 60
+"""Passes of a short climb, and of a long one."""
+FIRST_SMOOTHING = 1.0
+STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0, 32768.0)
+"""Pseudo-observations a state that are tried; then a few around the best."""
+NO_STATES = 1e12
+"""Pseudo-observations that leave no difference between states."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Pieces of the sequences to learn from, and those left out."""
+
+    learn: Sequences
+    held: Sequences
+
+
+@dataclass(frozen=True)
+class FittedChain:
+    """Where Baum–Welch ended on all of the data, and how it got there."""
+
+    refined: Refined[Chain, ChainSums]
+    prior: ChainPrior
+    start_name: str
+    scores: dict[str, float]  # log-likelihood per observation after each start's last round
+    held_out: float | None  # log-likelihood per observation of what was left out
+
+    @property
+    def n_reached(self) -> int:
+        """Initialisations that were as good as the best when they were stopped."""
+        best = max(self.scores.values(), default=0.0)
+        return sum(score >= best - SAME_END for score in self.scores.values())
+
+
+def cut(data: Sequences, seed: int, share: float = LEFT_OUT) -> Split:
+    """Leave a share of the steps out, in whole pieces; which ones, their content decides."""
+    begins, ends = pieces_of(data)
+    order = np.argsort(_hashes(data, begins, ends, seed), kind="stable")
+    sizes = (ends - begins)[order]
+    out = np.zeros(len(begins), bool)
+    out[order[np.cumsum(sizes) - sizes / 2 < share * sizes.sum()]] = True
+    if out.all() or not out.any():  # a single piece is all there is
+        return Split(data, data)
+    return Split(*(data.slices(begins[keep], ends[keep]) for keep in (~out, out)))
+
+
+def pieces_of(data: Sequences) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where pieces begin and end: whole sequences, long ones cut evenly."""
+    lengths = np.diff(data.offsets)
+    longest = max(-(-data.n_steps // PIECES), SHORTEST_PIECE)
+    parts = np.maximum(-(-lengths // longest), 1)
+    sequence = np.repeat(np.arange(len(lengths)), parts)
+    place = np.arange(len(sequence)) - np.repeat(np.cumsum(parts) - parts, parts)
+    begins = data.offsets[sequence] + lengths[sequence] * place // parts[sequence]
+    ends = data.offsets[sequence] + lengths[sequence] * (place + 1) // parts[sequence]
+    full = ends > begins
+    return begins[full], ends[full]
+
+
+def _hashes(data: Sequences, begins: NDArray[np.int64], ends: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    place = np.arange(data.n_steps, dtype=np.int64) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
+    words = scramble((data.codes.astype(np.int64) + 1).astype(np.uint64), seed)
+    words = scramble(words ^ scramble(place.astype(np.uint64), seed + 1), seed)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])
+    return numbered_apart(sums[ends] - sums[begins], seed)  # wraps around, exactly
+
+
+def thinned(data: Sequences, most: int, seed: int) -> Sequences:
+    """Pieces of at most so many steps in all; all of them when they fit."""
+    if data.n_steps <= most:
+        return data
+    begins, ends = pieces_of(data)
+    order = np.argsort(_hashes(data, begins, ends, seed), kind="stable")
+    keep = np.sort(order[np.cumsum((ends - begins)[order]) <= most])
+    return data.slices(begins[keep], ends[keep]) if len(keep) else data
+
+
+def first_steps(data: Sequences, most: int) -> Sequences:
+    """At most so many steps: sequence after sequence, in an order that their content decides, the last one cut."""
+    if data.n_steps <= most:
+        return data
+    begins, ends = data.offsets[:-1], data.offsets[1:]
+    order = np.argsort(_hashes(data, begins, ends, 0), kind="stable")
+    begins, ends = begins[order], ends[order]
+    room = most - (np.cumsum(ends - begins) - (ends - begins))
+    keep = room > 0
+    return data.slices(begins[keep], np.minimum(ends, begins + room)[keep])
+
+
+def random_chain(n_states: int, frequencies: Floats, rng: np.random.Generator) -> Chain:
+    """A model drawn at random: emissions around the symbols' frequencies."""
+    emissions = frequencies * rng.exponential(size=(n_states, len(frequencies)))
+    even = np.ones(n_states)
+    return Chain(rng.dirichlet(even), rng.dirichlet(even, n_states), emissions / emissions.sum(axis=1, keepdims=True))
+
+
+def one_state(data: Sequences) -> Chain:
+    """Symbols drawn independently."""
+    counts = data.counts().astype(np.float64)
+    return Chain(np.ones(1), np.ones((1, 1)), (counts / counts.sum())[None])
+
+
+def spectral_starts(data: Sequences, n_states: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
+    """Starts from counts of neighbours; none where there are too few symbols or neighbours for so many states."""
+    if data.n_symbols < 2:
+        return []
+    if n_states == 2 and (chain := two_state_chain(data)) is not None and _sound(chain):
+        return [("two states", chain)]
+    try:
+        around = neighbours_of(data, n_states)
+    except NotIdentifiableError:
+        return []
+    found = [("slices", chain_by_slices(first_steps(data, MOST_TRIGRAMS + 2), around, rng))]
+    if found[0][1] is None or not few(data):
+        found.append(("vertices", chain_by_vertices(around)))
+    return [(name, chain) for name, chain in found if chain is not None and _sound(chain)]
+
+
+def _sound(chain: Chain) -> bool:
+    return all(bool(np.isfinite(part).all()) for part in (chain.start, chain.transitions, chain.emissions))
+
+
+def starts_of(
+    data: Sequences,
+    n_states: int,
+    init: Init,
+    n_init: int | None,
+    rng: np.random.Generator,
+    some: Sequences | None = None,
+    grown: Chain | None = None,
+) -> list[tuple[str, Chain]]:
+    """Named initial models, the spectral ones first; a model is grown on `some` of the data unless it is given."""
+    if n_states == 1:
+        return [("one state", one_state(data))]
+    found = [] if init == "random" else spectral_starts(data, n_states, rng)
+    if found and init == "spectral":
+        return found[:1]
+    if init == "auto" and n_states > 2 and data.n_symbols > 1:
+        if grown is None:
+            steps = ChainSteps(data if some is None else some, chain_prior(data, FIRST_SMOOTHING))
+            grown = grown_chain(steps, n_states)
+        found.append(("grown", grown))
+    frequencies = chain_prior(data, 0.0).frequencies
+    many = min(2 * n_states, SOME_RANDOM) if well_known(data) else min(n_states, FEW_RANDOM)
+    number = many if n_init is None else n_init
+    return found + random_starts(n_states, frequencies, number, rng)
+
+
+def grown_chain(steps: ChainSteps, n_states: int, choices: int = GROWTH_TRIED) -> Chain:
+    """A model grown out of one state: a third of the states is split at a time, a few iterations of EM in between."""
+    chain = one_state(steps.data)
+    while (size := chain.n_states) < n_states:
+        more = min(n_states - size, max(1, int(GROWTH * size)))
+        tried = splits(chain, steps.data, choices, more, threads=steps.threads)
+        ends = [em(steps, wider, max_iter=GROWTH_PASSES, tol=RACE_TOL, accelerate=True) for _, wider in tried]
+        chain = max(ends, key=lambda end: end.objective).params
+    return chain
+
+
+def scarce(data: Sequences) -> bool:
+    """Whether there are hardly more observations than symbols, so that next to nothing can be known."""
+    return data.n_observed < SCARCE * data.n_symbols
+
+
+def few(data: Sequences) -> bool:
+    """Whether there are few observations a symbol."""
+    return data.n_observed < KNOWN * data.n_symbols
+
+
+def most_raced(data: Sequences) -> int:
+    """Steps that starts race on: enough to tell them apart, and not so few that symbols become rare."""
+    return max(MOST_RACED, KNOWN * data.n_symbols)
+
+
+def well_known(data: Sequences) -> bool:
+    """Whether there are very many observations a symbol."""
+    return data.n_observed >= WELL_KNOWN * data.n_symbols
+
+
+def random_starts(n_states: int, frequencies: Floats, number: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
+    """Named random models."""
+    return [(f"random {i + 1}", random_chain(n_states, frequencies, rng)) for i in range(number)]
+
+
+def choose_smoothing(
+    steps: ChainSteps,
+    start: Chain,
+    held: Sequences,
+    strengths: Sequence[float],
+    passes: int = SHORT,
+    onward: bool = False,
+) -> tuple[ChainPrior, Refined[Chain, ChainSums], float]:
+    """The prior under which sequences left out are most probable after a short climb, that climb, and how probable.
+
+    `onward`: after the first, climbs set out from where that one ended, near their own ends, for a third of the passes.
+    """
+    best: tuple[ChainPrior, Refined[Chain, ChainSums], float] | None = None
+    worse = 0
+    for strength in strengths:
+        prior = replace(steps.prior, emissions=float(strength), moves=MOVES)
+        tried = em(replace(steps, prior=prior), start, max_iter=passes, tol=RACE_TOL, accelerate=True)
+        found = log_likelihood(tried.params, held, steps.threads)
+        if onward and best is None:
+            start, passes = tried.params, passes // 3
+        if best is None or found > best[2]:
+            best, worse = (prior, tried, found), 0
+            continue
+        worse += 1
+        if worse == 2 or best[2] - found > FAR * held.n_observed:
+            break
+    assert best is not None
+    return best
+
+
+def no_states(prior: ChainPrior) -> ChainPrior:
+    """The symbols' frequencies in every state: the unigram model, which no choice should lose to."""
+    return replace(prior, shape=prior.frequencies, emissions=NO_STATES, moves=MOVES)
+
+
+def unigram(learn: Sequences, held: Sequences, prior: ChainPrior) -> tuple[Chain, float]:
+    """Symbols drawn independently, under the smoothing that suits what was left out best, and its log-likelihood."""
+    smoothed = learn.counts() + np.geomspace(0.25, 2.0**18, 41)[:, None] * prior.shape
+    shown = normalised(smoothed, smoothed)
+    told = np.log(np.maximum(shown, TINY)) @ held.counts()
+    best = int(told.argmax())
+    return Chain(np.ones(1), np.ones((1, 1)), shown[[best]]), float(told[best])
+
+
+def log_likelihood(chain: Chain, data: Sequences, threads: int = 1) -> float:
+    """Log-likelihood of all sequences, in nats."""
+    found = chain_log_likelihood(data.chains, chain.start, chain.transitions, chain.emissions, threads=threads)
+    return float(found.sum())
+
+
+def fit_chain(
+    data: Sequences,
+    n_states: int,
+    *,
+    init: Init = "auto",
+    n_init: int | None = None,
+    smoothing: float | Literal["auto"] = "auto",
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    seed: int = 0,
+    threads: int = 1,
+    callback: Callable[[Step], None] | None = None,
+    grown: Chain | None = None,
+) -> FittedChain:
+    """The best model of `n_states` states that was found; `grown` is one to begin from, where there is one."""
+    auto = smoothing == "auto"
+    if auto and n_init is None and init != "random" and n_states > 1 and max_iter > 0 and few(data):
+        by_moments = _near_moments(data, n_states, init, max_iter, tol, seed, threads, callback, grown)
+        if by_moments is not None:
+            return by_moments
+    prior = chain_prior(data, FIRST_SMOOTHING if auto else float(smoothing))
+    split = cut(data, FOLDS)
+    learn, held = (thinned(part, most_raced(data), FOLDS) for part in (split.learn, split.held))
+    some = thinned(learn if max_iter > 0 else data, max(GROWN_ON, SCARCE * data.n_symbols), FOLDS)
+    starts = starts_of(data, n_states, init, n_init, np.random.default_rng([seed, n_states]), some, grown)
+    (name, chain), held_out = starts[0], None
+    scores: dict[str, float] = {}
+    if max_iter > 0 and n_states > 1:
+        steps = ChainSteps(learn, prior, threads)
+        if auto:  # a first choice from the first start, so that the race is run under it
+            prior = choose_smoothing(steps, chain, held, STRENGTHS)[0]
+            steps = replace(steps, prior=prior)
+        if len(starts) > 1:
+            rounds = MORE_ROUNDS if well_known(data) else ROUNDS
+            name, chain, scores = _race(steps, starts, rounds, max_iter, tol)
+            if n_init is None and name.startswith("random") and n_states > 2 and not well_known(data):
+                rng = np.random.default_rng([seed, n_states, 1])
+                more = random_starts(n_states, prior.frequencies, MORE_RANDOM, rng)
+                starts = [("first " + name, chain), *more]
+                name, chain, later = _race(steps, starts, MORE_ROUNDS, max_iter, tol)
+                scores |= later
+        if auto:
+            near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
+            prior, tried, total = choose_smoothing(steps, chain, held, near)
+            flat = unigram(learn, held, prior)[1]
+            prior = no_states(prior) if flat > total else prior
+            chain = chain if init == "spectral" else tried.params  # the moments' own model is what was asked for
+            held_out = max(total, flat) / max(held.n_observed, 1) if split.held is not split.learn else None
+    steps = ChainSteps(data, prior, threads)
+    refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    return FittedChain(refined, prior, name, scores, held_out)
+
+
+def _near_moments(
+    data: Sequences, n_states: int, init: Init, max_iter: int, tol: float, seed: int, threads: int,
+    callback: Callable[[Step], None] | None, grown: Chain | None,
+) -> FittedChain | None:  # fmt: skip
+    """The fit where observations are few: pseudo-counts like the moments' emissions may keep it near them.
+
+    With few observations a symbol the moments' model is often nearer the truth than the likelihood's optimum, and the
+    more so the longer the climb. Sequences left out choose between both kinds of pseudo-counts, their strength, and
+    the same symbols in every state, which wins when states gain less than `WORTH`.
+    """
+    split = cut(data, FOLDS)
+    learn, held = (thinned(part, most_raced(data), FOLDS) for part in (split.learn, split.held))
+    prior = chain_prior(data, FIRST_SMOOTHING)
+    tried: dict[str, tuple[float, ChainPrior, Chain, bool]] = {}
+    first = "spectral" if scarce(data) else init  # hardly more observations than symbols: the moments alone
+    for name, chain in _few_starts(learn, n_states, first, prior, seed, threads, grown):
+        kinds = [(True, near_chain(prior, chain)), (False, prior)]
+        for near, shaped in kinds[1:] if name == "grown" else kinds[:1] if scarce(data) else kinds:
+            strengths = STRENGTHS[: 3 if scarce(data) else 2 : -1]
+            found = choose_smoothing(ChainSteps(learn, shaped, threads), chain, held, strengths)
+            if name not in tried or found[2] > tried[name][0]:
+                tried[name] = (found[2], found[0], found[1].params, near)
+    if not tried:
+        return None
+    name = max(tried, key=lambda one: tried[one][0])
+    total, best, chain, near = tried[name]
+    flat = unigram(learn, held, prior)[1]
+    if total > flat and not scarce(data):  # the climb on all of the data is long: what was gained must outlast it
+        around = [best.emissions * factor for factor in (1.0, 0.3, 3.0)]
+        steps = ChainSteps(learn, best, threads)
+        best, _, total = choose_smoothing(steps, chain, held, around, passes=LONG, onward=True)
+    if total < flat + WORTH * (4 if scarce(data) else 1) * held.n_observed:
+        chosen = no_states(prior)
+    else:
+        if init == "spectral" or near:  # the moments of all of the data; else from where the best one stood
+            chain = dict(spectral_starts(data, n_states, _draw(seed, n_states, name))).get(name.split(",")[0], chain)
+        chosen = replace(near_chain(prior, chain) if near else prior, emissions=best.emissions)
+    steps = ChainSteps(data, chosen, threads)
+    refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    cells = max(held.n_observed, 1)
+    scores = {one: found[0] / cells for one, found in tried.items()}
+    held_out = max(total, flat) / cells if split.held is not split.learn else None
+    return FittedChain(refined, chosen, name, scores, held_out)
+
+
+def _few_starts(
+    learn: Sequences, n_states: int, init: Init, prior: ChainPrior, seed: int, threads: int, grown: Chain | None
+) -> list[tuple[str, Chain]]:
+    """Initial models where observations are few: from the moments, several draws of them, and a grown one."""
+    found = spectral_starts(learn, n_states, _draw(seed, n_states, ""))
+    if init == "spectral":
+        return found[:1]
+    if n_states > 2:
+        for draw in range(2, MOMENT_DRAWS + 1):
+            name = f"slices, draw {draw}"
+            more = dict(spectral_starts(learn, n_states, _draw(seed, n_states, name)))
+            found += [(name, chain) for kind, chain in more.items() if kind == "slices"]
+        steps = ChainSteps(learn, replace(prior, emissions=GROWTH_SMOOTHING, moves=MOVES), threads)
+        # Of several splits the likelihood would take the one that fits chance best: the most promising is taken.
+        found.append(("grown", grown_chain(steps, n_states, 1) if grown is None else grown))
+    return found
+
+
+def _draw(seed: int, n_states: int, name: str) -> np.random.Generator:
+    """The generator of a draw of the moments' model, which its name ends with."""
+    draw = name.rpartition("draw ")[2] if "draw" in name else "1"
+    return np.random.default_rng([seed, n_states] if draw == "1" else [seed, n_states, int(draw)])
+
+
+def near_chain(prior: ChainPrior, chain: Chain) -> ChainPrior:
+    """Pseudo-counts spread like a model's emissions, a tenth of them like every symbol's."""
+    return replace(prior, shape=0.9 * chain.emissions + 0.1 * prior.shape, moves=MOVES)
+
+
+def _race(
+    steps: ChainSteps, starts: list[tuple[str, Chain]], rounds: Sequence[int], max_iter: int, tol: float
+) -> tuple[str, Chain, dict[str, float]]:
+    entrants = [Entrant(label, steps, start) for label, start in starts]
+    limit = min(sum(rounds), max_iter)
+    raced = halve(entrants, rounds=rounds, max_iter=limit, tol=max(tol, RACE_TOL), accelerate=True)
+    return raced.name, raced.refined.params, raced.scores

@@ -1,0 +1,246 @@
+"""How many hidden states: the smallest number that no other beats by more than a standard error on sequences left out.
+
+Models with 1, 2, … states are fitted to most of the sequences (long ones are cut into pieces) and compared on the rest,
+piece by piece. The walk ends when `PATIENCE` larger numbers in a row are no better than the best, or at the largest
+number allowed. Of all numbers tried the smallest is taken whose loss to the best, by the pieces' differences, is at
+most `SURE` standard errors (the one-standard-error rule of regression trees) or `WORTH`. Numbers
+whose model has a state that nothing is in, or the same state twice, are not taken.
+
+Nothing here depends on the seed of a fit: what is left out, their content decides, every model is grown out of the one
+before (`hmm/init/state_splits.py`), and what is drawn beside is drawn alike each time. The number is a function of the
+data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.hmm import chain_log_likelihood
+from latentfit.core.multistart import Entrant, halve
+from latentfit.core.progress import tried
+from latentfit.hmm.data import Sequences
+from latentfit.hmm.em.fit import (
+    FOLDS,
+    NO_STATES,
+    RACE_TOL,
+    choose_smoothing,
+    cut,
+    few,
+    grown_chain,
+    most_raced,
+    random_starts,
+    spectral_starts,
+    thinned,
+    unigram,
+)
+from latentfit.hmm.em.parameters import Chain, normalised
+from latentfit.hmm.em.steps import ChainSteps, chain_prior
+from latentfit.hmm.init.state_splits import splits
+
+MOST_TRIED = 20
+"""The largest number tried where the user names none."""
+SURE = 1.0
+"""Standard errors that a smaller number may lose on sequences left out."""
+MORE_DATA = 4
+"""Steps looked at, in multiples of what a race of starts looks at: small gains need more data."""
+FIRST_GAIN = 1e-3
+"""Nats an observation that any states must gain over none: less is a matter of how both are smoothed."""
+PATIENCE = 2
+"""Larger numbers tried after the best, one more where observations are few: one model may be poor, the next good."""
+RANDOM_STARTS = 2
+SPLITS = 3
+"""Splits of the model before, the most promising, that are tried."""
+LEAST_SEEN, LEAST_SHARE = 5.0, 5e-4
+"""Observations, and share of all, that a state must be expected to have shown; below, nothing is in it."""
+SAME = 0.05
+"""ℓ₁ distance of emissions and of transitions below which two states are one."""
+ROUNDS = (8, 8, 16)
+MOST_PASSES = 100
+FIRST_STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0)
+STRENGTHS = (64.0, 512.0, 4096.0)
+"""Pseudo-observations per state that are tried, and those of the walks where observations are few."""
+SETTLED, BEHIND = 8, 0.02
+"""Number of states from which on a strength is given up that is so many nats per observation behind the best."""
+WORTH = 5e-4
+"""Nats per observation that a larger number must gain beside its standard error: less matters to nobody."""
+
+
+@dataclass(frozen=True)
+class StatesPath:
+    """Log-likelihood per observation of what was left out, for 1, 2, … states; none where nothing could be."""
+
+    chosen: int
+    held_out: list[float]
+    errors: list[float]  # standard error of the difference from the best number
+    limit: int = MOST_TRIED  # the largest number allowed
+    chain: Chain | None = None  # the model of the chosen number, fitted to what was not left out
+
+    @property
+    def best(self) -> int:
+        """The number with the highest log-likelihood of what was left out."""
+        return int(np.argmax(self.held_out)) + 1 if self.held_out else 1
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether the walk ended at the largest number allowed, which was the best of all."""
+        return len(self.held_out) == self.limit == self.best > 1
+
+    def told(self) -> str:
+        """One sentence for the report."""
+        if not self.held_out:
+            return "1 state: there are too few steps to leave any out, and nothing else tells how many states there are"
+        shown = ", ".join(f"{value:.4f}" for value in self.held_out)
+        states = "1 state" if self.chosen == 1 else f"{self.chosen} states"
+        rule = ""
+        if self.chosen < self.best:
+            rule = f", the smallest number within a standard error of the best, {self.best}"
+        return f"{states}{rule}: log-likelihoods per observation of sequences left out for 1, 2, … states are {shown}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"chosen": self.chosen, "held_out": self.held_out, "errors": self.errors, "limit": self.limit}
+
+
+def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1, seed: int = 0) -> StatesPath:
+    """Walk 1, 2, … `most` states and choose. `seed` is for studies of the walk itself: fits leave it alone."""
+    split = cut(data, FOLDS, share=0.25)
+    if split.held is split.learn:
+        return StatesPath(1, [], [], most)
+    learn, held = (thinned(part, MORE_DATA * most_raced(data), FOLDS) for part in (split.learn, split.held))
+    steps = ChainSteps(learn, chain_prior(data, 1.0), threads)  # symbols of what is left out are known
+    chains = [unigram(learn, held, steps.prior)[0]]
+    told, sound = [_by_piece(chains[0], held)], [True]
+    cells = max(held.n_observed, 1)
+    best, fitted = 0, _Walk(steps, held, seed)
+    if len(learn.within(1)) and len(held.within(1)) and data.n_symbols > 1:
+        for K in tried(range(2, most + 1), "states"):
+            chain = fitted.next(K)
+            chains.append(chain)
+            told.append(_by_piece(chain, held))
+            sound.append(superfluous(chain, chain.stationary() * data.n_observed) is None)
+            first = FIRST_GAIN * cells if best == 0 else 0.0
+            if float(told[-1].sum()) > float(told[best].sum()) + first:
+                best = K - 1
+            elif K - 1 - best >= (PATIENCE if fitted.alone else PATIENCE + 1):
+                break
+    gaps = [told[best] - one for one in told]
+    errors = [float(np.sqrt(np.square(gap - gap.mean()).sum())) for gap in gaps]
+    near = [float(gap.sum()) <= max(SURE * error, WORTH * cells) for gap, error in zip(gaps, errors, strict=True)]
+    if best > 0:  # any states at all must be worth more than how both are smoothed
+        near[0] = near[0] or float(gaps[0].sum()) <= FIRST_GAIN * cells
+    chosen = next((at for at in range(best + 1) if near[at] and sound[at]), best)
+    held_out = [float(one.sum()) / cells for one in told]
+    return StatesPath(chosen + 1, held_out, [error / cells for error in errors], most, chains[chosen])
+
+
+class _Walk:
+    """Models of 2, 3, … states, each grown out of the one before.
+
+    Where observations are few the smoothing decides more than the number, and after the few iterations that could
+    choose it first the better one does not show yet: there every strength of `STRENGTHS` walks on its own, as long as
+    it is not far behind, and the model under which what was left out is most probable stands for its number.
+    """
+
+    def __init__(self, steps: ChainSteps, held: Sequences, seed: int) -> None:
+        self.steps, self.held, self.seed = steps, held, seed
+        self.alone = not few(steps.data)
+        self.strengths: Sequence[float] = FIRST_STRENGTHS if self.alone else STRENGTHS
+        self.before = [unigram(steps.data, held, steps.prior)[0]] * (1 if self.alone else len(STRENGTHS))
+
+    def next(self, K: int) -> Chain:
+        """The model of one state more."""
+        if self.alone:
+            chain, strength = _fit(self.steps, self.held, K, self.before[0], self.strengths, self.seed)
+            self.before, self.strengths = [chain], (strength / 4, strength, strength * 4)
+            return chain
+        pairs = zip(self.before, self.strengths, strict=True)
+        chains = [_fit(self.steps, self.held, K, before, [strength], self.seed)[0] for before, strength in pairs]
+        found = [float(_by_piece(chain, self.held).sum()) for chain in chains]
+        far = max(found) - BEHIND * self.held.n_observed if K >= SETTLED else -np.inf
+        kept = [at for at, one in enumerate(found) if one > far]
+        self.before, self.strengths = [chains[at] for at in kept], [self.strengths[at] for at in kept]
+        return chains[int(np.argmax(found))]
+
+
+def superfluous(chain: Chain, shown: Floats) -> int | None:
+    """A state that nothing is in, by the observations that each is expected to have shown, or that is there twice."""
+    if chain.n_states == 1:
+        return None
+    least = int(shown.argmin())
+    if shown[least] < max(LEAST_SEEN, LEAST_SHARE * float(shown.sum())):
+        return least
+    parts = chain.emissions, chain.transitions
+    apart = np.maximum(*(np.abs(part[:, None] - part[None]).sum(axis=2) for part in parts))
+    np.fill_diagonal(apart, np.inf)
+    one, other = divmod(int(apart.argmin()), chain.n_states)
+    return (one if shown[one] < shown[other] else other) if apart[one, other] < SAME else None
+
+
+def last_state_gain(data: Sequences, n_states: int, *, threads: int = 1) -> tuple[float, float] | None:
+    """What the last state gains on sequences left out, in nats an observation, and the standard error of that.
+
+    Both halves of the pieces take their turn at being left out; None where there is one piece.
+    """
+    halves = cut(data, FOLDS + 1, share=0.5)
+    if halves.held is halves.learn:
+        return None
+    prior = chain_prior(data, 1.0)
+    gains, cells = [], 0
+    for learn, held in ((halves.learn, halves.held), (halves.held, halves.learn)):
+        steps = ChainSteps(thinned(learn, most_raced(data), FOLDS), prior, threads)
+        held = thinned(held, most_raced(data), FOLDS)
+        fewer, more = _rivals(steps, held, n_states)
+        gains.append(_by_piece(more, held) - _by_piece(fewer, held))
+        cells += held.n_observed
+    gain = np.concatenate(gains)
+    return float(gain.sum()) / max(cells, 1), float(np.sqrt(np.square(gain - gain.mean()).sum())) / max(cells, 1)
+
+
+def _rivals(steps: ChainSteps, held: Sequences, n_states: int) -> tuple[Chain, Chain]:
+    """Models with one state fewer, and with all; the smaller one also gets the best of what the larger one found."""
+    fewer, _ = unigram(steps.data, held, steps.prior)
+    strengths = FIRST_STRENGTHS
+    if n_states == 2:
+        return fewer, _fit(steps, held, 2, fewer, strengths)[0]
+    fewer, strength = _fit(steps, held, n_states - 1, fewer, strengths)
+    more, strength = _fit(steps, held, n_states, fewer, (strength / 4, strength, strength * 4))
+    alike = steps.with_strength(strength)
+    entrants = [Entrant("fewer", alike, fewer)]
+    entrants += [Entrant(f"without {k}", alike, without_state(more, k)) for k in range(n_states)]
+    return halve(entrants, rounds=ROUNDS, max_iter=MOST_PASSES, tol=RACE_TOL, accelerate=True).refined.params, more
+
+
+def _fit(
+    steps: ChainSteps, held: Sequences, K: int, before: Chain, strengths: Sequence[float], seed: int = 0
+) -> tuple[Chain, float]:
+    """A model of K states: from the moments, from one state fewer with one of them split, and from random models."""
+    rng = np.random.default_rng([seed, K, 3])
+    if before.n_states == K - 1:
+        starts = splits(before, steps.data, SPLITS, threads=steps.threads)
+    else:
+        starts = [("grown", grown_chain(steps, K))]
+    prior = steps.with_strength(strengths[0]).prior
+    if len(strengths) > 1:
+        prior, _, _ = choose_smoothing(steps, starts[0][1], held, strengths)
+    starts += spectral_starts(steps.data, K, rng)
+    if not few(steps.data):  # where observations are few a random model with a higher likelihood fits chance
+        starts += random_starts(K, steps.prior.frequencies, RANDOM_STARTS, rng)
+    steps = replace(steps, prior=prior)
+    entrants = [Entrant(name, steps, start) for name, start in starts]
+    raced = halve(entrants, rounds=ROUNDS, max_iter=MOST_PASSES, tol=RACE_TOL, accelerate=True)
+    return raced.refined.params, max(prior.emissions, 1.0) if prior.emissions < NO_STATES else FIRST_STRENGTHS[-1]
+
+
+def without_state(chain: Chain, state: int) -> Chain:
+    """The same model with one state left out; what went there goes in proportion elsewhere."""
+    smaller = chain.permuted(np.delete(np.arange(chain.n_states), state))
+    even = np.full(smaller.n_states, 1 / smaller.n_states)
+    return Chain(normalised(smaller.start, even), normalised(smaller.transitions, even), smaller.emissions)
+
+
+def _by_piece(chain: Chain, held: Sequences) -> Floats:
+    return chain_log_likelihood(held.chains, chain.start, chain.transitions, chain.emissions)

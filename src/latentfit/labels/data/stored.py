@@ -1,0 +1,295 @@
+"""StoredLabels: labels in a flat file, read some tasks at a time; what is larger than memory.
+
+The body of the file (`engine/flat_file.py`) has four sections: where each task's labels begin (int64, n + 1), where its
+name begins (int64, n + 1), the cells (worker · K + label, int32), the letters of the names. Tasks, workers, classes
+and the order of labels are those of `Labels` (`labels/data/sorting.py` sees to it), so a pass over either gives the
+same bits.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from latentfit.core.errors import DataError
+from latentfit.core.frames import Columns
+from latentfit.core.kernels import BLOCK_ROWS, RaggedCells
+from latentfit.core.names import Names, encode, from_names, match, typed_names
+from latentfit.engine.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
+from latentfit.engine.spill import letters_of, words_of
+from latentfit.io.scan import Scan
+from latentfit.labels.data.input import long_roles
+from latentfit.labels.data.labels import (
+    NO_ANSWER,
+    NO_GOLD,
+    Abstain,
+    Bins,
+    CodedLabels,
+    Gold,
+    Labels,
+    check_one_answer,
+    join_labels,
+    match_answers,
+    stray_gold,
+    tell_repeated,
+)
+from latentfit.labels.data.sorting import CHUNK_ROWS, LabelSort, SortedTasks, named
+
+FORMAT, ENDING = 2, "codes"
+COPIED = 1 << 22
+"""Bytes copied at a time from a section to the file."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredLabels(CodedLabels):
+    """Labels on disk: their sizes, the names of workers and classes, and where the sections begin."""
+
+    path: Path
+    offset: int
+    n_tasks: int
+    n_cells: int
+    kind: str  # of the task names
+    worker_names: Names
+    class_names: Names
+    edges: tuple[float, ...] | None = None
+    answers: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None  # tasks that are known, in order; their classes
+    lease: Lease | None = None
+    never_given: tuple[int, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        return self.n_tasks
+
+    @property
+    def n_labels(self) -> int:
+        return self.n_cells
+
+    @property
+    def known(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+        return self.answers
+
+    def piece(self, begin: int, end: int) -> Labels:
+        offsets, cells = self._labels(begin, end)
+        workers, given = np.divmod(cells, np.int32(max(self.n_classes, 1)))
+        gold = None
+        if self.answers is not None:
+            rows, codes = self.answers
+            low, high = np.searchsorted(rows, [begin, end])
+            gold = np.full(end - begin, NO_GOLD, np.int32)
+            gold[rows[low:high] - begin] = codes[low:high]
+        numbers = np.arange(begin, end)  # stand for the names, which are read when asked for
+        names = numbers, self.worker_names, self.class_names
+        return Labels(offsets, workers, given, *names, gold, self.edges, self.never_given)
+
+    def names_of(self, begin: int, end: int) -> pa.Array:
+        ends = self._numbers(self.offset + 8 * (self.n_tasks + 1 + begin), end - begin + 1, np.int64)
+        letters = self._numbers(self._letters_at + int(ends[0]), int(ends[-1] - ends[0]), np.uint8)
+        names = named(words_of(np.diff(ends), letters), self.kind)
+        return names.cast(pa.string()) if self.kind == "word" and len(letters) < 2**31 else names
+
+    def cells(self, begin: int, end: int) -> RaggedCells:
+        if self.answers is None and not self.never_given:
+            return RaggedCells(*self._labels(begin, end))
+        return self.piece(begin, end).cells(0, end - begin)
+
+    def loaded(self) -> Labels:
+        if not self.n_tasks:
+            raise DataError("the files hold no rows; give at least one label")
+        whole = join_labels(list(self.blocks()))
+        return replace(whole, task_names=_as_names(self.names_of(0, self.n_tasks)))
+
+    def without_gold(self) -> StoredLabels:
+        return self if self.answers is None else replace(self, answers=None)
+
+    def with_never_given(self, classes: tuple[int, ...]) -> StoredLabels:
+        return replace(self, never_given=classes)
+
+    def with_gold(self, gold: Gold) -> StoredLabels:
+        """The same labels with known answers attached, as `labels.with_gold` does it."""
+        tasks, answers = gold
+        codes = match_answers(answers, self, "gold label")
+        rows = find_tasks(self, tasks, "gold task")
+        rows, codes = rows[codes >= 0], codes[codes >= 0]
+        if (rows < 0).any():
+            raise stray_gold(tasks, find_tasks(self, tasks, "gold task"))
+        if not len(rows):  # a list without an answer is no gold
+            return self
+        check_one_answer(rows, codes, self)
+        found, at = np.unique(rows, return_index=True)
+        return replace(self, answers=(found.astype(np.int64), codes[at]))
+
+    # ------------------------------------------------------------- reading
+
+    @property
+    def _cells_at(self) -> int:
+        return self.offset + 16 * (self.n_tasks + 1)
+
+    @property
+    def _letters_at(self) -> int:
+        return self._cells_at + 4 * self.n_cells
+
+    def _labels(self, begin: int, end: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Where the labels of some tasks begin, from 0, and their cells."""
+        offsets = self._numbers(self.offset + 8 * begin, end - begin + 1, np.int64)
+        cells = self._numbers(self._cells_at + 4 * int(offsets[0]), int(offsets[-1] - offsets[0]), np.int32)
+        return offsets - offsets[0], cells
+
+    def _numbers(self, at: int, size: int, dtype: Any) -> NDArray[Any]:
+        out = np.empty(size, dtype)
+        fill_from(self.path, at, out)
+        return out
+
+
+def find_tasks(labels: CodedLabels, names: Any, what: str) -> NDArray[np.int64]:
+    """The task that each name stands for, or -1; a walk over the names, none of which are kept."""
+    if isinstance(labels, Labels):
+        return match(names, labels.task_names, what).astype(np.int64)
+    codes, wanted = encode(names, what)
+    rows = np.full(len(wanted) + 1, -1)
+    asked = from_names(wanted).cast(pa.large_string())
+    for begin in range(0, labels.n_rows, BLOCK_ROWS):
+        end = min(begin + BLOCK_ROWS, labels.n_rows)
+        at = match_words(labels.names_of(begin, end), asked)
+        rows[at[at >= 0]] = begin + np.flatnonzero(at >= 0)
+    return rows[codes]
+
+
+def match_words(names: pa.Array, asked: pa.Array) -> NDArray[np.int64]:
+    """For every name its place among those asked for, or -1; numbers and their spelling are the same name."""
+    import pyarrow.compute as pc
+
+    return np.asarray(pc.index_in(names.cast(pa.large_string()), asked).fill_null(-1).to_numpy(zero_copy_only=False))
+
+
+def _as_names(array: pa.Array) -> Names:
+    """Names as `Labels` holds them."""
+    numbers = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+    return array.to_numpy(zero_copy_only=False) if numbers else np.array(array.to_pylist(), object)
+
+
+# ---------------------------------------------------------------------- coding
+
+
+def code_labels(
+    scan: Scan, *, columns: Columns = None, abstain: Abstain = NO_ANSWER, gold: Gold | None = None, bins: Bins = None
+) -> StoredLabels:
+    """The files' labels coded into a flat file: in the scan's cache, where a second run finds it, or for this run."""
+    roles = long_roles(scan.first_names(), columns)
+    scan = scan.with_ids(roles[0], roles[1], columns=roles)
+
+    def told() -> str:
+        classes = [] if gold is None else sorted(map(str, set(encode(gold[1], "gold label")[1].tolist())))
+        return f"labels\0{FORMAT}\0{scan.fingerprint()}\0{list(map(str, abstain))}\0{classes}\0{bins}"
+
+    def write(path: Path, key: str) -> StoredLabels:
+        return _code(scan, roles, path, key, abstain, gold, bins)
+
+    stored = keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
+    return stored if gold is None else stored.with_gold(gold)
+
+
+def store_labels(labels: Labels) -> StoredLabels:
+    """Labels in memory as a file, for this run only."""
+
+    def tasks() -> Iterator[SortedTasks]:
+        for begin in range(0, labels.n_rows, BLOCK_ROWS):
+            end = min(begin + BLOCK_ROWS, labels.n_rows)
+            block = labels.piece(begin, end)
+            words = labels.names_of(begin, end).cast(pa.large_string())
+            yield SortedTasks(words, np.diff(block.offsets), block.cell_of())
+
+    kind = {"i": "whole", "u": "whole", "f": "number"}.get(labels.task_names.dtype.kind, "word")
+
+    def write(path: Path, key: str) -> StoredLabels:
+        return _write(path, key, tasks(), kind, labels.worker_names, labels.class_names)
+
+    return replace(keep_for_now(write, ENDING), answers=labels.known, edges=labels.edges)
+
+
+def _code(
+    scan: Scan, roles: tuple[str, str, str], path: Path, key: str, abstain: Abstain, gold: Gold | None, bins: Bins
+) -> StoredLabels:
+    with LabelSort(path.parent, scan.untyped) as sort:
+        for table in _gathered(scan.batches()):
+            sort.add(*(table.column(name) for name in roles))  # a column that plays two roles is read once
+        if not sort.n_rows:
+            raise DataError("the files hold no rows; give at least one label")
+        sort.settle(abstain, gold, bins)
+        return _write(path, key, sort.tasks(), sort.kind, sort.worker_names, sort.class_names, sort)
+
+
+def _gathered(batches: Iterator[Any]) -> Iterator[Any]:
+    """Neighbouring batches with the same columns together, some hundred thousand rows at a time."""
+    waiting: list[Any] = []
+    for batch in batches:
+        rows = sum(one.num_rows for one in waiting)
+        if waiting and (rows >= CHUNK_ROWS or not batch.schema.equals(waiting[0].schema)):
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+        waiting.append(batch)
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _write(
+    path: Path,
+    key: str,
+    tasks: Iterator[SortedTasks],
+    kind: str,
+    worker_names: Names,
+    class_names: Names,
+    sort: LabelSort | None = None,
+) -> StoredLabels:
+    """The four sections grow side by side in temporary files, then stand one after the other in the one that stays."""
+    with ExitStack() as stack:
+        offsets, names, cells, letters = (stack.enter_context(tempfile.TemporaryFile(dir=path.parent)) for _ in "1234")
+        n_tasks = n_cells = n_letters = 0
+        for at, one in enumerate(tasks):
+            lengths, spelled = letters_of(one.names)
+            for section, sizes, before in ((offsets, one.sizes, n_cells), (names, lengths, n_letters)):
+                begins = np.concatenate([[before], before + np.cumsum(sizes)]).astype(np.int64)
+                section.write(begins[min(at, 1) :].tobytes())
+            cells.write(one.cells.tobytes())
+            letters.write(spelled.tobytes())
+            n_tasks, n_cells, n_letters = n_tasks + len(lengths), n_cells + len(one.cells), n_letters + len(spelled)
+        twice = None if sort is None or not sort.repeated.number else sort.repeated
+        facts = {
+            "format": FORMAT,
+            "key": key,
+            "n_tasks": n_tasks,
+            "n_cells": n_cells,
+            "kind": kind,
+            "workers": [worker_names.dtype.kind, worker_names.tolist()],
+            "classes": [class_names.dtype.kind, class_names.tolist()],
+            "edges": None if sort is None or sort.edges is None else list(sort.edges),
+            "repeated": None if twice is None else [twice.number, twice.task, twice.worker],
+        }
+        if twice is not None:
+            tell_repeated(twice.number, twice.task, twice.worker)
+        offset = write_flat(path, facts, _copied(offsets, names, cells, letters))
+    edges = None if sort is None else sort.edges
+    return StoredLabels(path, offset, n_tasks, n_cells, kind, worker_names, class_names, edges)
+
+
+def _copied(*sections: IO[bytes]) -> Iterator[NDArray[np.uint8]]:
+    for section in sections:
+        section.seek(0)
+        while chunk := section.read(COPIED):
+            yield np.frombuffer(chunk, np.uint8)
+
+
+def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredLabels:
+    workers, classes = typed_names(*facts["workers"]), typed_names(*facts["classes"])
+    edges = None if facts["edges"] is None else tuple(facts["edges"])
+    stored = StoredLabels(path, offset, facts["n_tasks"], facts["n_cells"], facts["kind"], workers, classes, edges)
+    if facts["repeated"] is not None:
+        tell_repeated(*facts["repeated"])
+    return stored

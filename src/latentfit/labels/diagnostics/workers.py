@@ -1,0 +1,261 @@
+r"""How good is each worker, how sure is that, and does anything look wrong.
+
+Accuracy is the chance to be right on a task of this crowd, Σ_k prior_k A_m[k, k]. Reading it off the fitted
+table would be vain: a worker's own label helped to decide what counts as right. So each label is judged by
+the other labels of its task alone. With r_n the probability, by the others, that the label is the truth, and
+w_n the chance of this label from a worker who is wrong,
+
+.. math:: \ell(a) = \sum_n \log\bigl(a\, r_n + (1 - a)\, w_n\bigr) + \tfrac12 \log a(1 - a)
+
+is concave; its top is the accuracy (the last term is Jeffreys' prior). The information about a in uncertain
+truths is that of n_eff = I(a) a (1 − a) certain ones, and the interval is Jeffreys' for n_eff trials.
+
+All this takes the model at its word: workers err independently. Where they err together the consensus is too sure of
+itself, the exponent β of its probabilities is below one, and a worker who errs with the others looks better than it
+is. So the interval is drawn out downwards by the error that the tempered posterior of the worker's tasks admits beyond
+the untempered one: little on simulated crowds, on real ones a part of what is missing (docs/models/labels.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.intervals import jeffreys
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.pair_counts import PairCounts
+from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, unstack_confusions
+from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.labels.data.labels import CodedLabels, Labels
+from latentfit.labels.diagnostics.duplicates import Alike, find_copies, pairs_within_reach
+from latentfit.labels.diagnostics.overruled import overruling_workers
+
+NUMBERS_AT_ONCE = 1 << 22
+"""Size of the (labels, K) arrays held together: a million labels of four classes, 32 MB each."""
+NEWTON_STEPS = 12
+"""Enough for a concave function of one variable from any start; most workers are done after four."""
+STANDSTILL = 1e-6
+"""Change of every accuracy at which Newton's method stops: far below what any interval shows."""
+COVERAGE = 0.95
+"""What the intervals promise."""
+FEW_LABELS = 10
+"""With fewer labels an interval spans half of all accuracies."""
+CONSTANT_CHANCE = 1e-3
+"""Called constant: a worker who tells classes apart like the crowd would say one label only this rarely."""
+BEYOND = "more than the model explains"
+OVERRULES = "overrules the others"
+UNSURE_WIDTH = 0.5
+"""A guesser is reported when surely less than this share of the way from guessing to perfect."""
+
+
+@dataclass(frozen=True)
+class JudgedLabels:
+    """Every label against what the other labels of its task say (labels,)."""
+
+    right: Floats  # r_n: probability that the label is the truth
+    wrong: Floats  # w_n: chance of this label from a worker who is wrong
+    decisive: NDArray[np.bool_]  # without this label the task's consensus would be another
+
+
+@dataclass(frozen=True)
+class WorkerQuality:
+    """By worker: labels given, accuracy with a 95 % interval, and a flag ("" when nothing looks wrong)."""
+
+    n_labels: NDArray[np.int64]
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    flag: NDArray[Any]
+
+
+def judge_labels(labels: Labels, mixture: Mixture, posterior: Floats, pattern: Floats | None = None) -> JudgedLabels:
+    """Judge every label by the others; `posterior` (n, K) must be the mixture's own, not a tempered one.
+
+    Dividing a task's posterior by the chance of one label under each class takes that label out, and with it the other
+    answers of its worker to the task. `pattern` is the whole crowd's `error_pattern` when these are some of its tasks.
+    """
+    n, K = labels.n_labels, labels.n_classes
+    table = np.maximum(mixture.table, PROBABILITY_FLOOR)
+    slips = (error_pattern(labels, mixture) if pattern is None else pattern).T  # (given, true)
+    task, cell, answer = labels.task_of(), labels.cell_of(), labels.answer_of()
+    if answer is not None:
+        first = np.flatnonzero(np.diff(answer, prepend=-1))
+        table = np.maximum(np.multiply.reduceat(table[cell], first, axis=0), PROBABILITY_FLOOR)
+        cell = answer.astype(np.int32)
+    consensus = posterior.argmax(axis=1)
+    right, wrong, decisive = np.empty(n), np.empty(n), np.empty(n, bool)
+    step = max(NUMBERS_AT_ONCE // K, 1)
+    for begin in range(0, n, step):
+        part = slice(begin, begin + step)
+        given = labels.given[part]
+        others = np.take(posterior, task[part], axis=0)  # take and einsum: several times faster on rows
+        others /= np.take(table, cell[part], axis=0)  # this short than [] and sum
+        decisive[part] = others.argmax(axis=1) != consensus[task[part]]
+        total = np.einsum("nk->n", others)
+        right[part] = others[np.arange(len(given)), given] / total
+        wrong[part] = np.einsum("nk,nk->n", others, np.take(slips, given, axis=0)) / total if K > 1 else 1.0
+    return JudgedLabels(right, wrong, decisive)
+
+
+class Judged:
+    """Every label against the other labels of its task, block by block.
+
+    Kept for labels in memory; over labels in a file every walk judges them again, so that nothing grows with them.
+    """
+
+    def __init__(self, labels: CodedLabels, mixture: Mixture) -> None:
+        self.labels, self.mixture = labels, mixture
+        self.pattern = error_pattern(labels, mixture)
+        kept = isinstance(labels, Labels)
+        self._kept: list[tuple[Labels, JudgedLabels]] | None = list(self._walk()) if kept else None
+
+    def __iter__(self) -> Iterator[tuple[Labels, JudgedLabels]]:
+        return self._walk() if self._kept is None else iter(self._kept)
+
+    def _walk(self) -> Iterator[tuple[Labels, JudgedLabels]]:
+        for block in self.labels.blocks():
+            yield block, judge_labels(block, self.mixture, own_posterior(block, self.mixture), self.pattern)
+
+
+def error_pattern(labels: CodedLabels, mixture: Mixture) -> Floats:
+    """What the crowd says when it is wrong (true, given): rows sum to one, the diagonal is zero."""
+    K = labels.n_classes
+    pooled = np.einsum("m,mkg->kg", labels.per_worker.astype(np.float64), unstack_confusions(mixture))
+    off = (pooled + PROBABILITY_FLOOR) * (1 - np.eye(K))
+    return np.asarray(off / np.maximum(off.sum(axis=1, keepdims=True), PROBABILITY_FLOOR))
+
+
+def own_posterior(labels: Labels, mixture: Mixture) -> Floats:
+    """The mixture's posterior (n, K), neither cooled nor tempered; known answers are certain."""
+    posterior, _ = posterior_of(MemoryEngine(labels), mixture)
+    if labels.gold is not None:
+        known = np.flatnonzero(labels.gold >= 0)
+        posterior[known] = np.eye(labels.n_classes)[labels.gold[known]]
+    return posterior
+
+
+def worker_quality(
+    labels: CodedLabels,
+    mixture: Mixture,
+    *,
+    judged: Judged | None = None,
+    pairs: PairCounts | None = None,
+    memory: int | None = None,
+    beta: float = 1.0,
+) -> WorkerQuality:
+    """Accuracy, interval and flag of every worker.
+
+    Parameters
+    ----------
+    labels, mixture :
+        The labels, and the fitted model with class k standing for label k.
+    judged, pairs :
+        What `Judged` and `count_label_pairs` gave, when already at hand. Without `pairs` the list is built
+        if it is affordable and fits `memory` bytes, else nobody is flagged as copying.
+    beta :
+        The exponent of the consensus's probabilities: the further below one, the lower the intervals reach.
+    """
+    judged = Judged(labels, mixture) if judged is None else judged
+    n_labels = labels.per_worker
+    accuracy, trials = _climb(judged, n_labels)
+    low, high = jeffreys(accuracy, trials, COVERAGE)
+    if beta < 1:
+        more = admitted_error(labels, mixture, beta)
+        low = np.maximum(low - more, 0.0)
+    pairs = pairs_within_reach(labels, memory) if pairs is None else pairs
+    alike = None if pairs is None else find_copies(pairs, mixture)
+    quality = WorkerQuality(n_labels, accuracy, low, high, np.full(labels.n_workers, "", object))
+    _raise_flags(quality, labels, mixture, judged, alike)
+    if pairs is not None:  # as many numbers as the list of pairs has
+        for worker in overruling_workers(judged, accuracy):
+            quality.flag[worker] = quality.flag[worker] or OVERRULES
+    return quality
+
+
+def admitted_error(labels: CodedLabels, mixture: Mixture, beta: float) -> Floats:
+    """By worker, the expected error of the tempered consensus of its tasks beyond that of the untempered one (M,)."""
+    total = np.zeros(labels.n_workers)
+    for block in labels.blocks():
+        posterior = own_posterior(block, mixture)
+        tempered = posterior**beta
+        tempered /= tempered.sum(axis=1, keepdims=True)
+        more = posterior.max(axis=1) - tempered.max(axis=1)
+        total += np.bincount(block.workers, more[block.task_of()], labels.n_workers)
+    return np.asarray(total / np.maximum(labels.per_worker, 1))
+
+
+def _climb(judged: Judged, n_labels: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """The top of ℓ for every worker at once, and n_eff there."""
+    size = len(n_labels)
+    success: Floats = np.zeros(size)
+    for block, found in judged:
+        success += np.bincount(block.workers, found.right, size)
+    accuracy: Floats = np.clip((success + 0.5) / (n_labels + 1), 0.02, 0.98)
+    information: Floats = np.zeros(size)
+    for _ in range(NEWTON_STEPS):
+        slopes, information = _slopes(judged, accuracy)
+        gradient = slopes + 0.5 / accuracy - 0.5 / (1 - accuracy)
+        bend = information + 0.5 / accuracy**2 + 0.5 / (1 - accuracy) ** 2
+        old = accuracy
+        step = old + gradient / bend
+        accuracy = np.clip(step, 0.2 * old, 1 - 0.2 * (1 - old))  # stays inside (0, 1)
+        if np.abs(accuracy - old).max(initial=0.0) < STANDSTILL:
+            break
+    return accuracy, np.minimum(information * accuracy * (1 - accuracy), n_labels)
+
+
+def _slopes(judged: Judged, accuracy: Floats) -> tuple[Floats, Floats]:
+    """Σ_n (r_n − w_n) / (a r_n + (1 − a) w_n) of every worker, and the sum of their squares."""
+    slopes, squares = np.zeros(len(accuracy)), np.zeros(len(accuracy))
+    for block, found in judged:
+        lead = found.right - found.wrong
+        slope = lead / np.maximum(lead * accuracy[block.workers] + found.wrong, PROBABILITY_FLOOR)
+        slopes += np.bincount(block.workers, slope, len(accuracy))
+        slope *= slope
+        squares += np.bincount(block.workers, slope, len(accuracy))
+    return slopes, squares
+
+
+def chance_accuracy(labels: CodedLabels, mixture: Mixture) -> Floats:
+    """What each worker would reach with the same label shares but blindfolded: Σ_k prior_k share_mk."""
+    return np.asarray(labels.counts @ mixture.weights / np.maximum(labels.per_worker, 1))
+
+
+def _raise_flags(
+    quality: WorkerQuality, labels: CodedLabels, mixture: Mixture, judged: Judged, alike: Alike | None
+) -> None:
+    """Later flags overwrite earlier ones: the more specific finding wins."""
+    chance, flag = chance_accuracy(labels, mixture), quality.flag
+    around = (quality.low <= chance) & (chance <= quality.high)
+    flag[around & (quality.high < chance + UNSURE_WIDTH * (1 - chance))] = "guessing"
+    flag[quality.high < chance] = "adversarial"
+    flag[quality.n_labels < FEW_LABELS] = "few labels"
+    flag[constant_workers(judged, quality)] = "constant"
+    if alike is not None:
+        peer, twin = alike.peers(labels.n_workers), alike.twins()
+        for worker in np.flatnonzero(peer >= 0):
+            other = labels.worker_names[peer[worker]]
+            flag[worker] = f"says the same as {other}" if worker in twin else f"agrees with {other} {BEYOND}"
+
+
+def constant_workers(judged: Judged, quality: WorkerQuality) -> NDArray[np.bool_]:
+    """Who always gives the same label although the tasks differ.
+
+    A worker who never misses that label's own tasks, and is otherwise wrong as often as the crowd, would do
+    so with probability Π_n (r_n + (1 − ā) w_n).
+    """
+    single = (judged.labels.counts > 0).sum(axis=1) == 1
+    if not single.any():
+        return np.asarray(single)
+    typical = float(np.average(quality.accuracy, weights=np.maximum(quality.n_labels, 1e-9)))
+    log_chance = np.zeros(len(single))
+    for block, found in judged:
+        tested = single[block.workers]
+        likely = np.minimum(found.right[tested] + (1 - typical) * found.wrong[tested], 1.0)
+        log_likely = np.log(np.maximum(likely, PROBABILITY_FLOOR))
+        log_chance += np.bincount(block.workers[tested], log_likely, len(single))
+    return np.asarray(single & (log_chance < np.log(CONSTANT_CHANCE)))

@@ -1,0 +1,397 @@
+"""A crowd, fitted: the walk through the pipe for label data, and what it leaves, as plain functions and one object.
+
+`DawidSkene` is this under scikit-learn's contract; the command line uses it as it is, because importing scikit-learn
+would take longer than reading, fitting and writing a small file.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from latentfit.core.clock import StageClock, make_report
+from latentfit.core.em import Refined, Step
+from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError, nearest
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.parameters import Mixture, unstack_confusions
+from latentfit.core.multistart import Entrant
+from latentfit.core.names import Names, from_names, tell_alike
+from latentfit.core.numbers import is_amount, is_gap_word
+from latentfit.core.verdict import FitReport
+from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.choose import engine_for
+from latentfit.engine.memory import MemoryEngine, Sums
+from latentfit.labels.data.labels import CodedLabels, Labels, check_scores, recode
+from latentfit.labels.diagnostics.verdict import Believed, examine_labels
+from latentfit.labels.diagnostics.workers import WorkerQuality, worker_quality
+from latentfit.labels.em.fit import Limits, class_orders, fit_em, reordered
+from latentfit.labels.em.prior import (
+    SMOOTHING,
+    choose_beta,
+    crowd_steps,
+    left_out_score,
+    margins,
+    pooled_confusion,
+    tempered_posterior,
+)
+from latentfit.labels.init.methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
+from latentfit.labels.init.votes import vote_shares
+from latentfit.labels.moments import CoLabelGraph, co_label_graph
+
+if TYPE_CHECKING:
+    from latentfit.core.checkpoint import KeptFile
+
+MOST_CLASSES = 1000
+"""More kinds of labels than this are ids or free text, not classes."""
+
+
+@dataclass(frozen=True)
+class CrowdSettings:
+    """The choices of a fit; `DawidSkene` documents them."""
+
+    method: str = "auto"
+    em: bool = True
+    smoothing: float | Literal["auto"] = "auto"
+    max_iter: int = 100
+    tol: float = 1e-3
+    seed: int = 0
+    n_jobs: int | None = None
+    memory: int | None = None
+    callback: Callable[[Step], None] | None = field(default=None, repr=False)
+    engine: str = "auto"
+
+    def __post_init__(self) -> None:
+        methods = ["auto", *METHODS]
+        if self.method not in methods:
+            hint = nearest(self.method, methods, "the methods are")
+            raise DataError(f"there is no method {self.method!r}; {hint}")
+        if str(self.smoothing) != "auto" and not is_amount(self.smoothing):
+            raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
+        if self.memory is not None and not is_amount(self.memory):
+            raise DataError(f"memory={self.memory!r} is no number of bytes; give one, or None")
+
+    def deciding(self) -> dict[str, str]:
+        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        return {name: str(getattr(self, name)) for name in ("method", "em", "smoothing", "max_iter", "tol", "seed")}
+
+    @property
+    def polished(self) -> bool:
+        """Whether EM follows the method: never after the plain vote, always in what is EM by name."""
+        return self.method in ("auto", "majority-em", "one-coin") or (self.em and self.method != "majority")
+
+
+def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
+    """Refuse data that allow no answer at all; warn of labels that are seldom meant."""
+    if data.n_labels == 0:
+        raise DataError(f"none of the {data.n_rows} tasks has a label; every cell is missing or abstains")
+    if data.n_workers < 2:
+        form = " (n_features=1)" if wide else ""
+        raise NotIdentifiableError(
+            f"all labels come from 1 worker{form}, {data.worker_names[0]!r}; "
+            "agreement needs at least two workers with common tasks"
+        )
+    check_scores(data.class_names, MOST_CLASSES)
+    if data.n_classes > MOST_CLASSES:
+        raise DataError(
+            f"the labels take {data.n_classes:,} different values, at most {MOST_CLASSES:,} can be classes; "
+            "check that the label column is not an id or free text"
+        )
+    tell_alike({"among the labels are": data.class_names})
+    gaps = [name for name in data.class_names.tolist() if is_gap_word(name)]
+    if gaps:
+        warnings.warn(
+            f"the word {gaps[0]!r} counts as a label; where nothing was said leave the cell empty, or give "
+            f"abstain=[{gaps[0]!r}] (--abstain {gaps[0]})",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
+def fit_crowd(
+    data: CodedLabels,
+    settings: CrowdSettings,
+    clock: StageClock | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+) -> FittedCrowd:
+    """The pipe from codes to a fitted crowd: moments, starts, EM, names of classes, confidence."""
+    clock = StageClock() if clock is None else clock
+    if not isinstance(data, Labels) and settings.method not in STREAMED:
+        raise DataError(
+            f"method={settings.method!r} needs all labels in memory; give engine='memory', or one of "
+            f"{', '.join(STREAMED)}, which are streamed"
+        )
+    kept = None
+    if checkpoint is not None:
+        from latentfit.core.checkpoint import KeptFile  # most fits are over before one is due
+        from latentfit.labels.em.checkpoint import labels_key
+
+        kept = KeptFile(checkpoint, labels_key(data), settings.deciding(), resume=resume)
+    data = _with_never_given(data)
+    with one_blas_thread():
+        free = data.without_gold()  # the classes are found without the known answers, see crowd_em.py
+        with clock.stage("moments"):
+            engine = engine_for(free, settings.engine, settings.n_jobs)
+            graph = co_label_graph(free)
+        with clock.stage("factor"):
+            starts = _starts(free if settings.polished else data, settings, bool(graph.determined.any()))
+        notes = [note for start in starts.values() for note in start.notes]
+        with clock.stage("refine"):
+            final = engine_for(data, settings.engine, settings.n_jobs) if data.has_gold else engine
+            unpolished: Start | None = None
+            one_coin = False
+            if settings.polished:
+                refined, one_coin, more = _fit_tables(data, engine, final, starts, settings, graph, kept)
+                notes += more
+            else:
+                refined, unpolished = _alone(data, final, starts[settings.method], settings, graph)
+            # Confidence is calibrated under "auto" only: a named method is reported as its paper has it.
+            calibrate = settings.method == "auto" and data.n_classes > 1
+            beta = 1.0
+            if calibrate:
+                beta = choose_beta(data, refined, settings.seed, engine.threads, one_coin=one_coin)
+            believed = _beliefs(data, final, unpolished, refined.params, beta)
+    if kept is not None:
+        kept.done()
+    pooled = pooled_confusion(refined.sums, data.n_classes)
+    fitted = FittedCrowd(
+        data.class_names,
+        data.worker_names,
+        refined.params,
+        pooled,
+        beta,
+        refined.n_iter,
+        refined.converged,
+        refined.log_likelihood,
+        refined.objective,
+        np.array(refined.path),
+        unpolished is not None and unpolished.is_vote,
+    )
+    fitted.evidence = Evidence(data, graph, believed, notes, clock, settings)
+    return fitted
+
+
+def _with_never_given(data: CodedLabels) -> CodedLabels:
+    """The labels with the classes marked that no worker gives: a known answer brings one, or bins without a label.
+
+    No label says that a task has such a class; were it fitted like the others, it would take the place of one of them.
+    """
+    unsaid = np.flatnonzero(data.counts.sum(axis=0) == 0)
+    return data.with_never_given(tuple(unsaid.tolist())) if len(unsaid) else data
+
+
+def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dict[str, Start]:
+    ask = Settings(np.random.default_rng(settings.seed), settings.memory)
+    if settings.method != "auto":
+        method: Callable[[Any, Settings], Start] = METHODS[settings.method]
+        return {settings.method: method(data, ask)}
+    starts = {"votes": start_votes(data, ask)}
+    if determined and data.n_classes > 1 and not _too_few(data):
+        starts["moments"] = start_moments(data, settings.seed)
+    return starts
+
+
+def _too_few(data: CodedLabels) -> bool:
+    """Fewer labels than the confusion matrices have free parameters: a better likelihood is then mostly overfitting."""
+    return data.n_labels < data.n_workers * data.n_classes * (data.n_classes - 1)
+
+
+def _fit_tables(
+    data: CodedLabels,
+    engine: MemoryEngine,
+    final: MemoryEngine,
+    starts: dict[str, Start],
+    settings: CrowdSettings,
+    graph: CoLabelGraph,
+    kept: KeptFile | None,
+) -> tuple[Refined[Mixture, Sums], bool, list[str]]:
+    """EM, and whether its tables are one-coin: asked for, or `auto` has few labels and it predicts them better."""
+    one_coin = settings.method == "one-coin"
+    refined, notes = _refine(data, engine, final, starts, settings, graph, kept, one_coin=one_coin)
+    if settings.method != "auto" or data.n_classes < 2 or not _too_few(data):
+        return refined, one_coin, notes
+    votes = {"votes": starts["votes"]}
+    simple, _ = _refine(data, engine, final, votes, settings, graph, None, one_coin=True)
+    full_score = left_out_score(data, refined, settings.seed, engine.threads)[1]
+    coin_score = left_out_score(data, simple, settings.seed, engine.threads, one_coin=True)[1]
+    scores = f"(log-probability of a left-out label: {coin_score:.4f}, of the full ones {full_score:.4f})"
+    if coin_score <= full_score:
+        return refined, False, [*notes, f"full confusion matrices, not one accuracy per worker {scores}"]
+    return simple, True, [f"one accuracy per worker, not full confusion matrices {scores}"]
+
+
+def _smoothing(settings: CrowdSettings) -> float:
+    return SMOOTHING if settings.smoothing == "auto" else float(settings.smoothing)
+
+
+def _refine(
+    data: CodedLabels,
+    engine: MemoryEngine,
+    final: MemoryEngine,
+    starts: dict[str, Start],
+    settings: CrowdSettings,
+    graph: CoLabelGraph,
+    kept: KeptFile | None,
+    *,
+    one_coin: bool,
+) -> tuple[Refined[Mixture, Sums], list[str]]:
+    """EM from every start, the best kept; `engine` does not know the known answers, `final` does."""
+    free, smoothing = data.without_gold(), _smoothing(settings)
+    entrants: list[Entrant[Mixture, Sums]] = []
+    for name, start in starts.items():
+        sums = start.sums(free, engine)
+        steps = crowd_steps(free, sums, smoothing, engine, one_coin=one_coin)
+        entrants.append(Entrant(name, steps, steps.maximise(sums)))
+    limits = Limits(settings.max_iter, settings.tol, settings.seed, settings.callback)
+    return fit_em(data, engine, final, entrants, graph, limits, smoothing=smoothing, kept=kept)
+
+
+def _alone(
+    data: CodedLabels, engine: MemoryEngine, start: Start, settings: CrowdSettings, graph: CoLabelGraph
+) -> tuple[Refined[Mixture, Sums], Start]:
+    """The start itself, which has its own beliefs; known answers say which of its classes is which label."""
+    if start.mixture is not None and data.has_gold:
+        orders = class_orders(data, graph, start.mixture, engine.threads)
+        start = replace(start, mixture=reordered(data, graph, start.mixture, orders, engine.threads))
+    sums = start.sums(data, engine)
+    steps = crowd_steps(data, sums, _smoothing(settings), engine)
+    mixture = start.mixture if start.mixture is not None else steps.maximise(sums)
+    sums = engine.sums(mixture)
+    value = steps.objective(mixture, sums)
+    return Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value]), start
+
+
+def _beliefs(
+    data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture, beta: float
+) -> Believed:
+    """What is believed of the tasks of a block: looked up for labels in memory, made when asked for others."""
+    if unpolished is not None and unpolished.is_vote:
+        return lambda begin, block: vote_shares(block, mixture.weights)
+    if isinstance(data, Labels):
+        if unpolished is None:
+            posterior = tempered_posterior(data, mixture, beta, engine)[0]
+        else:
+            posterior = unpolished.beliefs(data, engine)
+        return lambda begin, block: posterior[begin : begin + block.n_rows]
+    return lambda begin, block: tempered_posterior(block, mixture, beta, MemoryEngine(block, engine.threads))[0]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What only the fit itself knows: the labels, what is believed of each task, how it went."""
+
+    data: CodedLabels
+    graph: CoLabelGraph
+    believed: Believed
+    notes: list[str]
+    clock: StageClock
+    settings: CrowdSettings
+
+    @cached_property
+    def posterior(self) -> Floats:
+        """What is believed of all tasks (n, K), as one array."""
+        if isinstance(self.data, Labels):
+            return self.believed(0, self.data)
+        return np.concatenate([part for _, _, part in self.parts()])
+
+    def parts(self) -> Iterator[tuple[int, Labels, Floats]]:
+        """Block by block: the number of its first task, the block, and what is believed of its tasks."""
+        begin = 0
+        for block in self.data.blocks():
+            yield begin, block, self.believed(begin, block)
+            begin += block.n_rows
+
+
+@dataclass
+class FittedCrowd:
+    """The model: what a model file holds. Fresh from a fit it also has its `evidence`."""
+
+    class_names: Names
+    worker_names: Names
+    mixture: Mixture
+    pooled: Floats  # (given, true): what an unknown worker is expected to do
+    beta: float
+    n_iter: int
+    converged: bool
+    log_likelihood: float
+    objective: float
+    path: Floats
+    votes: bool  # the plain vote answers, not the mixture that it implies
+
+    evidence: Evidence = field(init=False, repr=False)
+
+    @cached_property
+    def quality(self) -> WorkerQuality:
+        seen = self.evidence
+        with one_blas_thread(), seen.clock.stage("workers"):
+            return worker_quality(seen.data, self.mixture, memory=seen.settings.memory, beta=self.beta)
+
+    @cached_property
+    def report(self) -> FitReport:
+        seen, quality = self.evidence, self.quality
+        with one_blas_thread(), seen.clock.stage("diagnose"):
+            examination = examine_labels(
+                seen.data,
+                self.mixture,
+                graph=seen.graph,
+                believed=seen.believed,
+                converged=self.converged,
+                memory=seen.settings.memory,
+                quality=quality,
+            )
+        return make_report(examination, seen.notes, seen.clock)
+
+    def task_columns(self) -> dict[str, Any]:
+        """consensus.csv: task, label, probability, n_labels, margin."""
+        frames = list(self.task_frames())
+        return {name: pa.chunked_array([frame[name] for frame in frames]).combine_chunks() for name in frames[0]}
+
+    def task_frames(self) -> Iterator[dict[str, pa.Array]]:
+        """The same block by block, in flat memory."""
+        classes = from_names(self.class_names)
+        for begin, block, posterior in self.evidence.parts():
+            yield {
+                "task": self.evidence.data.names_of(begin, begin + block.n_rows),
+                "label": classes.take(from_names(posterior.argmax(axis=1))),
+                "probability": from_names(posterior.max(axis=1)),
+                "n_labels": from_names(np.diff(block.offsets)),
+                "margin": from_names(margins(posterior)),
+            }
+
+    def worker_columns(self) -> dict[str, Any]:
+        """workers.csv: worker, n_labels, accuracy with its 95 % interval, flag."""
+        return {
+            "worker": self.worker_names,
+            "n_labels": self.quality.n_labels,
+            "accuracy": self.quality.accuracy,
+            "accuracy_low": self.quality.low,
+            "accuracy_high": self.quality.high,
+            "flag": np.array(self.quality.flag, object),
+        }
+
+    def confusion_columns(self) -> dict[str, Any]:
+        """confusion.csv: worker, true, given, probability."""
+        confusions = unstack_confusions(self.mixture)
+        worker, true, given = (from_names(np.ascontiguousarray(n.reshape(-1))) for n in np.indices(confusions.shape))
+        classes = from_names(self.class_names)
+        return {
+            "worker": from_names(self.worker_names).take(worker),
+            "true": classes.take(true),
+            "given": classes.take(given),
+            "probability": confusions.reshape(-1),
+        }
+
+    def beliefs(self, labels: Labels, n_jobs: int | None = None, *, calm: bool = True) -> tuple[Floats, Floats]:
+        """What is believed of any tasks, and their log-likelihood; an unknown worker counts as the crowd's average."""
+        data = recode(labels, self.worker_names, self.class_names)
+        mixture = Mixture(self.mixture.weights, np.vstack([self.mixture.table, self.pooled]), data.first)
+        posterior, score = tempered_posterior(data, mixture, self.beta if calm else 1.0, MemoryEngine(data, n_jobs))
+        return (vote_shares(data, self.mixture.weights) if self.votes else posterior), score

@@ -1,0 +1,340 @@
+"""Consensus from noisy annotators: the Dawid–Skene model under scikit-learn's contract."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.utils import ClassifierTags, Tags
+from sklearn.utils.validation import check_is_fitted
+
+from latentfit.core.clock import StageClock
+from latentfit.core.errors import DataError, IdentifiabilityWarning
+from latentfit.core.estimator import LatentModel
+from latentfit.core.file_parts import features_of, restore_features
+from latentfit.core.frames import backend_of, build_frame
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.parameters import unstack_confusions
+from latentfit.core.names import Names
+from latentfit.core.verdict import FitReport
+from latentfit.io.scan import Scan
+from latentfit.labels.data.input import is_long, read_gold, read_labels
+from latentfit.labels.data.labels import NO_ANSWER, Bins, CodedLabels, Labels, is_left_alone
+from latentfit.labels.diagnostics.structure import examine_structure
+from latentfit.labels.estimator.crowd import CrowdSettings, Evidence, FittedCrowd, check_crowd, fit_crowd
+from latentfit.labels.estimator.model_file import crowd_state, restore_crowd
+
+FEATURES = ("n_features_in_", "feature_names_in_")
+"""What scikit-learn keeps of the columns of a wide table; long labels have none."""
+
+
+class DawidSkene(LatentModel):
+    r"""Consensus labels, worker quality and calibrated confidence from noisy annotators.
+
+    Use it when several people, models or rules labelled overlapping parts of the same tasks and nobody knows
+    the truth. Every worker :math:`m` has a confusion matrix :math:`A_m[k, l] = P(\text{says } l \mid k)`, the
+    classes have a prior :math:`\lambda`, and given the class the workers are independent:
+    :math:`P(\text{labels of a task}) = \sum_k \lambda_k \prod_m A_m[k, x_m]`.
+
+    Parameters
+    ----------
+    n_classes : int or None
+        Kinds of labels; None takes those that occur.
+    method : str
+        ``"auto"`` (MAP-EM from votes and from moments, the better likelihood kept; of few labels one accuracy per
+        worker if that predicts left-out labels better), the paper's ``"robust"`` (also ``"robust-uniform"``,
+        ``"robust-paper"``), ``"designated"``, ``"symnmf"``, or a baseline: ``"majority"``, ``"majority-em"``,
+        ``"one-coin"`` (one accuracy per worker), ``"multispa"``, ``"cnmf"``, ``"spectral"``, ``"tensor"``, ``"kos"``,
+        ``"eigenratio"``, ``"ghosh"``, ``"minimax-entropy"``.
+    em : bool
+        Polish the method's answer by EM. ``"majority"`` is never polished; ``"auto"``, ``"majority-em"`` and
+        ``"one-coin"`` always are.
+    smoothing : "auto" or float
+        Pseudo-labels per worker and class, shaped like the crowd's pooled confusion; 0 is maximum likelihood.
+    abstain : sequence
+        Labels that mean "no answer"; missing values always do. Left alone, -1 in a wide table whose other labels are
+        whole numbers from 0 means it too (snorkel's convention), and a `DataWarning` says in how many cells.
+    columns : mapping or None
+        Names of the ``task``, ``worker`` and ``label`` columns of a long frame when they are unusual; ``task`` alone
+        names the ids of a wide one.
+    bins : int, sequence of float or None
+        Cut labels that are scores into so many intervals of equal width, or at these inner edges; the intervals are
+        the classes then.
+    max_iter, tol : int, float
+        EM stops when an iteration gains less than `tol` nats per label, or after `max_iter` iterations. It is then run
+        on to convergence (`tol` / 10,000); that point is kept instead if a class has become half as large again, or
+        as small, and labels left out of their task are predicted better: a rare class had not been found yet.
+    random_state : int or None
+        The one seed; None is 0, so that a fit is reproducible unless asked otherwise.
+    n_jobs : int or None
+        Threads; None uses all cores. The result does not depend on it.
+    engine : str
+        ``"memory"``, ``"stream"`` (labels in a file, read part by part), ``"dask"`` or ``"dask=ADDRESS"``; ``"auto"``
+        streams what comes from `latentfit.scan`. The result does not depend on it.
+    memory : int or None
+        Bytes a list of worker pairs may take; methods that need more refuse.
+
+    Attributes
+    ----------
+    labels_ : (n_tasks,) the consensus, in the user's words; order of `tasks_`
+    probabilities_ : (n_tasks, K) their probabilities, calibrated without truth under ``"auto"``
+    confusion_ : (worker, true, given)
+    prior_ : (K,)
+    tasks_, workers_ : frames with the columns of ``consensus.csv`` and ``workers.csv``
+    classes_ : (K,) the labels, sorted
+    bin_edges_ : tuple of float or None, the inner edges of the intervals with `bins`
+    converged_ : whether EM, run on, arrived at its convergence, be that or an earlier point the one that is reported
+    report_ : `latentfit.core.verdict.FitReport`, made when first asked for
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from latentfit import DawidSkene
+    >>> votes = pd.DataFrame({
+    ...     "task":   ["a", "a", "a", "b", "b", "b", "c", "c", "c"],
+    ...     "worker": ["x", "y", "z", "x", "y", "z", "x", "y", "z"],
+    ...     "label":  ["cat", "cat", "dog", "dog", "dog", "dog", "cat", "cat", "cat"],
+    ... })
+    >>> DawidSkene().fit(votes).labels_.tolist()
+    ['cat', 'dog', 'cat']
+    """
+
+    _model_name = "DawidSkene"
+    _engines = ("auto", "memory", "stream", "dask")
+    _takes = ("allow_nan", "categorical", "string", "sparse")
+
+    def __init__(
+        self,
+        n_classes: int | None = None,
+        *,
+        method: str = "auto",
+        em: bool = True,
+        smoothing: float | Literal["auto"] = "auto",
+        abstain: Sequence[Any] = NO_ANSWER,
+        columns: Mapping[str, str] | None = None,
+        bins: Bins = None,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+        memory: int | None = None,
+    ) -> None:
+        self.n_classes = n_classes
+        self.method = method
+        self.em = em
+        self.smoothing = smoothing
+        self.abstain = abstain
+        self.columns = columns
+        self.bins = bins
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+        self.memory = memory
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        labels: Any,
+        y: Any = None,
+        *,
+        gold: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from a long frame, a wide matrix with gaps, `Labels`, or long files (`latentfit.scan`).
+
+        `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed, and are
+        evidence of which latent class is which label; `y` is the same under scikit-learn's name. A long fit keeps its
+        parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there and ends with the
+        same bits as without the stop.
+        """
+        self._check_settings()
+        settings = CrowdSettings(
+            self.method,
+            self.em,
+            self.smoothing,
+            self.max_iter,
+            self.tol,
+            self._seed(),
+            self.n_jobs,
+            self.memory,
+            self._progress("EM"),
+            self.engine,
+        )
+        clock = StageClock(self.verbose)
+        with clock.stage("data"):
+            data = self._read(labels, y if gold is None else gold)
+        self._keep(fit_crowd(data, settings, clock, checkpoint=checkpoint, resume=resume))
+        self.bin_edges_ = data.edges
+        if isinstance(data, Labels):
+            self.probabilities_, self.labels_  # noqa: B018 - at hand; of a file they are made when asked for
+        self._warn_limit()
+        structure = examine_structure(data, self._fitted.evidence.graph)
+        if structure.verdict == "not identifiable":
+            warnings.warn(
+                f"{structure.reasons[0]} (report_ has the whole verdict)", IdentifiabilityWarning, stacklevel=2
+            )
+        return self
+
+    def _keep(self, fitted: FittedCrowd) -> None:
+        self._forget()
+        self._fitted = fitted
+        self.classes_, self.n_classes_ = fitted.class_names, len(fitted.class_names)
+        self.worker_names_ = fitted.worker_names
+        self.prior_, self.confusion_ = fitted.mixture.weights, unstack_confusions(fitted.mixture)
+        self.confidence_, self.selection_ = fitted.beta, None
+        self._keep_climb(fitted)
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def probabilities_(self) -> Floats:
+        """Class probabilities (n, K) of the tasks of the fit."""
+        return self._seen().posterior
+
+    @cached_property
+    def labels_(self) -> Names:
+        """The most probable label of every task of the fit."""
+        best = self.probabilities_.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def _seen(self) -> Evidence:
+        check_is_fitted(self)
+        fitted: FittedCrowd | None = self.__dict__.get("_fitted")
+        if fitted is None or not hasattr(fitted, "evidence"):  # a model file has no tasks
+            raise AttributeError(f"this {type(self).__name__} has not been fitted here; what it has learned is there")
+        return fitted.evidence
+
+    @cached_property
+    def tasks_(self) -> Any:
+        """One row per task: task, label, probability, n_labels, margin."""
+        check_is_fitted(self, "probabilities_")
+        return build_frame(self._fitted.task_columns(), self._backend)
+
+    @cached_property
+    def workers_(self) -> Any:
+        """One row per worker: worker, n_labels, accuracy with its 95 % interval, flag."""
+        check_is_fitted(self)
+        return build_frame(self._fitted.worker_columns(), self._backend)
+
+    @cached_property
+    def report_(self) -> FitReport:
+        """Verdict, reasons, the numbers behind them, what was chosen and how long it took; made when asked for."""
+        check_is_fitted(self)
+        return self._fitted.report
+
+    # ---------------------------------------------------------------- use
+
+    def predict_proba(self, labels: Any) -> Floats:
+        """Class probabilities (n, K) of tasks, new or old; a worker never seen counts as the crowd's average."""
+        check_is_fitted(self)
+        return self._fitted.beliefs(self._read_whole(labels), self.n_jobs)[0]
+
+    def predict(self, labels: Any) -> Names:
+        """The most probable label of every task, in the order in which the tasks first appear."""
+        best = self.predict_proba(labels).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def score(self, labels: Any, y: Any = None) -> float:
+        """Mean log-likelihood of a task's labels, in nats."""
+        check_is_fitted(self)
+        data = self._read_whole(labels)
+        return float(self._fitted.beliefs(data, self.n_jobs, calm=False)[1].mean())
+
+    # -------------------------------------------------------------- input
+
+    def _read_whole(self, labels: Any) -> Labels:
+        """Labels to be answered, in memory."""
+        data = self._read(labels, None, reset=False)
+        return data if isinstance(data, Labels) else data.piece(0, data.n_rows)
+
+    def _read(self, labels: Any, gold: Any, *, reset: bool = True) -> CodedLabels:
+        for name in FEATURES if reset else ():  # of an earlier fit
+            self.__dict__.pop(name, None)
+        rules: dict[str, Any] = self._reading_rules(fitted=not reset)
+        if isinstance(labels, Scan):
+            from latentfit.labels.data.stored import code_labels
+
+            stored = code_labels(labels, columns=self.columns, gold=read_gold(gold), **rules)
+            if reset:
+                self._backend = "pyarrow"
+                self._check_crowd(stored, wide=False)
+            return stored.loaded() if self.engine == "memory" else stored
+        wide = not isinstance(labels, Labels) and not is_long(labels, self.columns)
+        if reset:
+            self._backend = "pyarrow" if isinstance(labels, Labels) else backend_of(labels)
+        if wide:
+            checks = {"accept_sparse": "coo", "dtype": None, "ensure_all_finite": "allow-nan"}
+            labels = self._validated(labels, reset=reset, **checks)
+        data = read_labels(labels, columns=self.columns, gold=gold, **rules)
+        if reset:
+            self._check_crowd(data, wide)
+            if self.engine.partition("=")[0] in ("stream", "dask"):
+                from latentfit.labels.data.stored import store_labels
+
+                return store_labels(data)
+        return data
+
+    def _reading_rules(self, *, fitted: bool = True) -> dict[str, Any]:
+        """What abstains and how scores are cut: as the settings say, or for a `fitted` model as its classes do."""
+        abstain, bins = self.abstain, self.bins
+        if fitted:
+            bins = getattr(self, "bin_edges_", None)
+            if -1 in self.classes_.tolist() and is_left_alone(abstain):
+                abstain = ()  # -1 is a label here, in a wide table too; what is no class of the model says nothing
+        return {"abstain": abstain, "bins": bins}
+
+    def _check_crowd(self, data: CodedLabels, wide: bool) -> None:
+        check_crowd(data, wide=wide)
+        if self.n_classes is not None and self.n_classes != data.n_classes:
+            raise DataError(
+                f"n_classes={self.n_classes} was asked for, but {data.n_classes} different labels occur; "
+                "give n_classes=None to take those that occur"
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags = ClassifierTags()  # it has class probabilities, though it is fitted without truth
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self.__dict__.get("_fitted"), "evidence"):  # what is made when asked for travels, the data need not
+            self.labels_, self.tasks_, self.workers_, self.report_  # noqa: B018
+        state = dict(super().__getstate__())
+        if "_fitted" in state:
+            state["_fitted"] = restore_crowd(*crowd_state(self._fitted))
+        return state
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+        arrays, metadata = crowd_state(self._fitted)
+        edges = None if self.bin_edges_ is None else list(self.bin_edges_)
+        return arrays, {**metadata, **features_of(self), "bin_edges": edges}
+
+    def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, Any]) -> None:
+        self._keep(restore_crowd(arrays, metadata))
+        self.bin_edges_ = _read_edges(metadata.get("bin_edges"), self.n_classes_)
+        if metadata.get("n_features_in") is not None:
+            restore_features(self, {"feature_names_in": None, **metadata})  # files of 0.1.0 had no names
+        self._backend = "pyarrow"
+
+
+def _read_edges(edges: Any, n_classes: int) -> tuple[float, ...] | None:
+    """Edges of intervals as a model file holds them; files of 0.1.0 have none."""
+    if edges is None:
+        return None
+    numbers = np.array(edges, np.float64)
+    if numbers.shape != (n_classes - 1,) or not np.isfinite(numbers).all() or (np.diff(numbers) <= 0).any():
+        raise ValueError(f"bin_edges are not those of {n_classes} intervals")
+    return tuple(numbers.tolist())

@@ -1,0 +1,257 @@
+"""What to ask next: labels that make the crowd comparable, then the labels expected to tell most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentfit.core.errors import DataError
+from latentfit.core.frames import as_frame, backend_of, build_frame, column, find_column
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.names import Names, encode, match
+from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.memory import MemoryEngine
+from latentfit.labels.data.input import ALIASES
+from latentfit.labels.data.labels import Labels, match_labels, with_gold
+from latentfit.labels.data.stored import find_tasks
+from latentfit.labels.estimator.crowd import FittedCrowd
+from latentfit.labels.select.cover import Cover, cover_blocks
+from latentfit.labels.select.information import (
+    Anyone,
+    Chosen,
+    Crowd,
+    Ints,
+    choose_pairs,
+    committee_beliefs,
+    gains_of_pairs,
+    shrunk_confusions,
+)
+
+if TYPE_CHECKING:
+    from latentfit.labels.estimator.dawid_skene import DawidSkene
+
+DEFAULT_SHARE = 0.1
+"""Without a budget: labels by information for this share of the tasks, the step whose worth was measured."""
+COVER_SHARE = 0.5
+"""Most of a given budget that may go into joining workers: what makes the crowd comparable must not eat all of
+what brings the error down."""
+NO_LIMIT = 2**31
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Labels to ask for.
+
+    `table` has the columns rank, task, worker (empty: anyone), reason, gain (nats the label is expected to tell);
+    the first `n_cover` rows make workers comparable, which takes the share of worker pairs that (7)–(8) cannot
+    reach from `missing_before` to `missing_after` (None: too many workers to look). `notes` say what could not be had.
+
+    Examples
+    --------
+    >>> from latentfit import DawidSkene
+    >>> from latentfit.labels.select import plan_labels
+    >>> from latentfit.simulate import crowd
+    >>> labels = crowd(60, 8, 2, labels_per_task=3, random_state=0).labels
+    >>> plan = plan_labels(DawidSkene().fit(labels), labels, budget=10)
+    >>> plan.n_labels, plan.table.column_names
+    (10, ['rank', 'task', 'worker', 'reason', 'gain'])
+    """
+
+    table: Any = field(repr=False)
+    n_labels: int
+    n_cover: int
+    missing_before: float | None
+    missing_after: float | None
+    notes: list[str]
+
+
+def plan_labels(
+    model: DawidSkene, labels: Any, *, budget: int | None = None, per_worker: int | None = None, workers: Any = None
+) -> Plan:
+    r"""What to ask next of a crowd, given a fitted model and the labels so far.
+
+    Use it between two rounds of labelling: ask for what the plan lists, add the answers, fit again. First come
+    labels that connect the crowd and bring every pair of workers within reach of equations (7)–(8); then the
+    pairs (task, worker) with the largest mutual information
+    :math:`H(\sum_k p_k A[k, \cdot]) - \sum_k p_k H(A[k, \cdot])` between the label and the task's class.
+
+    Parameters
+    ----------
+    model : fitted `DawidSkene`
+    labels : the labels so far, in any form that `DawidSkene.fit` takes; also tasks and workers new to the model
+    budget : most labels in the plan, at most half of them to join workers; None: all that joining needs, and a
+        tenth of the tasks
+    per_worker : most labels asked of one worker
+    workers : names of those who can be asked (a column, or a frame with a worker column; the labels themselves
+        name everybody so far). Unknown names count as average. None: the task alone, for anyone.
+
+    Returns
+    -------
+    `Plan`; its `table` is a frame of the caller's kind.
+
+    Examples
+    --------
+    >>> from latentfit import DawidSkene
+    >>> from latentfit.labels.select import plan_labels
+    >>> from latentfit.simulate import crowd
+    >>> votes = crowd(50, 6, 2, labels_per_task=3, random_state=0).labels
+    >>> plan = plan_labels(DawidSkene().fit(votes), votes, budget=4, workers=votes)
+    >>> plan.table.column_names, plan.table.num_rows
+    (['rank', 'task', 'worker', 'reason', 'gain'], 4)
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    data = model._read(labels, None, reset=False).loaded()
+    columns, plan = plan_crowd(
+        model._fitted,
+        data,
+        budget=budget,
+        per_worker=per_worker,
+        workers=workers,
+        n_jobs=model.n_jobs,
+        seed=model._seed(),
+    )
+    backend = "pyarrow" if isinstance(labels, Labels) else backend_of(labels)
+    return replace(plan, table=build_frame(columns, backend))
+
+
+def plan_crowd(
+    fitted: FittedCrowd,
+    labels: Labels,
+    *,
+    budget: int | None = None,
+    per_worker: int | None = None,
+    workers: Any = None,
+    n_jobs: int | None = None,
+    seed: int = 0,
+) -> tuple[dict[str, Any], Plan]:
+    """The same for a fitted crowd and coded labels: the columns of the table, and the plan without it.
+
+    Examples
+    --------
+    >>> from latentfit.labels.data.input import read_labels
+    >>> from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
+    >>> from latentfit.labels.select import plan_crowd
+    >>> from latentfit.simulate import crowd
+    >>> labels = read_labels(crowd(60, 8, 2, labels_per_task=3, random_state=0).labels)
+    >>> columns, plan = plan_crowd(fit_crowd(labels, CrowdSettings()), labels, budget=5)
+    >>> len(columns["task"]), plan.n_labels
+    (5, 5)
+    """
+    _check_limits(budget, per_worker)
+    data, mixture = _under_model(fitted, labels)
+    with one_blas_thread():
+        sums = MemoryEngine(data, n_jobs).sums(mixture)
+        beliefs = committee_beliefs(data, mixture, n_jobs=n_jobs, seed=seed)
+        confusions, pooled = shrunk_confusions(sums, data.n_classes)
+        asked, codes = _available(workers, data)
+        room = np.zeros(data.n_workers, np.int64)
+        room[codes[codes >= 0]] = NO_LIMIT if per_worker is None else per_worker
+        limit = NO_LIMIT if budget is None else int(np.ceil(COVER_SHARE * budget))
+        cover = cover_blocks(data, beliefs, confusions, room=room, limit=limit)
+        left = max(1, round(DEFAULT_SHARE * data.n_rows)) if budget is None else budget - len(cover.tasks)
+        told = np.concatenate([confusions, pooled[None]])[codes]  # code -1, a stranger, is the crowd's average
+        offers = Anyone(pooled) if workers is None else _crowd(told, codes, data, cover, per_worker)
+        chosen = choose_pairs(offers, beliefs, left)
+    notes = list(cover.notes)
+    if budget is not None and len(cover.tasks) >= limit and cover.missing_after:
+        notes.append(
+            f"{len(cover.tasks)} labels join workers, the most that a budget of {budget} allows; "
+            f"{cover.missing_after:.2%} of the worker pairs stay out of reach"
+        )
+    if len(chosen.tasks) < left:
+        notes.append(f"only {len(chosen.tasks)} labels are expected to tell anything and can still be asked for")
+    names = None if workers is None else asked[chosen.workers]
+    columns = _columns(data, beliefs, confusions, cover, chosen, names)
+    n_labels = len(cover.tasks) + len(chosen.tasks)
+    return columns, Plan(None, n_labels, len(cover.tasks), cover.missing_before, cover.missing_after, notes)
+
+
+def _under_model(fitted: FittedCrowd, data: Labels) -> tuple[Labels, Mixture]:
+    """The labels with the model's classes, and its mixture with one table per worker of the labels."""
+    given = match_labels(data.class_names, fitted.class_names, "label")[data.given]
+    known = given >= 0  # a label the model does not know says nothing it could use
+    data = replace(replace(data, given=given).subset(known), class_names=fitted.class_names, gold=None)
+    if data.n_labels == 0:
+        raise DataError("the labels hold no label to plan from; every cell is missing, abstains or is unknown")
+    seen = getattr(fitted, "evidence", None)
+    if seen is not None and seen.data.known is not None:  # answers held fixed in the fit are known here too
+        known_rows, answers = seen.data.known
+        rows = find_tasks(seen.data, data.task_names, "gold task")
+        sure = np.isin(rows, known_rows)
+        given = answers[np.searchsorted(known_rows, rows[sure])]
+        data = with_gold(data, (data.task_names[sure], seen.data.class_names[given]))
+    worker = match(data.worker_names, fitted.worker_names, "worker")
+    stacked = fitted.mixture.table.reshape(len(fitted.worker_names), data.n_classes, data.n_classes)
+    tables = np.concatenate([stacked, fitted.pooled[None]])[worker]  # code -1 is the crowd's average
+    table = np.ascontiguousarray(tables.reshape(-1, data.n_classes))
+    return data, Mixture(fitted.mixture.weights, table, data.first)
+
+
+def _available(workers: Any, data: Labels) -> tuple[Names, Ints]:
+    """Names of those who can be asked, and their codes in the labels (-1: not there)."""
+    if workers is None:
+        return data.worker_names, np.arange(data.n_workers)
+    frame = as_frame(workers)
+    if frame is not None:
+        name = find_column(frame.columns, "worker", ALIASES["worker"], None)
+        if name is None:
+            raise DataError(f"no column for the worker among {frame.columns}; call it worker")
+        workers = column(frame, name)
+    names = encode(workers, "worker")[1]
+    if not len(names):
+        raise DataError("the list of available workers is empty; name at least one, or give none to plan for anyone")
+    return names, match(names, data.worker_names, "worker").astype(np.int64)
+
+
+def _crowd(told: Floats, codes: Ints, data: Labels, cover: Cover, per_worker: int | None) -> Crowd:
+    """Everybody available, without the pairs that are labelled or asked for already."""
+    place = np.full(data.n_workers, -1, np.int64)
+    place[codes[codes >= 0]] = np.flatnonzero(codes >= 0)
+    offers = Crowd(told, data.n_rows, None if per_worker is None else np.full(len(codes), per_worker, np.int64))
+    there = place[data.workers] >= 0
+    offers.strike(data.task_of()[there], place[data.workers[there]])
+    offers.use(np.array(cover.tasks, np.int64), place[np.array(cover.workers, np.int64)])
+    return offers
+
+
+def _columns(
+    data: Labels, beliefs: Floats, confusions: Floats, cover: Cover, chosen: Chosen, names: Names | None
+) -> dict[str, Any]:
+    covered, joining = np.array(cover.tasks, np.int64), np.array(cover.workers, np.int64)
+    tasks = np.concatenate([covered, chosen.tasks])
+    asked = data.worker_names[joining].tolist() + ([None] * len(chosen.tasks) if names is None else names.tolist())
+    if len({isinstance(name, str) for name in asked if name is not None}) > 1:  # a new name of another kind
+        asked = [None if name is None else str(name) for name in asked]
+    return {
+        "rank": np.arange(1, len(tasks) + 1),
+        "task": data.task_names[tasks],
+        "worker": np.array(asked, object),
+        "reason": np.array(cover.reasons + _doubts(data, beliefs, chosen.tasks), object),
+        "gain": np.concatenate([gains_of_pairs(beliefs[covered], confusions[joining]), chosen.gains]),
+    }
+
+
+def _doubts(data: Labels, beliefs: Floats, tasks: Ints) -> list[str]:
+    """In words why a task is asked: the two classes it may be."""
+    asked: dict[int, int] = {}
+    reasons = []
+    for task in tasks.tolist():
+        asked[task] = asked.get(task, 0) + 1
+        first, second = np.argsort(-beliefs[task], kind="stable")[:2]
+        doubt = (
+            f"unsure: {data.class_names[first]} ({beliefs[task, first]:.0%}) "
+            f"or {data.class_names[second]} ({beliefs[task, second]:.0%})"
+        )
+        reasons.append(doubt if asked[task] == 1 else f"{doubt}; label {asked[task]} asked here")
+    return reasons
+
+
+def _check_limits(budget: int | None, per_worker: int | None) -> None:
+    for name, value in (("budget", budget), ("per_worker", per_worker)):
+        if value is not None and value < 1:
+            raise DataError(f"{name}={value} allows no label at all; give a number of labels above 0")

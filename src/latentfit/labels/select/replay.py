@@ -1,0 +1,193 @@
+"""Replay of a finished crowd: what would the error have been with fewer labels, chosen by the plan or at random?
+
+Every task starts with a few random labels. Then labels are bought, a tenth of the tasks a step, and the model is
+refitted after every step from where it stood (MAP-EM, as `DawidSkene`). Only labels that exist in the finished
+crowd can be bought, so the replay needs no assumption about what a worker would have said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.assign import align_to_labels
+from latentfit.core.errors import DataError
+from latentfit.core.frames import backend_of, build_frame
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.names import encode, match
+from latentfit.core.progress import stage
+from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
+from latentfit.labels.data.input import read_gold, read_labels
+from latentfit.labels.data.labels import Labels, match_answers
+from latentfit.labels.init.votes import sums_of, vote_shares
+from latentfit.labels.select.information import (
+    Ints,
+    choose_pairs,
+    committee_beliefs,
+    entries_of,
+    fit_from,
+    gains_of_pairs,
+    shrunk_confusions,
+)
+
+SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+POLICIES = ("plan", "random")
+
+
+class Stored:
+    """Labels of a finished crowd that were not bought yet; "workers" are positions in its list of labels."""
+
+    def __init__(self, labels: Labels, bought: NDArray[np.bool_], confusions: Floats) -> None:
+        self.labels, self.left, self.confusions = labels, ~bought, confusions
+
+    def best(self, tasks: Ints, beliefs: Floats) -> tuple[Ints, Floats]:
+        row, at = entries_of(self.labels.offsets, tasks)
+        row, at = row[self.left[at]], at[self.left[at]]
+        gains = gains_of_pairs(beliefs[row], self.confusions[self.labels.workers[at]])
+        order = np.lexsort((-gains, row))
+        leads = order[np.flatnonzero(np.diff(row[order], prepend=-1))]
+        chosen, best = np.full(len(tasks), -1, np.int64), np.zeros(len(tasks))
+        chosen[row[leads]], best[row[leads]] = at[leads], gains[leads]
+        return chosen, best
+
+    def serve(self, tasks: Ints, beliefs: Floats) -> tuple[Ints, Floats]:
+        chosen, gains = self.best(tasks, beliefs)
+        self.left[chosen[chosen >= 0]] = False
+        return chosen, gains
+
+
+def simulate_plan(
+    labels: Any,
+    truth: Any,
+    *,
+    seeds: int = 5,
+    first: int = 2,
+    shares: Sequence[float] = SHARES,
+    step: float = 0.1,
+    policies: Sequence[str] = POLICIES,
+    n_jobs: int | None = 1,
+) -> Any:
+    """Error of the consensus against labels bought, for the plan and for random choice.
+
+    Use it on a finished crowd like yours to see what planning would have saved. The truth only measures the
+    error; nothing is chosen by it.
+
+    Parameters
+    ----------
+    labels : long frame, wide matrix or `Labels`, as `DawidSkene.fit` takes them
+    truth : frame task/label or mapping; tasks without truth are planned for and not scored
+    seeds : how many replays, with seeds 0, 1, …
+    first : random labels a task starts with
+    shares : shares of all labels at which the error is reported; those below the start are left out
+    step : labels bought between refits, as a share of the tasks
+    policies : ``"plan"``, ``"random"`` or both
+    n_jobs : threads of a fit; small crowds are fastest with one
+
+    Returns
+    -------
+    A frame of the caller's kind: policy, seed, labels (bought), share (of all), error (share of the tasks).
+
+    Examples
+    --------
+    >>> from latentfit.labels.select import simulate_plan
+    >>> from latentfit.simulate import crowd
+    >>> done = crowd(60, 12, 2, labels_per_task=8, random_state=1)
+    >>> result = simulate_plan(done.labels, done.truth, seeds=1, shares=(0.4, 0.6))
+    >>> result.column_names, result.num_rows
+    (['policy', 'seed', 'labels', 'share', 'error'], 4)
+    """
+    data = replace(read_labels(labels), gold=None)  # known answers would leak into what is measured
+    rows, answers = _known(data, truth)
+    _check(shares, policies, first, step, seeds)
+    table: dict[str, list[Any]] = {name: [] for name in ("policy", "seed", "labels", "share", "error")}
+    with one_blas_thread(), stage("replaying", len(policies) * seeds * len(shares), "shares") as told:
+        for policy, seed in product(policies, range(seeds)):
+            for bought, posterior in _replay(data, policy, seed, first, shares, step, n_jobs):
+                error = float(np.mean(posterior[rows].argmax(axis=1) != answers))
+                for name, value in zip(table, (policy, seed, bought, bought / data.n_labels, error), strict=True):
+                    table[name].append(value)
+                told.at(len(table["seed"]), f"{policy}, replay {seed + 1}")
+    return build_frame(table, "pyarrow" if isinstance(labels, Labels) else backend_of(labels))
+
+
+def _replay(
+    data: Labels, policy: str, seed: int, first: int, shares: Sequence[float], step: float, n_jobs: int | None
+) -> Iterator[tuple[int, Floats]]:
+    """Labels bought and posterior (n, K) whenever one of the shares is reached."""
+    rng = np.random.default_rng(seed)
+    bought = _first_labels(data, first, rng)
+    a_step = max(1, round(step * data.n_rows))
+    mixture: Mixture | None = None
+    goals = [goal for goal in sorted({round(share * data.n_labels) for share in shares}) if goal >= bought.sum()]
+    if not goals:
+        raise DataError(
+            f"{first} labels a task are {bought.mean():.0%} of this crowd already; "
+            "give larger shares, or a smaller first"
+        )
+    for goal in goals:
+        while (missing := goal - int(bought.sum())) > 0:
+            shown = data.subset(bought)
+            mixture, sums = _refit(shown, mixture, n_jobs)
+            n = min(a_step, missing)
+            if policy == "random":
+                picked = rng.choice(np.flatnonzero(~bought), n, replace=False)
+            else:
+                picked = _planned(data, shown, bought, mixture, sums, n, n_jobs)
+            bought[picked] = True
+        mixture, _ = _refit(data.subset(bought), mixture, n_jobs)
+        yield int(bought.sum()), posterior_of(MemoryEngine(data.subset(bought), n_jobs), mixture)[0]
+
+
+def _planned(
+    data: Labels, shown: Labels, bought: NDArray[np.bool_], mixture: Mixture, sums: Sums, n: int, n_jobs: int | None
+) -> Ints:
+    """Positions of the `n` labels to buy; at random (by position) once nothing is expected to tell anything."""
+    beliefs = committee_beliefs(shown, mixture, n_jobs=n_jobs)
+    offers = Stored(data, bought, shrunk_confusions(sums, data.n_classes)[0])
+    picked = choose_pairs(offers, beliefs, n).workers
+    return np.concatenate([picked, np.flatnonzero(offers.left)[: n - len(picked)]])
+
+
+def _refit(shown: Labels, before: Mixture | None, n_jobs: int | None) -> tuple[Mixture, Sums]:
+    """MAP-EM from the last parameters (the votes at first); class k stands for label k, as in `DawidSkene`."""
+    engine = MemoryEngine(shown, n_jobs)
+    sums = sums_of(shown, vote_shares(shown)) if before is None else engine.sums(before)
+    mixture = align_to_labels(fit_from(shown, sums, engine), shown.per_worker)
+    return mixture, engine.sums(mixture)
+
+
+def _first_labels(data: Labels, first: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    task = data.task_of()
+    order = np.lexsort((rng.random(data.n_labels), task))
+    place = np.arange(data.n_labels) - data.offsets[task]  # order is by task, so places follow the offsets
+    bought = np.zeros(data.n_labels, bool)
+    bought[order[place < first]] = True
+    return bought
+
+
+def _known(data: Labels, truth: Any) -> tuple[Ints, NDArray[np.int32]]:
+    gold = read_gold(truth)
+    if gold is None:
+        raise DataError("a replay needs the truth to measure errors; give a frame with the columns task and label")
+    rows, answers = match(gold[0], data.task_names, "truth task"), match_answers(gold[1], data, "truth label")
+    asked = (rows >= 0) & (encode(gold[1], "truth label")[0] >= 0)  # an answer that nobody gave is an error, a gap none
+    if not asked.any():
+        raise DataError("no task of the truth occurs in the labels; check that both use the same task ids")
+    return rows[asked].astype(np.int64), answers[asked]
+
+
+def _check(shares: Sequence[float], policies: Sequence[str], first: int, step: float, seeds: int) -> None:
+    strange = [policy for policy in policies if policy not in POLICIES]
+    if strange or not policies:
+        raise DataError(f"policies={tuple(policies)!r} cannot be replayed; give 'plan', 'random' or both")
+    if not shares or min(shares) <= 0 or max(shares) > 1:
+        raise DataError(f"shares={tuple(shares)!r} are not shares of the labels; give numbers above 0, at most 1")
+    if first < 1 or step <= 0 or seeds < 1:
+        raise DataError(f"first={first}, step={step}, seeds={seeds}; give numbers above 0 for each")

@@ -1,1 +1,0 @@
-"""Low-order counts: what occurs together. Exact integers that merge by addition."""

@@ -1,0 +1,1 @@
+"""Low-rank probability matrices behind sparse pair counts."""

@@ -1,0 +1,1 @@
+"""Latent class analysis of categorical tables: classes, joint distribution, classification, imputation."""

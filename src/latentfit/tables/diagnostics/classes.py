@@ -1,0 +1,162 @@
+"""The classes of a table: are two of them one, does each gain more than chance gives, do halves of the rows agree?
+
+Splitting a class that needs no split still gains about d + 3 d^⅓ nats, d its parameters (docs/models/tables.md): the
+two nearest classes must lose more than that when they are merged. Halves are refitted from starts of their own, so
+that agreement is evidence and not an echo of the fitted classes. Long tables are judged on rows chosen by hash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.assign import match_classes
+from latentfit.core.em import em
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.em import gain_by_chance
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import SMOOTHING, table_steps
+from latentfit.core.mixture.sample_init import draw_sample
+from latentfit.core.table.table import Table
+from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.tables.diagnostics.pairs import some_rows, two_halves
+from latentfit.tables.init.multistart import race_starts, table_starts
+from latentfit.tables.theory import divergences
+
+GAIN_WORK = 20_000_000
+"""Rows · columns · classes of a pass of the merge check: about a twentieth of a second."""
+GAIN_LIMIT = 2_000_000_000
+"""The same over all passes when a doubt that a sample raised is checked on all rows: a few seconds."""
+MERGE_PASSES = 30
+"""EM passes after two classes are merged: with leaps enough to settle to a fraction of a nat."""
+HALF_ROWS = 20_000
+"""Rows of a half at most."""
+HALF_WORK = 10_000_000
+"""Rows · columns · classes of a half at most."""
+TRIES = 2
+"""How often halves that disagree are fitted: a start that was stuck is no reason for doubt."""
+
+
+def class_gaps(mixture: Mixture) -> Floats:
+    """For every two classes, the total variation between their profiles in the column where they differ most."""
+    left, right = np.triu_indices(mixture.n_classes, 1)
+    apart = np.abs(mixture.table[:, left] - mixture.table[:, right])
+    return np.asarray(np.add.reduceat(apart, mixture.first[:-1], axis=0).max(axis=0, initial=0.0) / 2)
+
+
+def kruskal_count(sizes: NDArray[np.int32], n_classes: int) -> int:
+    """The largest Σ min(r_g, F) found over three groups of columns, r_g the product of their sizes."""
+    states = {(1, 1, 1)}
+    for size in sorted((int(s) for s in sizes), reverse=True):
+        grown = set()
+        for state in states:
+            for g in range(3):
+                new = list(state)
+                new[g] = min(new[g] * size, n_classes)
+                grown.add(tuple(sorted(new)))
+        states = set(sorted(grown, key=sum)[-2_000:])  # type: ignore[arg-type]
+        if any(sum(state) >= 2 * n_classes + 2 for state in states):
+            break
+    return max(sum(state) for state in states)
+
+
+# ------------------------------------------------------------------------ gain
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Nats the least needed class gains on so many rows, and what chance alone would give it."""
+
+    nats: float
+    by_chance: float
+    n_rows: float
+
+    @property
+    def shown(self) -> bool:
+        return self.nats >= self.by_chance
+
+
+def least_gain(table: Table, mixture: Mixture) -> Gain:
+    """What the least needed class gains: on a sample first, on all rows when the sample is too small to show it."""
+    per_row = max(table.n_columns * mixture.n_classes, 1)
+    rows = max(GAIN_WORK // per_row, 1_000)
+    if table.n_rows <= rows:
+        return _gain(table, mixture, MERGE_PASSES)
+    few = some_rows(table, rows)
+    steps = table_steps(few, mixture.n_classes, SMOOTHING, 1)
+    own = em(steps, mixture, max_iter=MERGE_PASSES, tol=1e-7, accelerate=True).params  # both sides fit the same rows
+    found = _gain(few, own, MERGE_PASSES)
+    passes = GAIN_LIMIT // (table.n_rows * per_row) - mixture.n_classes
+    return found if found.shown or passes < 5 else _gain(table, mixture, min(passes, MERGE_PASSES))
+
+
+def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:
+    """Nats lost when the two classes nearest each other become one and EM settles."""
+    F = mixture.n_classes
+    engine = MemoryEngine(table, 1)
+    full = engine.sums(mixture).log_likelihood
+    apart = divergences(mixture) * mixture.weights[:, None]
+    cost = apart + apart.T + np.where(np.eye(F, dtype=bool), np.inf, 0.0)
+    pairs = {tuple(sorted((f, int(np.argmin(cost[f]))))) for f in range(F)}
+    merged = [_merge(mixture, f, g) for f, g in sorted(pairs)]
+    best = max(merged, key=lambda m: engine.sums(m).log_likelihood)
+    steps = table_steps(table, F - 1, SMOOTHING, 1)
+    settled = em(steps, best, max_iter=passes, tol=1e-7, accelerate=True)
+    by_chance = gain_by_chance(table.singles(), table.first, F)
+    return Gain(full - settled.log_likelihood, by_chance, table.total_weight)
+
+
+def _merge(mixture: Mixture, f: int, g: int) -> Mixture:
+    weight = mixture.weights[[f, g]] + 1e-12
+    table = mixture.table.copy()
+    table[:, f] = table[:, [f, g]] @ (weight / weight.sum())
+    weights = mixture.weights.copy()
+    weights[f] += weights[g]
+    return Mixture(np.delete(weights, g), np.ascontiguousarray(np.delete(table, g, axis=1)), mixture.first)
+
+
+# ---------------------------------------------------------------------- halves
+
+
+@dataclass(frozen=True)
+class Halves:
+    """The rows two halves were made of, and the share that their models put in the same class."""
+
+    agreement: float
+    n_rows: float
+
+
+def compare_halves(table: Table, n_classes: int, enough: float) -> Halves:
+    """Fit two halves of the rows, chosen by hash, each from its own starts; once more when they disagree."""
+    most = min(HALF_ROWS, max(HALF_WORK // max(table.n_columns * n_classes, 1), 500))
+    left, right = (some_rows(half, most) for half in two_halves(table))
+    n_rows = left.total_weight + right.total_weight
+    if not left.n_rows or not right.n_rows:
+        return Halves(0.0, n_rows)
+    agreement = 0.0
+    for seed in range(TRIES):
+        models = _fit_half(left, n_classes, seed), _fit_half(right, n_classes, seed)
+        crossed = crossed_classes(left, *models) + crossed_classes(right, *models)
+        agreement = float(crossed[np.arange(n_classes), match_classes(crossed)].sum() / crossed.sum())
+        if agreement >= enough:
+            break
+    return Halves(agreement, n_rows)
+
+
+def crossed_classes(table: Table, left: Mixture, right: Mixture) -> Floats:
+    """Rows (F, F) that one model puts in class f and the other in class g."""
+    engine = MemoryEngine(table, 1)
+    at = [posterior_of(engine, mixture)[0].argmax(axis=1) for mixture in (left, right)]
+    crossed = np.zeros((left.n_classes, right.n_classes))
+    np.add.at(crossed, (at[0], at[1]), 1.0 if table.row_weight is None else table.row_weight)
+    return crossed
+
+
+def _fit_half(table: Table, n_classes: int, seed: int) -> Mixture:
+    """The best of the default starts."""
+    sample = draw_sample(table, table.n_rows, 0)
+    starts = table_starts(sample, n_classes, np.random.default_rng(seed), 1)
+    found = race_starts(sample, starts, SMOOTHING, 1, max_iter=300, tol=1e-6).refined
+    return sample.mixture_as_given(found.params, table.first)

@@ -1,0 +1,486 @@
+"""The joint distribution of a categorical table: latent class analysis."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from latentfit.core.clock import StageClock
+from latentfit.core.em import Refined, em
+from latentfit.core.errors import DataError
+from latentfit.core.estimator import seed_of
+from latentfit.core.frames import backend_of, build_frame
+from latentfit.core.kernels import WIDEST, Floats
+from latentfit.core.mixture.checkpoint import TableCheckpoint, table_key
+from latentfit.core.mixture.em import maximise_tables
+from latentfit.core.mixture.model import CELLS, SAMPLE_ROWS, SETTLED, TAIL_GAIN, weight_notes
+from latentfit.core.mixture.pair_counts import count_table_pairs
+from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, normalise_tables
+from latentfit.core.mixture.prior import shaped_prior, table_steps
+from latentfit.core.mixture.row_init import marginal_table, soften
+from latentfit.core.mixture.sample_init import (
+    Sample,
+    draw_sample,
+    in_name_order,
+    naive_spa,
+    random_start,
+    searched_spa,
+)
+from latentfit.core.multistart import Replication
+from latentfit.core.table.input import Bins, LearnColumn, LearnWords, read_table
+from latentfit.core.table.replicates import sample_rows, self_weighting
+from latentfit.core.table.stored import AnyTable, StoredTable
+from latentfit.core.table.table import Table, group_rows
+from latentfit.core.table.weights import WeightType
+from latentfit.core.verdict import Examination
+from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
+from latentfit.io.scan import whole
+from latentfit.tables.diagnostics.verdict import examine_table, unexamined
+from latentfit.tables.estimator.answers import Answers, column_beliefs, fill_gaps, gap_answers
+from latentfit.tables.estimator.evidence import TableEvidence
+from latentfit.tables.init.ctd import factor_ctd
+from latentfit.tables.init.multistart import FEWEST, best_start, n_init_for, race_starts, table_starts
+from latentfit.tables.select import MOST_ROWS, choose_classes
+
+INITS = ("auto", "spa", "spa-naive", "ctd", "random")
+CHOICE_INIT, LONG_SHARE = 12, 4
+"""Initialisations at every number of classes that is only compared, at the most; of a long table one in so many."""
+CHOICE_TAIL_GAIN = 0.03
+"""The same for fits that are only compared."""
+FOLD_PASSES, FOLD_TOL = 200, 1e-6
+"""EM runs of the folds, which start from the classes of all cells."""
+EXAMINED_ROWS = 1_000_000
+"""Rows that the verdict looks at; of a longer table those with the smallest hashes."""
+PARTIAL_PASSES = 3
+"""Passes over new rows: they see what they changed."""
+
+
+class FitAt(NamedTuple):
+    """A fit at a number of classes: the name of the initialisation it came from, and how many reached the same."""
+
+    name: str
+    refined: Refined[Mixture, Sums]
+    replication: Replication | None = None
+
+
+class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEvidence):
+    r"""Latent class model of a categorical table, gaps allowed: classify, impute, ask, sample.
+
+    Given the hidden class :math:`f`, columns are independent:
+    :math:`P(\text{row}) = \sum_f w_f \prod_n P_n[f, \text{row}_n]`, over the columns that were observed.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Number of classes; None chooses it (`select`) and `report_` shows the curve.
+    init : str or fitted LatentClass
+        ``"auto"`` (a pool of starts by moments and by rows), ``"spa"`` (the likeliest of several
+        splits), ``"spa-naive"`` (one split without a search: the half of the columns with the most categories against
+        the rest, whatever their order and names), ``"ctd"``, ``"random"``, or a fitted model.
+    n_init : int or "auto"
+        Number of initialisations of ``init="auto"`` and ``"random"``; the best objective is kept, and `report_` says
+        how many of them reached it. ``"auto"``: 4 to 48, fewer for larger tables (``init="random"``: one).
+    smoothing : "auto" or float
+        Pseudo-rows per class, shaped like the marginals; 0 is plain maximum likelihood.
+    select : {"heldout", "bic"}
+        How to choose the number of classes: likelihood of hidden cells (five folds of the cells; the smallest number
+        within one standard error of the best), or BIC.
+    bins : int, mapping or None
+        Cut columns of more different numbers than this into so many intervals; a mapping such as ``{"age": 5}`` names
+        the columns, where other numbers are codes. None refuses columns of more than 50 numbers.
+    weight_type : {"sampling", "frequency"}
+        What `sample_weight` is: ``"sampling"`` weights change estimates, never the sample size, and only their ratios
+        matter (they are scaled to add up to Kish's effective number of rows); ``"frequency"`` weights are whole
+        numbers, and a row of weight w is w equal rows.
+    max_iter, tol : int, float
+        EM stops when an iteration gains less than `tol` nats per observed cell and less than a tenth of a nat in
+        all, and (up to 50,000 different rows) the last quarter of the iterations gained less than .003 nats in all; or
+        after `max_iter` passes.
+    random_state : int or None
+        The one seed; None is 0.
+
+    Attributes
+    ----------
+    weights_ : (F,) class weights, heaviest first
+    profiles_ : list per column of (class, category)
+    joint_ : `JointPMF`
+    report_ : `latentfit.core.verdict.FitReport`
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from latentfit import LatentClass
+    >>> frame = pd.DataFrame({"sky": ["grey", "blue"] * 30, "rain": ["yes", "no"] * 30, "wind": ["w", "w"] * 30})
+    >>> model = LatentClass(2).fit(frame)
+    >>> model.predict(frame)[:2].tolist() in ([0, 1], [1, 0])
+    True
+    """
+
+    _model_name = "LatentClass"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        init: Any = "auto",
+        n_init: int | Literal["auto"] = "auto",
+        smoothing: float | Literal["auto"] = "auto",
+        select: Literal["heldout", "bic"] = "heldout",
+        bins: Bins = None,
+        weight_type: WeightType = "sampling",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.n_init = n_init
+        self.smoothing = smoothing
+        self.select = select
+        self.bins = bins
+        self.weight_type = weight_type
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn the joint distribution of a table's columns.
+
+        `sample_weight` has a weight per row (`weight_type`); of a `latentfit.scan` it is the name of a column. A long
+        fit
+        keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there and ends
+        with the same bits as without the stop. The file is removed when the fit has ended.
+        """
+        self._check_settings()
+        clock = StageClock(self.verbose)
+        with one_blas_thread():
+            with clock.stage("data"):
+                table = self._read_rows(X, sample_weight)
+                self._check_number(table)
+                kept = None
+                if checkpoint is not None:
+                    kept = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
+            with clock.stage("number"):
+                decided = self._choose(table) if kept is None or kept.saved is None else kept.saved.decided
+            with clock.stage("refine"):
+                found = self._fit_at(table, decided["number"], kept=kept, decided=decided)
+        self._keep(table, found.refined)
+        self.selection_, self._clock, self._replication = decided["selection"], clock, found.replication
+        self._notes = [*decided["notes"], f"the best initialisation: {found.name}"]
+        if found.replication is not None and decided["number"] > 1:
+            self._notes.append(found.replication.sentence())
+        self._notes += weight_notes(table)
+        if kept is not None:
+            kept.done()
+        self._warn_limit()
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows: their statistics join those of all rows before, whose own are not recomputed.
+
+        Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
+        that the model does not know are gaps. Weights of all calls are on one scale. `report_`, indices and intervals
+        speak of all rows as long as these are in memory (a million different ones); of a model from a file, or one
+        fitted on files, they say that the earlier rows are lacking. `log_likelihood_` is that of all rows;
+        `objective_`, its path, `n_iter_` and `converged_` stay those of the fit.
+        """
+        if not hasattr(self, "_sums"):
+            return self.fit(X, y, sample_weight)
+        clock = StageClock(self.verbose)
+        with one_blas_thread(), clock.stage("refine"):
+            table = group_rows(self._read_new(X, sample_weight))
+            prior = shaped_prior(self._marginals, self.n_components_, self._pseudo_rows())
+            scale, known = self._scale.joined(table.weight_scale), self._scale
+            before, mixture = _times(self._sums, scale.against(known)), self._mixture
+            ratio = scale.against(table.weight_scale)
+            weighed = table if ratio == 1 else replace(table, row_weight=ratio * table.each_weight())
+            engine = MemoryEngine(weighed, self.n_jobs)
+            for _ in range(PARTIAL_PASSES):
+                new = engine.sums(mixture)
+                both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
+                mixture = maximise_tables(both, prior, mixture.first)
+        self._forget()
+        self._keep_rows(table)
+        self._clock, self._scale, self._replication = clock, scale, None
+        self._notes = [f"{table.n_observations:,} rows joined an earlier fit of {known.n_rows:,}"]
+        self._sums = replace(both, log_likelihood=before.log_likelihood + new.log_likelihood)
+        self._publish(mixture, self._columns)
+        self.log_likelihood_ = self._sums.log_likelihood
+        return self
+
+    def _keep_rows(self, new: Table) -> None:
+        """New rows beside those of the earlier fit; None in their place where these are not, or too many, in memory."""
+        old = getattr(self, "_table", None)
+        if not isinstance(old, Table):
+            self._table, self._later = None, []
+            return
+        self._later.append(new)  # they are joined when asked for: many small calls must not sort all rows each time
+        if old.n_rows + sum(one.n_rows for one in self._later) > EXAMINED_ROWS:
+            self._table = self._rows_seen()
+            if self._table.n_rows > EXAMINED_ROWS:
+                self._table = None
+
+    def _choose(self, table: AnyTable) -> dict[str, Any]:
+        """The number of classes, how it was found, and what is said of it: what a checkpoint keeps."""
+        number = self._number_of(self.init) if isinstance(self.init, LatentClass) else self.n_components
+        if number is not None:
+            return {"number": int(number), "selection": None, "notes": []}
+        kind: Literal["short", "long"] | None = "long" if table.n_samples > MOST_ROWS else "short"
+        if self.select == "bic" and kind == "short":  # one local optimum decides, where folds would average
+            kind = None
+        rows = self_weighting(table) if isinstance(table, Table) else table
+        chosen = choose_classes(
+            rows, lambda part, number: self._fit_at(part, number, compared=kind).refined, self._refitted, self.select
+        )
+        return {"number": int(chosen.n_components), "selection": chosen.curve, "notes": [chosen.note]}
+
+    def _refitted(self, table: Table, mixture: Mixture) -> Mixture:
+        """EM on a table from a mixture, for folds."""
+        steps = table_steps(table, mixture.n_classes, self._pseudo_rows(), self.n_jobs)
+        return em(steps, mixture, max_iter=min(self.max_iter, FOLD_PASSES), tol=FOLD_TOL, accelerate=True).params
+
+    def _n_init(self, sample: Sample, n_components: int) -> int:
+        """Initialisations of a fit; one where all are the same."""
+        if n_components == 1 or (self.init != "auto" and self.n_init == "auto"):
+            return 1
+        return n_init_for(sample.table, n_components) if self.n_init == "auto" else int(self.n_init)
+
+    def _starts(self, table: AnyTable, sample: Sample, n_components: int, n_init: int) -> list[tuple[str, Mixture]]:
+        rng = np.random.default_rng(self._seed())
+        if n_components == 1 or self.init == "random":
+            names = ["random", *(f"random {k}" for k in range(2, n_init + 1))]
+            return [(name, random_start(sample.table, n_components, rng)) for name in names]
+        if self.init == "auto":
+            return table_starts(sample, n_components, rng, self.n_jobs, n_init)
+        if self.init in ("spa", "spa-naive"):
+            pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
+            spa = searched_spa if self.init == "spa" else naive_spa
+            return [(self.init, spa(sample, sample.counted(pairs), n_components, rng))]
+        if table.n_columns < 3:
+            raise DataError(f"init='ctd' needs three columns, the table has {table.n_columns}; give init='auto'")
+        if isinstance(table, StoredTable):
+            raise DataError("init='ctd' needs the rows in memory; give init='auto', or engine='memory'")
+        return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
+
+    def _under(self, table: AnyTable) -> Mixture:
+        """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
+        marginals, known = marginal_table(table), {column.name: n for n, column in enumerate(self._columns)}
+        rows = np.repeat(marginals[:, None], self.n_components_, axis=1)
+        for n, column in enumerate(table.columns):
+            if column.name in known:
+                mine = known[column.name]
+                codes = [self._columns[mine].code_of(word) for word in column.categories.tolist()]
+                seen = np.flatnonzero(np.array(codes) >= 0)
+                rows[table.first[n] + seen] = self.profiles_[mine].T[np.array(codes)[seen]]
+        if not set(known) & {column.name for column in table.columns}:
+            raise DataError(
+                f"the model given as init knows none of the table's columns ({list(known)[:8]}); give one that does"
+            )
+        return Mixture(self.weights_, normalise_tables(rows + PROBABILITY_FLOOR, table.first), table.first)
+
+    def _fit_at(
+        self,
+        table: AnyTable,
+        n_components: int,
+        *,
+        compared: Literal["short", "long"] | None = None,
+        quick: bool = False,
+        kept: TableCheckpoint | None = None,
+        decided: dict[str, Any] | None = None,
+    ) -> FitAt:
+        """The best of the initialisations at a number of classes.
+
+        Fits that are only `compared`, of a short table or of a sample of a long one, have fewer initialisations and may
+        stop earlier; `quick` ones have four at the most, of which one is run to the end, as on samples of long tables.
+        """
+        smoothing, begun = self._pseudo_rows(), None
+        n_cells = max(float(table.singles().sum()), 1.0)
+        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": min(self.tol, SETTLED / n_cells)}
+        climb["callback"] = self._progress("EM")
+        if kept is not None and kept.saved is not None:
+            name, begun = kept.saved.decided["start"], kept.saved.begun
+            start = begun.params
+        elif isinstance(self.init, LatentClass):
+            name, start = "a fitted model", self.init._under(table)
+        else:
+            sample = draw_sample(table, SAMPLE_ROWS, self._seed())
+            n_init = self._n_init(sample, n_components)
+            if compared:
+                n_init = min(n_init, CHOICE_INIT if compared == "short" else max(FEWEST, n_init // LONG_SHARE))
+            costly = self.n_init == "auto" and 1 < n_init <= FEWEST
+            if sample.whole and not quick and not costly:
+                climb["tail_gain"] = min(self.tol * n_cells, CHOICE_TAIL_GAIN if compared else TAIL_GAIN)
+                starts = self._starts(table, sample, n_components, n_init)
+                best = best_start(sample, starts, smoothing, self.n_jobs, **climb)
+                return FitAt(best.name, _as_given(best.refined, sample, table), best.replication)
+            starts = self._starts(table, sample, n_components, min(n_init, FEWEST) if quick else n_init)
+            name, first = starts[0]
+            if sample.whole or len(starts) > 1:
+                raced = race_starts(sample, starts, smoothing, self.n_jobs, **climb)
+                name, first = raced.name, raced.refined.params
+            if sample.whole:
+                return FitAt(name, _as_given(raced.refined, sample, table))
+            start = sample.mixture_as_given(first, table.first)
+            name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
+        steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
+        keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
+        if table.n_rows <= SAMPLE_ROWS:  # beyond, `SETTLED` alone: half a nat is what each parameter is uncertain by
+            climb["tail_gain"] = min(self.tol * n_cells, TAIL_GAIN)
+        return FitAt(name, em(steps, start, accelerate=True, begun=begun, keep=keep, **climb))
+
+    # ------------------------------------------------------------ results
+
+    def _examine(self, notes: list[str]) -> Examination:
+        rows = self._rows_seen()
+        if rows is None:
+            return unexamined(self._scale.effective)
+        if rows.n_rows > EXAMINED_ROWS:
+            notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
+        if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
+            rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
+        return examine_table(rows, self._mixture, converged=self.converged_, replication=self._replication)
+
+    # ---------------------------------------------------------------- use
+
+    def transform(self, X: Any) -> Floats:
+        """The same as `predict_proba`: class memberships as features."""
+        return self._posterior(X)[0]
+
+    def impute(self, X: Any, *, strategy: Literal["best", "draw"] = "best", random_state: int | None = None) -> Any:
+        """Fill every missing cell of known columns; observed cells stay as they are.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, columns)
+            Rows with the columns of the fit.
+        strategy : {"best", "draw"}
+            ``"best"``: the most probable category given the rest of the row; for numbers cut into intervals
+            (`bins`) the expected value. ``"draw"``: a draw from the posterior predictive distribution,
+            a class for each row and then its missing cells. Use several draws with different `random_state` when
+            proportions or associations are computed from the filled table (multiple imputation): best answers
+            overstate them. Draws do not include the uncertainty of the fitted parameters.
+        random_state : int or None
+            Seed of the draws; None is 0.
+
+        Returns
+        -------
+        filled : the caller's kind of frame or array
+        """
+        check_is_fitted(self)
+        if strategy not in ("best", "draw"):
+            raise DataError(f"strategy must be 'best' or 'draw', got {strategy!r}; give one of them")
+        X = whole(X)
+        posterior = self._posterior(X)[0]
+        if strategy == "draw":
+            answers = Answers.drawn(self._mixture, posterior, np.random.default_rng(seed_of(random_state)))
+        else:
+            answers = Answers(self._mixture, posterior)
+        return fill_gaps(X, self._columns, answers)
+
+    def imputed_cells(self, X: Any) -> Any:
+        """What `impute` would fill in and how sure it is: one row per gap (row from 0, column, value, probability)."""
+        check_is_fitted(self)
+        X = whole(X)
+        return build_frame(gap_answers(X, self._columns, self._mixture, self._posterior(X)[0]), backend_of(X))
+
+    def predict_column(self, X: Any, name: Any) -> tuple[NDArray[Any], Floats]:
+        """The most probable value of a column given the others of each row, and its probability."""
+        beliefs = self._column_given_others(X, name)
+        categories = self._columns[self.joint_.index(name)].categories
+        return np.asarray(categories[beliefs.argmax(axis=1)]), beliefs.max(axis=1)
+
+    def expect_column(self, X: Any, name: Any) -> Floats:
+        """The expected value of a column of numbers given the others of each row: least in mean squared error."""
+        values = self.joint_.values_of(name)
+        return self._column_given_others(X, name) @ values
+
+    def _column_given_others(self, X: Any, name: Any) -> Floats:
+        check_is_fitted(self)
+        n = self.joint_.index(name)
+        table = self._read_new(X, None)
+        codes = table.codes.copy()
+        codes[:, n] = np.iinfo(codes.dtype).max
+        posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)
+        return column_beliefs(self._mixture, posterior, n)
+
+    # -------------------------------------------------------------- input
+
+    def _learner(self) -> LearnColumn:
+        return LearnWords(self.bins)
+
+    def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
+        if reset:
+            self._backend = backend_of(X)
+        X = self._validated(X, reset=reset, **CELLS)
+        if reset:
+            return read_table(X, bins=self.bins, sample_weight=sample_weight, weight_type=self.weight_type)
+        return read_table(
+            X, columns=self._columns, sample_weight=sample_weight, weight_type=self.weight_type, group=False
+        )
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        if self.select not in ("heldout", "bic"):
+            raise DataError(f"select={self.select!r} is not there; give 'heldout' or 'bic'")
+        if not (self.n_init == "auto" or self.n_init is None) and self.n_init < 1:
+            raise DataError(f"n_init={self.n_init} is no number of initialisations; give 1 or more, or 'auto'")
+        if not isinstance(self.init, LatentClass) and str(self.init) not in INITS:
+            known = ", ".join(repr(name) for name in INITS)
+            raise DataError(f"init={self.init!r} is not there; give {known} or a fitted model")
+
+    def _number_of(self, init: LatentClass) -> int:
+        check_is_fitted(init)
+        if self.n_components not in (None, init.n_components_):
+            raise DataError(
+                f"n_components={self.n_components}, but the model given as init has {init.n_components_} classes; "
+                "leave n_components out"
+            )
+        return init.n_components_
+
+    def _check_number(self, table: AnyTable) -> None:
+        if self.n_components is None:
+            return
+        if self.n_components < 1:
+            raise DataError(f"n_components={self.n_components} is no number of classes; give 1 or more, or None")
+        rows = table.n_observations
+        if self.n_components > (most := min(rows, WIDEST)):
+            raise DataError(
+                f"n_components={self.n_components} classes were asked of {rows} rows; ask for {most} at most, "
+                "far fewer to learn anything"
+            )
+
+
+def _times(sums: Sums, factor: float) -> Sums:
+    """Sums over rows whose weights are all multiplied by one number."""
+    if factor == 1:
+        return sums
+    return Sums(factor * sums.log_likelihood, factor * sums.totals, factor * sums.table)
+
+
+def _as_given(refined: Refined[Mixture, Sums], sample: Sample, table: AnyTable) -> Refined[Mixture, Sums]:
+    """A fit of a sample that holds every row, in the order of the user's table."""
+    sums = replace(refined.sums, table=sample.as_given(refined.sums.table))
+    return replace(refined, params=sample.mixture_as_given(refined.params, table.first), sums=sums)

@@ -1,0 +1,216 @@
+"""CTD: a latent class model from three-dimensional marginals by coupled tensor decomposition.
+
+Paper     Kargas, Sidiropoulos & Fu 2018, "Tensors, learning, and 'Kolmogorov extension' for finite-alphabet random
+          vectors": the joint distribution from the marginals of triples, alternating optimisation
+Needs     the triples' joint decomposition is unique, which holds for F well above the categories of one column when
+          there are many columns; every kept triple seen together often enough to be estimated
+Promises  exact marginals have the parameters as a global minimum, unique up to the order of classes; the objective
+          never rises. No promise that alternation finds the global minimum: several starts are tried
+Differs   the constrained least squares of a step are solved by accelerated projection onto simplices (paper: ADMM)
+          and taken back if they did not help, so every step is monotone; at most `MOST_TRIPLES` triples, spread
+          evenly over the columns (paper: all); a few short random starts, the best of which goes on (paper: one)
+
+Symbols   paper   here       shape            meaning
+          X_jkl   marginals  (I_j, I_k, I_l)  estimated distribution of three columns
+          A_n     table      (C, F)           stacked factors, one block of rows per column
+          λ       weights    (F,)             class weights
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.table.table import Table
+from latentfit.tables.moments import Triples, choose_triples, count_table_triples
+
+MOST_TRIPLES = 500
+"""Triples used of a wide table: each of 30 columns then meets 50 pairs of others."""
+STARTS = 4
+"""Random starts given a short run."""
+SHORT_SWEEPS = 20
+"""Sweeps of a short run."""
+SETTLED = 1e-6
+"""Share by which the last sweep lowers the objective."""
+INNER_STEPS = 25
+"""Projected steps within one constrained least squares problem, which starts where the last sweep ended."""
+
+
+@dataclass(frozen=True)
+class CtdFactors:
+    """Where the alternation ended, and the objective before it and after every sweep."""
+
+    mixture: Mixture
+    path: list[float]
+    converged: bool
+
+
+class CoupledTriples:
+    """The objective Σ ‖X_jkl − [[λ; A_j, A_k, A_l]]‖² and its least squares problems."""
+
+    def __init__(self, triples: Triples, marginals: Sequence[Floats], first: NDArray[np.int32]) -> None:
+        self.first, self.n_columns = first, len(first) - 1
+        self.triples = triples
+        self.norm = float(sum(np.square(block).sum() for block in marginals))
+        everywhere = [(index, mode) for index in range(len(triples)) for mode in range(3)]
+        self.by_column = [
+            self._unfold(n, [(t, mode) for t, mode in everywhere if triples[t, mode] == n], marginals)
+            for n in range(self.n_columns)
+        ]
+        self.once = [
+            self._unfold(n, [(t, 0) for t in range(len(triples)) if triples[t, 0] == n], marginals)
+            for n in range(self.n_columns)
+        ]
+
+    def _unfold(
+        self, n: int, places: list[tuple[int, int]], marginals: Sequence[Floats]
+    ) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp], Triples]:
+        """Marginals side by side with column n as rows, the two cells of each of their columns, the two columns."""
+        size = int(self.first[n + 1] - self.first[n])
+        blocks: list[Floats] = [np.zeros((size, 0))]
+        left, right = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+        others = np.zeros((len(places), 2), np.intp)
+        for place, (t, mode) in enumerate(places):
+            k, l = (int(m) for m in np.delete(self.triples[t], mode))
+            others[place] = k, l
+            blocks.append(np.moveaxis(marginals[t], mode, 0).reshape(size, -1))
+            cells_k, cells_l = np.arange(self.first[k], self.first[k + 1]), np.arange(self.first[l], self.first[l + 1])
+            left.append(np.repeat(cells_k, len(cells_l)))
+            right.append(np.tile(cells_l, len(cells_k)))
+        return np.hstack(blocks), np.concatenate(left), np.concatenate(right), others
+
+    def column_problem(self, mixture: Mixture, grams: Floats, n: int) -> tuple[Floats, Floats]:
+        """Gram (F, F) and target (I_n, F): A_n minimises ⟨A G, A⟩ − 2 ⟨A, V⟩."""
+        unfolded, left, right, others = self.by_column[n]
+        spread = mixture.table[left] * mixture.table[right]  # Khatri–Rao products, stacked
+        pairs = (grams[others[:, 0]] * grams[others[:, 1]]).sum(axis=0)
+        return pairs * np.outer(mixture.weights, mixture.weights), (unfolded @ spread) * mixture.weights
+
+    def weight_problem(self, mixture: Mixture) -> tuple[Floats, Floats]:
+        """Gram (F, F) and target (F,) of λ; the objective is ‖X‖² + λᵀGλ − 2 λᵀv."""
+        grams = self.grams(mixture)
+        gram = grams[self.triples].prod(axis=1).sum(axis=0)
+        target = np.zeros(mixture.n_classes)
+        for n, (unfolded, left, right, _) in enumerate(self.once):
+            if unfolded.shape[1]:
+                block = mixture.table[self.first[n] : self.first[n + 1]]
+                target += (block * (unfolded @ (mixture.table[left] * mixture.table[right]))).sum(axis=0)
+        return gram, target
+
+    def grams(self, mixture: Mixture) -> Floats:
+        """A_nᵀA_n for every column (N, F, F)."""
+        blocks = [mixture.table[a:b] for a, b in zip(self.first[:-1], self.first[1:], strict=True)]
+        return np.stack([block.T @ block for block in blocks])
+
+    def objective(self, mixture: Mixture) -> float:
+        gram, target = self.weight_problem(mixture)
+        return self.norm + float(mixture.weights @ gram @ mixture.weights - 2 * target @ mixture.weights)
+
+
+def factor_ctd(
+    table: Table,
+    n_components: int,
+    *,
+    rng: np.random.Generator,
+    n_starts: int = STARTS,
+    max_iter: int = 300,
+) -> Mixture:
+    """Latent classes of a table with gaps, from its triples; needs three columns seen together."""
+    counts = count_table_triples(table, choose_triples(table.n_columns, MOST_TRIPLES, rng))
+    problem = CoupledTriples(*counts.frequencies(), table.first)
+    return decompose_triples(problem, n_components, rng=rng, n_starts=n_starts, max_iter=max_iter).mixture
+
+
+def decompose_triples(
+    problem: CoupledTriples,
+    n_components: int,
+    *,
+    rng: np.random.Generator,
+    n_starts: int = STARTS,
+    max_iter: int = 300,
+) -> CtdFactors:
+    """The best of a few short runs, continued until a sweep lowers the objective by less than a share `SETTLED`."""
+    starts = [_random_factors(problem.first, n_components, rng) for _ in range(n_starts)]
+    short = [alternate(problem, start, max_iter=min(SHORT_SWEEPS, max_iter), tol=SETTLED) for start in starts]
+    best = min(short, key=lambda run: run.path[-1])
+    more = alternate(problem, best.mixture, max_iter=max_iter - len(best.path) + 1, tol=SETTLED)
+    return CtdFactors(more.mixture, best.path + more.path[1:], more.converged)
+
+
+def alternate(problem: CoupledTriples, start: Mixture, *, max_iter: int, tol: float) -> CtdFactors:
+    """Sweeps over A_1, …, A_N and λ, each an exact or at least improving constrained least squares step."""
+    mixture, path = start, [problem.objective(start)]
+    while len(path) <= max_iter:
+        mixture, objective = _sweep(problem, mixture)
+        path.append(min(objective, path[-1]))
+        if path[-2] - path[-1] <= tol * path[-2]:
+            return CtdFactors(mixture, path, True)
+    return CtdFactors(mixture, path, False)
+
+
+def _sweep(problem: CoupledTriples, mixture: Mixture) -> tuple[Mixture, float]:
+    first, grams = problem.first, problem.grams(mixture)
+    mixture = Mixture(mixture.weights, mixture.table.copy(), first)
+    for n in range(problem.n_columns):
+        gram, target = problem.column_problem(mixture, grams, n)
+        block = mixture.table[first[n] : first[n + 1]]
+        block[:] = simplex_least_squares(gram, target.T, block.T).T
+        grams[n] = block.T @ block
+    gram, target_weights = problem.weight_problem(mixture)
+    weights = _weights_step(gram, target_weights, mixture.weights)
+    objective = problem.norm + float(weights @ gram @ weights - 2 * target_weights @ weights)
+    return Mixture(weights, mixture.table, first), objective
+
+
+def simplex_least_squares(gram: Floats, target: Floats, start: Floats) -> Floats:
+    """argmin of ⟨B, G B⟩ − 2 ⟨B, V⟩ over B (F, I) whose rows lie on the simplex, improving on `start`."""
+    return _descend(gram, target, start, lambda point: onto_simplex(point.T).T)
+
+
+def _weights_step(gram: Floats, target: Floats, start: Floats) -> Floats:
+    """The same for one vector (F,) on the simplex."""
+    return _descend(gram, target[:, None], start[:, None], onto_simplex)[:, 0]
+
+
+def _descend(gram: Floats, target: Floats, start: Floats, project: Callable[[Floats], Floats]) -> Floats:
+    """Accelerated projected gradient (Beck & Teboulle 2009) with restarts; never worse than `start`."""
+    top = float(np.linalg.eigvalsh(gram)[-1])
+    if top <= 0:
+        return start
+    point, ahead, momentum = start, start, 1.0
+    for _ in range(INNER_STEPS):
+        new = project(ahead - (gram @ ahead - target) / top)
+        step = new - point
+        if ((ahead - new) * step).sum() > 0:  # the momentum points uphill: forget it
+            momentum = 1.0
+        grown = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        ahead = new + (momentum - 1) / grown * step
+        point, momentum = new, grown
+        if np.abs(step).max() < 1e-12:
+            break
+    return point if _value(gram, target, point) <= _value(gram, target, start) else start
+
+
+def _value(gram: Floats, target: Floats, point: Floats) -> float:
+    return float((point * (gram @ point - 2 * target)).sum())
+
+
+def onto_simplex(points: Floats) -> Floats:
+    """The nearest points of the simplex to the columns of `points` (I, F)."""
+    # `tensor` and `designated` do the same and round ties another way, which their published figures rest on
+    falling = -np.sort(-points, axis=0)
+    above = np.cumsum(falling, axis=0) - 1
+    ranks = np.arange(1, len(points) + 1)[:, None]
+    last = (falling * ranks > above).sum(axis=0) - 1
+    shift = above[last, np.arange(points.shape[1])] / (last + 1)
+    return np.asarray(np.maximum(points - shift, 0.0))
+
+
+def _random_factors(first: NDArray[np.int32], n_components: int, rng: np.random.Generator) -> Mixture:
+    table = np.concatenate([rng.dirichlet(np.ones(size), size=n_components).T for size in np.diff(first)])
+    return Mixture(np.full(n_components, 1 / n_components), table, first)

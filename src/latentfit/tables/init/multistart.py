@@ -1,0 +1,90 @@
+"""The initialisations of latent classes, how many there are, and the multi-start between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from latentfit.core.em import Refined
+from latentfit.core.mixture.merge_init import merged_starts
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.mixture.prior import table_steps
+from latentfit.core.mixture.quasi_newton import quasi_newton
+from latentfit.core.mixture.sample_init import Sample, moment_starts, random_start
+from latentfit.core.multistart import Entrant, MultiStart, Raced, halve, multistart
+from latentfit.core.table.table import Table
+from latentfit.engine.memory import Sums
+
+ROUNDS = (4, 6)
+"""Passes of the rounds after which the better half of the starts stays, on samples of long tables."""
+FEWEST = 4
+"""Initialisations of a table that is costly: two from moments where there are some, two by merging."""
+MOST = 48
+"""Initialisations of a table that costs next to nothing."""
+INIT_WORK = 6_000_000
+"""Rows × columns × classes over all initialisations: between the two, so many as this allows."""
+LAST_GAIN = 0.01
+"""Part of `tail_gain` below which a quasi-Newton step is the last."""
+RANDOM_RUNS = 2
+"""Random initialisations to every one by merging, after the first four."""
+
+
+def n_init_for(table: Table, n_components: int) -> int:
+    """How many initialisations ``n_init="auto"`` means: many where a pass is cheap, four where it is not."""
+    work = max(table.n_rows * table.n_columns * n_components, 1)
+    return 1 if n_components == 1 else int(np.clip(INIT_WORK // work, FEWEST, MOST))
+
+
+def table_starts(
+    sample: Sample, n_components: int, rng: np.random.Generator, n_jobs: int | None, n_init: int = FEWEST
+) -> list[tuple[str, Mixture]]:
+    """Named initialisations: two by merging, two from moments where there are some, then random ones and merged ones.
+
+    Merged classes are the best single one, random ones find optima that merging misses (docs/models/tables.md).
+    """
+    return list(islice(_pool(sample, n_components, rng, n_jobs), n_init))
+
+
+def _pool(
+    sample: Sample, n_components: int, rng: np.random.Generator, n_jobs: int | None
+) -> Iterator[tuple[str, Mixture]]:
+    yield from merged_starts(sample, n_components, rng, n_jobs)
+    yield from moment_starts(sample, n_components, rng)
+    number = 0
+    while True:
+        for name, merged in merged_starts(sample, n_components, rng, n_jobs):
+            number += 1
+            for k in range(RANDOM_RUNS):
+                yield f"random {RANDOM_RUNS * (number - 1) + k + 1}", random_start(sample.table, n_components, rng)
+            yield f"{name} {(number + 1) // 2 + 1}", merged
+
+
+def race_starts(
+    sample: Sample,
+    starts: list[tuple[str, Mixture]],
+    smoothing: float,
+    n_jobs: int | None,
+    **climb: Any,
+) -> Raced[Mixture, Sums]:
+    """The best of the starts on the sample's rows; the better half stays each time, and one goes on."""
+    steps = table_steps(sample.table, starts[0][1].n_classes, smoothing, n_jobs)
+    return halve([Entrant(name, steps, start) for name, start in starts], rounds=ROUNDS, accelerate=True, **climb)
+
+
+def best_start(
+    sample: Sample,
+    starts: list[tuple[str, Mixture]],
+    smoothing: float,
+    n_jobs: int | None,
+    **climb: Any,
+) -> MultiStart[Mixture, Sums]:
+    """The best of the starts on the sample's rows, several of them run until they have converged."""
+    steps = table_steps(sample.table, starts[0][1].n_classes, smoothing, n_jobs, rooted=True)
+
+    def finish(found: Refined[Mixture, Sums], max_iter: int) -> Refined[Mixture, Sums]:
+        return quasi_newton(steps, found, max_iter, LAST_GAIN * climb["tail_gain"])
+
+    return multistart([Entrant(name, steps, start) for name, start in starts], finish=finish, **climb)

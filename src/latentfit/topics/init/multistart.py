@@ -1,0 +1,84 @@
+"""Several starts of topics, one answer: spectral and a few random ones, halved by their objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from latentfit.core.em import Step, em
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.topics import topic_shares
+from latentfit.core.multistart import Entrant, Raced, halve
+from latentfit.core.pair_em import PairSteps
+from latentfit.core.sampling import scramble
+from latentfit.core.vertices import PairModel
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.em.steps import TopicParams, TopicStatistics, TopicSteps, word_shares
+from latentfit.topics.moments import pair_counts
+
+ROUNDS = (6, 12, 20)
+"""Passes of the rounds: after each the better half stays."""
+LIFTED = 1e-3
+"""Share of the prior's law of words in every start: EM cannot lift a probability from zero."""
+CHEAP_PAIRS, PAIR_PASSES, PAIR_SMOOTHING = 12.0, 10, 1.0
+"""Pairs a cell up to which word pairs are climbed first; passes over them; their pseudo-counts a topic."""
+FIRST_STEPS = 10
+"""Steps of the shares before the first pass."""
+
+
+def random_topics(documents: Documents, n_topics: int, seed: int) -> Floats:
+    """Topics (M, K) of shares drawn evenly from the simplex, from what documents say: permutations carry them along."""
+    keys = documents.hashes(seed)
+    draws = np.column_stack([scramble(keys, seed + 1 + k) for k in range(n_topics)])
+    shares = -np.log(((draws >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+    shares /= shares.sum(axis=1, keepdims=True)
+    topics = documents.matrix.T @ shares + word_shares(documents)[:, None]
+    return np.ascontiguousarray(topics / topics.sum(axis=0))
+
+
+def polished_by_pairs(documents: Documents, topics: Floats, threads: int = 1) -> Floats:
+    """First topics after a few EM passes over word pairs, where documents are so short that pairs are cheap.
+
+    Short documents hold most of what they tell in their pairs; long ones have more pairs than cells, and the passes
+    over the documents themselves do better (docs/models/topics.md).
+    """
+    words = np.diff(documents.matrix.indptr).astype(np.float64)
+    if topics.shape[1] < 2 or (words**2).sum() > CHEAP_PAIRS * words.sum():
+        return topics
+    counts = pair_counts(documents)
+    if not counts.matrix.nnz:
+        return topics
+    n_topics = topics.shape[1]
+    steps = PairSteps(counts, symmetric=True, smoothing=PAIR_SMOOTHING, threads=threads)
+    law = word_shares(documents)[:, None]
+    first = np.ascontiguousarray((1 - LIFTED) * topics + LIFTED * law)
+    mixing = 0.9 * np.eye(n_topics) / n_topics + 0.1 / n_topics**2
+    found = em(steps, PairModel(first, first, mixing), max_iter=PAIR_PASSES, tol=1e-6).params.left
+    return np.ascontiguousarray((1 - LIFTED) * found + LIFTED * law)
+
+
+def begin(steps: TopicSteps, topics: Floats) -> TopicParams:
+    """Topics with the shares that a few steps give them."""
+    n_topics = topics.shape[1]
+    even = np.full((steps.lists.n_documents, n_topics), 1 / n_topics)
+    b = steps.prior.b
+    topics = np.ascontiguousarray((1 - LIFTED) * topics + LIFTED * (b / b.sum())[:, None])
+    shares = topic_shares(
+        steps.lists, topics, steps.prior.a, even, most=FIRST_STEPS, settled=0.0, threads=steps.threads
+    )
+    return TopicParams(topics, shares)
+
+
+def climb(
+    steps: TopicSteps,
+    starts: dict[str, Floats],
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callable[[Step], None] | None = None,
+) -> Raced[TopicParams, TopicStatistics]:
+    """The best climb from named first topics (M, K)."""
+    entrants = [Entrant(name, steps, begin(steps, topics)) for name, topics in starts.items()]
+    rounds = ROUNDS[: max(int(np.ceil(np.log2(max(len(entrants), 1)))), 1)]
+    return halve(entrants, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
