@@ -352,10 +352,10 @@ def test_reports_show_in_notebooks_and_are_inert():
 def test_what_a_notebook_offers_after_the_dot():
     code = (
         "import latentfit; print(*dir(latentfit)); "
-        "latentfit.simulate.crowd, latentfit.labels.select.plan_labels, latentfit.core.errors.DataError"
+        "latentfit.simulate.crowd, latentfit.DataError"
     )
     offered = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {*latentfit.__all__, "errors", "plan", "plot", "simulate"} <= {*offered}
+    assert {*latentfit.__all__, "simulate", "testing"} <= {*offered}
     assert not {"Any", "annotations", "import_module"} & {*offered}
 
 

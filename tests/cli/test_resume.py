@@ -90,7 +90,7 @@ def test_killed_fits_go_on_to_the_same_bytes(rows, tmp_path):
 def test_going_on_is_going_through(monkeypatch, tmp_path):
     """Stopped in the middle by an error of the callback; the rest of the climb is the climb."""
     monkeypatch.setattr(module, "EVERY", 0.0)
-    monkeypatch.setattr("latentfit.core.mixture.model.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("latentfit.tables.estimator.latent_class.SAMPLE_ROWS", 500)
     rng = np.random.default_rng(2)
     hidden = rng.integers(0, 3, 3_000)
     X = np.where(rng.random((3_000, 9)) < 0.5, hidden[:, None], rng.integers(0, 3, (3_000, 9)))
@@ -120,7 +120,7 @@ def test_every_engine_takes_the_same_rows_for_the_same(n_columns, weighted):
 
 def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "EVERY", 0.0)
-    monkeypatch.setattr("latentfit.core.mixture.model.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("latentfit.tables.estimator.latent_class.SAMPLE_ROWS", 500)
     rng = np.random.default_rng(3)
     X = rng.integers(0, 3, (2_000, 14))  # no two rows are equal
     path = tmp_path / "kept.latent"

@@ -334,10 +334,10 @@ def test_public_modules_are_there_when_asked_for():
 
 def test_import_is_light():
     """`import latentfit` pulls in none of the heavy dependencies, nor does the type of `report_`."""
-    code = "import latentfit, sys; print(latentfit.diagnose.FitReport.__name__); "
+    code = "import latentfit, sys; print(latentfit.DataError.__name__); "
     code += "print([m for m in ('numpy', 'sklearn', 'pyarrow', 'scipy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["FitReport", "[]"]
+    assert done.stdout.split() == ["DataError", "[]"]
 
 
 def modules_with_examples():

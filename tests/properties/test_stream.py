@@ -276,7 +276,7 @@ def weights(request, tmp_path):
 def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, monkeypatch):
     if not grouped:
         request.getfixturevalue("ungrouped")
-        monkeypatch.setattr("latentfit.core.mixture.model.SAMPLE_ROWS", 200)
+        monkeypatch.setattr("latentfit.tables.estimator.latent_class.SAMPLE_ROWS", 200)
         monkeypatch.setattr("latentfit.tables.estimator.latent_class.EXAMINED_ROWS", 500)
         monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.SHOWN_ROWS", 300)
         monkeypatch.setattr(table_module, "BLOCK_ROWS", 64)

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import aslinearoperator
 from latentfit.core.assign import align_classes, align_each_worker, decisiveness, label_order, mean_distance
 from latentfit.core.em import em
 from latentfit.core.errors import DataError
-from latentfit.core.mixture.pair_counts import BYTES_PER_PAIR_CELL
+from latentfit.labels.moments import BYTES_PER_PAIR_CELL
 from latentfit.core.mixture.parameters import stack_confusions, unstack_confusions
 from latentfit.engine.memory import MemoryEngine
 from latentfit.labels.em.prior import crowd_steps

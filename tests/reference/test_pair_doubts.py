@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from latentfit.core.spectral import effective_items
 from latentfit.core.counts.input import read_counts
 from latentfit.core.spectral import scaled_svd
 from latentfit.pairs import theory as theorems
@@ -134,8 +135,8 @@ def test_gain_threshold_and_power_by_hand():
 def test_effective_items_and_values_are_those_of_regularised_scaling():
     rho, sigma = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.3, 0.4])
     delta, gamma = np.array([[0.1], [-0.2], [0.1]]), np.array([[0.05], [0.1], [-0.1], [-0.05]])
-    assert pair_structure.effective_items(rho) == pytest.approx(4 * sum((p / (p + 1 / 3)) ** 2 for p in rho))
-    assert pair_structure.effective_items(np.full(7, 1 / 7)) == pytest.approx(7)
+    assert effective_items(rho) == pytest.approx(4 * sum((p / (p + 1 / 3)) ** 2 for p in rho))
+    assert effective_items(np.full(7, 1 / 7)) == pytest.approx(7)
     left = 2 * sum(d**2 / (p + 1 / 3) for d, p in zip(delta[:, 0], rho, strict=True))
     right = 2 * sum(d**2 / (p + 1 / 4) for d, p in zip(gamma[:, 0], sigma, strict=True))
     found = pair_structure.effective_values(Factored(rho, sigma, delta, gamma, np.ones(1)))

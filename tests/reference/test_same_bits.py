@@ -14,7 +14,7 @@ from latentfit.core import kernels
 from latentfit.core.kernels.admixture import admixture_curvature, admixture_step
 from latentfit.core.kernels.hmm import Chains, best_paths, chain_posteriors, chain_sums
 
-SOURCES = Path(__file__).parents[2] / "src" / "latentfit" / "kernels"
+SOURCES = Path(__file__).parents[2] / "src" / "latentfit" / "core" / "kernels"
 FLAGS = ["-std=gnu++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-Wno-psabi", "-fPIC", "-shared", "-pthread"]
 
 

@@ -115,7 +115,7 @@ FAMILIES = (
                 "table",
                 "latentfit.tables.cli.table",
                 "Latent classes and the joint distribution of a categorical table",
-                "latentfit table survey.csv --id person --out classes  # any categories, missing values allowed",
+                "latentfit table survey.csv --id person --out classes  # any categories",
             ),
             Command("impute", "latentfit.tables.cli.impute", "Fill the missing values of a table with a saved model"),
             Command(
