@@ -28,8 +28,8 @@ from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.metrics import normalized_mutual_info_score
 
 from latentfit import BlockModel
-from latentfit.communities.select.number import choose_blocks
-from latentfit.engine.blas import one_blas_thread
+from latentfit.communities.select import choose_blocks
+from latentfit.engine.limits import one_blas_thread
 from latentfit.simulate import BlockGraph, block_graph
 from reproduction.pairs_communities import overlap
 

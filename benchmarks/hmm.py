@@ -27,7 +27,7 @@ from harness import data_folder
 
 from latentfit import CategoricalHMM
 from latentfit.core.kernels.hmm import chain_sums
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.hmm.data import Sequences, lines_to_sequences, read_sequences
 from latentfit.hmm.em.fit import log_likelihood, one_state
 from latentfit.hmm.select import choose_states

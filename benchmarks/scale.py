@@ -76,7 +76,7 @@ class Workers:
     def __init__(self, kind: str) -> None:
         self.client = None
         if kind == "dask":
-            from latentfit.engine.workers import connect
+            from latentfit.engine.dask import connect
 
             self.client = connect(None)
         self.before = self._peaks()
@@ -95,11 +95,11 @@ class Workers:
 
 def measured(kind: str, folder: Path) -> dict[str, float]:
     """Runs in a process of its own."""
-    from latentfit.core.mixture.sample_init import random_start
+    from latentfit.core.mixture.init import random_start
     from latentfit.core.table.input import LearnWords
     from latentfit.core.table.stored import AnyTable, code_scan
     from latentfit.core.table.table import Table
-    from latentfit.engine.choose import engine_for
+    from latentfit.engine.memory import engine_for
     from latentfit.io.scan import scan
 
     before = peak()

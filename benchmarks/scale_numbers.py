@@ -47,8 +47,8 @@ def draw_calls(n_snps: int) -> Iterator[np.ndarray[Any, Any]]:
 
 def measured_switches(kind: str, folder: Path, peak: Any) -> dict[str, float]:
     """Runs in a process of its own."""
-    from latentfit.core.stored_matrix import AnyMatrix, store_scan
-    from latentfit.engine.blas import one_blas_thread
+    from latentfit.core.matrix import AnyMatrix, store_scan
+    from latentfit.engine.limits import one_blas_thread
     from latentfit.engine.passes import passes_for
     from latentfit.factors.em.steps import SwitchSteps, first_params, squares_of
     from latentfit.io.scan import scan

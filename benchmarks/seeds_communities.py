@@ -23,7 +23,7 @@ from communities import REAL, read_real
 from sklearn.metrics import adjusted_rand_score
 
 from latentfit import BlockModel
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 
 SEEDS = 10
 

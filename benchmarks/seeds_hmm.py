@@ -24,7 +24,7 @@ import numpy as np
 from harness import data_folder
 
 from latentfit import CategoricalHMM
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.hmm.data import Sequences, lines_to_sequences, read_sequences
 from latentfit.hmm.select import choose_states
 from latentfit.io.text_lines import stream_lines

@@ -22,11 +22,11 @@ from harness import data_folder
 
 from latentfit import LatentClass
 from latentfit.core.em import em
-from latentfit.core.mixture.prior import SMOOTHING, table_steps
-from latentfit.core.mixture.sample_init import random_start
+from latentfit.core.mixture.em import SMOOTHING, table_steps
+from latentfit.core.mixture.init import random_start
 from latentfit.core.table.input import read_table
 from latentfit.core.table.table import Table
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
 CLIMB = {"max_iter": 500, "tol": 1e-6, "accelerate": True}

@@ -24,7 +24,7 @@ from latentfit.core.tensor.binary import choose_all, weights_of
 from latentfit.core.tensor.eigenpairs import newton, sphere
 from latentfit.core.tensor.init import estimate_number, spectral_start
 from latentfit.core.tensor.whitened import spectrum, whitened_tensor
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.factors.em.least_squares import oracle
 from latentfit.factors.em.steps import first_params, refine_switches
 from latentfit.simulate import binary_factors

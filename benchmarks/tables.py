@@ -51,8 +51,8 @@ def load(name: str) -> np.ndarray:
 def fit_latentfit(codes: np.ndarray, n_iter: int, threads: int = 1) -> float:
     """Plain passes from a random start over rows as given: no grouping of equal rows, no leaps."""
     from latentfit.core.em import em
-    from latentfit.core.mixture.prior import table_steps
-    from latentfit.core.mixture.sample_init import random_start
+    from latentfit.core.mixture.em import table_steps
+    from latentfit.core.mixture.init import random_start
     from latentfit.core.table.table import Column, Table
 
     columns = tuple(Column(n, np.arange(int(codes[:, n].max()) + 1)) for n in range(codes.shape[1]))

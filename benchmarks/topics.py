@@ -23,12 +23,12 @@ import scipy.sparse as sp
 from sklearn.decomposition import LatentDirichletAllocation
 
 from latentfit import TopicModel
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.io.scan import scan
 from latentfit.simulate import topic_documents
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.data.input import read_documents
-from latentfit.topics.diagnostics.coherence import npmi_coherence
+from latentfit.topics.diagnostics import npmi_coherence
 from latentfit.topics.select import choose_topics
 from reproduction.table import find_data
 

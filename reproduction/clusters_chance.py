@@ -13,7 +13,7 @@ import numpy as np
 
 from latentfit.clusters.select.criteria import statistical_charge
 from latentfit.clusters.select.path import cluster_path
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from reproduction.clusters_grid import Setting
 from reproduction.table import Outcome, Row, Run, mean_row
 

@@ -23,7 +23,7 @@ from latentfit.clusters.select.near_duplicates import Screened, screened_path
 from latentfit.clusters.select.path import ClusterPath, cluster_path
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Table
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.simulate import BinaryRows, bernoulli_mixture
 from reproduction.table import Outcome, Row, Run, mean_row

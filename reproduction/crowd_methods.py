@@ -23,10 +23,10 @@ from latentfit.core.errors import IdentifiabilityWarning
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture, stack_confusions
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.labels.data.labels import Labels
-from latentfit.labels.em.prior import SMOOTHING, crowd_steps
+from latentfit.labels.em import SMOOTHING, crowd_steps
 from latentfit.labels.estimator.dawid_skene import DawidSkene
 from latentfit.labels.init.designated import LEAST_RATIO, impute_designated, square_root
 from latentfit.labels.init.methods import METHODS, Method, Settings, Start, start_robust

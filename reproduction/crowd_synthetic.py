@@ -19,7 +19,7 @@ from latentfit.core.assign import match_classes
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture, stack_confusions, unstack_confusions
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.labels.data.labels import Labels
 from latentfit.labels.init.methods import METHODS

@@ -19,7 +19,7 @@ import latentfit
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.input import read_table
 from latentfit.core.table.table import Table
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.io.read import read_columns
 from reproduction.baselines.classifiers import AS_NUMBERS, ONE_HOT, classifiers
 from reproduction.joint_methods import Stage, chosen_by_validation, conditional, stages, starts

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from latentfit.core.assign import match_classes
 from latentfit.core.em import em
 from latentfit.core.kernels import Floats
+from latentfit.core.mixture.em import table_steps
+from latentfit.core.mixture.init import RowView, fill_classes, marginal_table, pair_frequencies, soften
 from latentfit.core.mixture.pair_counts import count_table_pairs
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import table_steps
-from latentfit.core.mixture.row_init import RowView, fill_classes, marginal_table, soften
-from latentfit.core.mixture.sample_init import pair_frequencies
 from latentfit.core.mixture.spa import balanced_split, factor_spa, naive_split, pair_log_likelihood
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Column, Table
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.io.read import read_columns
 from reproduction.baselines.ratings import averages, biased_factorisation

@@ -12,10 +12,10 @@ import time
 import numpy as np
 
 from latentfit.core.kernels import Floats
+from latentfit.core.mixture.init import random_start
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.core.mixture.sample_init import random_start
 from latentfit.core.table.table import Column, Table, group_rows
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from reproduction.joint_methods import climb, factor_error, latent_class, relative_error, start_of_em, starts
 from reproduction.joint_paper import SIZES, TABLE1
 from reproduction.table import Outcome, Row, Run, mean_row

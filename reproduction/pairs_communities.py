@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.communities.diagnostics import detection_ratio
-from latentfit.communities.estimator.block_model import BlockModel
+from latentfit.communities.estimator import BlockModel
 from latentfit.communities.init.bethe_hessian import hessian_vectors
 from latentfit.communities.init.spectral import k_means, unit_rows
 from latentfit.communities.simulate import BlockGraph
 from latentfit.core.assign import match_classes
 from latentfit.core.kernels import Floats
-from latentfit.pairs.estimator.pair_matrix import PairMatrix
+from latentfit.pairs.estimator import PairMatrix
 from latentfit.simulate import block_graph
 from reproduction.draw import draw_communities
 from reproduction.table import Curves, Outcome, Row, Run, add_line, mean_row

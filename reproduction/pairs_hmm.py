@@ -17,8 +17,8 @@ import numpy as np
 
 from latentfit.core.assign import match_classes
 from latentfit.hmm.em.fit import fit_chain
-from latentfit.hmm.em.parameters import Chain, entropy_rate
-from latentfit.hmm.estimator.categorical_hmm import CategoricalHMM
+from latentfit.hmm.em.steps import Chain, entropy_rate
+from latentfit.hmm.estimator import CategoricalHMM
 from latentfit.hmm.init.two_states import two_state_chain
 from latentfit.simulate import draw_sequences
 from reproduction.draw import draw_against

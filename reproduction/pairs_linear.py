@@ -20,16 +20,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.counts.counts import Counts
-from latentfit.core.counts.input import read_counts
+from latentfit.core.counts import Counts, read_counts
 from latentfit.core.em import em
 from latentfit.core.pair_em import PairSteps, columns_to_one
-from latentfit.core.spectral import scaled_svd
-from latentfit.core.vertices import PairModel
-from latentfit.engine.blas import one_blas_thread
+from latentfit.core.spectral import PairModel, scaled_svd
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
-from latentfit.pairs.em.shrinkage import cut_lifts
-from latentfit.pairs.estimator.pair_matrix import PairMatrix
+from latentfit.pairs.em import cut_lifts
+from latentfit.pairs.estimator import PairMatrix
 from latentfit.pairs.init.factored import Factored, decompose, independent
 from latentfit.pairs.init.phases import pair_phases
 from latentfit.pairs.simulate import PairWorld, World, pairs

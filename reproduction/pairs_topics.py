@@ -17,12 +17,11 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from latentfit.core.counts.counts import Counts
-from latentfit.core.counts.input import read_counts
+from latentfit.core.counts import Counts, read_counts
 from latentfit.core.kernels import Floats
 from latentfit.core.spectral import scaled_svd
-from latentfit.engine.blas import one_blas_thread
-from latentfit.pairs.em.shrinkage import shrink_pairs
+from latentfit.engine.limits import one_blas_thread
+from latentfit.pairs.em import shrink_pairs
 from latentfit.pairs.init.factored import rank_two
 from latentfit.pairs.simulate import draw_pairs, pairs
 from latentfit.topics.init.two_topics import TwoTopics, two_topics, weight_from_anchors, weight_from_triples

@@ -20,14 +20,14 @@ import numpy as np
 
 from latentfit.core.assign import match_classes
 from latentfit.core.kernels import Floats
-from latentfit.core.named_matrix import NamedMatrix, read_named_matrix
+from latentfit.core.matrix import NamedMatrix, read_named_matrix
 from latentfit.core.simplex import simplex_least_squares
 from latentfit.core.tensor.binary import weights_of
 from latentfit.core.tensor.init import spectral_start
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.factors.estimator.binary_factors import BinaryFactors
 from latentfit.fractions.em import residual_squares
-from latentfit.fractions.estimator.mixture_fractions import MixtureFractions
+from latentfit.fractions.estimator import MixtureFractions
 from latentfit.fractions.init import Shares, profiles_of
 from latentfit.io.read import read_columns
 from reproduction.baselines.shl import factor_shl

@@ -19,7 +19,7 @@ from latentfit.core.assign import match_classes
 from latentfit.core.kernels import Floats
 from latentfit.core.tensor.init import spectral_start
 from latentfit.core.tensor.whitened import Spectrum, spectrum
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.factors.em.least_squares import alternating_least_squares, oracle, weighted_least_squares
 from latentfit.factors.em.states import bits
 from latentfit.factors.em.steps import SwitchParams, first_params, refine_switches

@@ -49,9 +49,9 @@ _MODULES = ("simulate", "testing")
 """Public modules, imported when first used, as all public names are: ``import latentfit`` stays light."""
 
 if TYPE_CHECKING:
-    from latentfit.admixture.estimator.admixture import Admixture
+    from latentfit.admixture.estimator import Admixture
     from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
-    from latentfit.communities.estimator.block_model import BlockModel
+    from latentfit.communities.estimator import BlockModel
     from latentfit.core.errors import (
         DataError,
         DataWarning,
@@ -63,15 +63,14 @@ if TYPE_CHECKING:
     )
     from latentfit.core.registry import load
     from latentfit.factors.estimator.binary_factors import BinaryFactors
-    from latentfit.fractions.estimator.mixture_fractions import MixtureFractions
-    from latentfit.hmm.estimator.categorical_hmm import CategoricalHMM
+    from latentfit.fractions.estimator import MixtureFractions
+    from latentfit.hmm.estimator import CategoricalHMM
     from latentfit.io.scan import scan
     from latentfit.labels.estimator.dawid_skene import DawidSkene
-    from latentfit.pairs.estimator.pair_matrix import PairMatrix
+    from latentfit.pairs.estimator import PairMatrix
     from latentfit.tables.estimator.classifier import LatentClassClassifier
-    from latentfit.tables.estimator.imputer import LatentClassImputer
-    from latentfit.tables.estimator.latent_class import LatentClass
-    from latentfit.topics.estimator.topic_model import TopicModel
+    from latentfit.tables.estimator.latent_class import LatentClass, LatentClassImputer
+    from latentfit.topics.estimator import TopicModel
 
 
 def __getattr__(name: str) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from latentfit.cli.columns import ROLES
 from latentfit.cli.main import main
+from latentfit.cli.options import ROLES
 from latentfit.core.registry import ESTIMATORS
 from latentfit.simulate import block_graph, hidden_markov, topic_documents
 

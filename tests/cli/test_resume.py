@@ -18,7 +18,7 @@ from latentfit import BernoulliMixture, DawidSkene, LatentClass
 from latentfit.cli.main import main
 from latentfit.core import checkpoint as module
 from latentfit.core.errors import DataError
-from latentfit.core.mixture.checkpoint import table_key
+from latentfit.core.mixture.model import table_key
 from latentfit.core.model_file import read_model
 from tests.fits import stopping
 

@@ -34,13 +34,12 @@ from latentfit import (
     PairMatrix,
     TopicModel,
 )
-from latentfit.communities.data.input import read_graph
+from latentfit.communities.data import read_graph
 from latentfit.core import checkpoint
 from latentfit.core.errors import DataError
 from latentfit.core.registry import ESTIMATORS
 from latentfit.core.verdict import FitReport
-from latentfit.simulate import pairs
-from latentfit.simulate import binary_factors, block_graph, crowd, topic_documents
+from latentfit.simulate import binary_factors, block_graph, crowd, pairs, topic_documents
 from latentfit.testing import CHECKS, Labelled
 from tests.fits import bits
 

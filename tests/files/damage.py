@@ -356,9 +356,9 @@ def _text_twin(files: dict[str, bytes]) -> list[str]:
 
 
 def _read_edges(path: Path) -> Any:
-    from latentfit.communities.data.input import read_graph
-    from latentfit.io.edge_lines import edge_batches
+    from latentfit.communities.data import read_graph
     from latentfit.io.scan import scan
+    from latentfit.io.text_lines import edge_batches
 
     edges = next(edge_batches(scan(path).lines()), None)
     if edges is None or edges["target"].null_count == len(edges["target"]):

@@ -17,12 +17,12 @@ import latentfit
 from latentfit import LatentClass
 from latentfit.cli.main import main
 from latentfit.core.errors import DataError, FileFormatError
-from latentfit.core.mixture.sample_init import random_start
+from latentfit.core.mixture.init import random_start
 from latentfit.core.table import stored as stored_table
 from latentfit.core.table import table
 from latentfit.core.table.input import LearnWords
 from latentfit.core.table.stored import code_scan
-from latentfit.engine import workers
+from latentfit.engine import dask as workers
 from latentfit.engine.memory import MemoryEngine
 from latentfit.io.write import atomic_path, write_columns
 
@@ -49,7 +49,7 @@ def test_a_full_disk_while_coding(survey, tmp_path, monkeypatch):
         with pytest.raises(OSError, match=r"the coded rows do not fit into .*: no space left on device; free some"):
             LatentClass(2).fit(latentfit.scan(survey, cache=cache))
     monkeypatch.undo()
-    monkeypatch.setattr("latentfit.core.table.packing.Packing.pack", no_room)  # while the flat file is written
+    monkeypatch.setattr("latentfit.core.table.table.Packing.pack", no_room)  # while the flat file is written
     with pytest.raises(OSError, match=r"cannot be written: no space left on device; free some space"):
         LatentClass(2).fit(latentfit.scan(survey, cache=tmp_path / "coded"))
     assert not list((tmp_path / "own").iterdir())

@@ -12,7 +12,7 @@ import pytest
 import latentfit
 from latentfit import Admixture
 from latentfit.admixture.data.genotypes import Genotypes, read_genotypes
-from latentfit.admixture.em.steps import AncestrySteps, inside, proportions
+from latentfit.admixture.em import AncestrySteps, inside, proportions
 from latentfit.admixture.init.als import alternate, far_people, leading_subspace, shares_under
 from latentfit.core.em import em
 from latentfit.core.errors import DataError, DataWarning

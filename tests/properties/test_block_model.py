@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit import BlockModel, load, scan
-from latentfit.communities.data.input import read_graph
+from latentfit.communities.data import read_graph
 from latentfit.communities.em import Blocks, BlockSteps, Propagated, blocks_in_use, fit_blocks, heaviest_first
-from latentfit.communities.select.degrees import examine_degrees
+from latentfit.communities.select import examine_degrees
 from latentfit.core.em import Refined, em
 from latentfit.core.errors import DataError, ModelFileError, NotIdentifiableError
 from latentfit.core.model_file import read_model, write_model

@@ -16,7 +16,7 @@ import latentfit
 from latentfit import LatentClass
 from latentfit.core.errors import DataError
 from latentfit.core.table.stored import StoredTable
-from latentfit.engine.workers import _client
+from latentfit.engine.dask import _client
 
 distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'latentfit[cluster]'")
 pytestmark = [

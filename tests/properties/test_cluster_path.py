@@ -12,10 +12,9 @@ from latentfit.clusters.select.near_duplicates import Screened, find_near_copies
 from latentfit.clusters.select.path import ClusterPath, cluster_path, most_clusters
 from latentfit.clusters.select.splits import LEAST_SHARE, split_classes, with_split, with_twin
 from latentfit.core.errors import DataError
-from latentfit.core.mixture.em import entropy_of
+from latentfit.core.mixture.em import entropy_of, plain_steps
 from latentfit.core.mixture.merge_init import merge_down, single_merges
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import plain_steps
 from latentfit.core.table.table import Column, Table, group_rows
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.simulate import bernoulli_mixture

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latentfit.core.counts.input import read_counts
+from latentfit.core.counts import read_counts
 from latentfit.core.errors import DataError, DataWarning
 from latentfit.pairs.data import split_counts
 

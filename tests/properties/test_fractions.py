@@ -13,8 +13,8 @@ from scipy.optimize import nnls
 
 from latentfit import MixtureFractions, load
 from latentfit.core.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
+from latentfit.core.matrix import read_named_matrix
 from latentfit.core.model_file import read_model, write_model
-from latentfit.core.named_matrix import read_named_matrix
 
 
 def mixed(seed=0, n=12, m=40, K=3, missing=0.0):

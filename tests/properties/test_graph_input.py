@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentfit.communities.data.graph import content_order
-from latentfit.communities.data.input import read_graph
+from latentfit.communities.data import content_order, read_graph
 from latentfit.core.errors import DataError, DataWarning
 from latentfit.io.read import read_columns
 from latentfit.io.scan import scan

@@ -22,8 +22,7 @@ from latentfit.hmm.data import lines_to_sequences, read_sequences
 from latentfit.hmm.diagnostics import neighbour_test
 from latentfit.hmm.em import fit as chain_fit
 from latentfit.hmm.em.fit import cut, fit_chain, pieces_of, spectral_starts, thinned
-from latentfit.hmm.em.parameters import Chain
-from latentfit.hmm.em.steps import ChainSteps, chain_prior
+from latentfit.hmm.em.steps import Chain, ChainSteps, chain_prior
 from latentfit.simulate import draw_sequences, hidden_markov
 
 WORDS = np.array([f"w{n:02}" for n in range(12)], object)

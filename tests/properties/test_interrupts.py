@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from latentfit.engine import blas
+from latentfit.engine import limits as blas
 
 
 @pytest.fixture(autouse=True)

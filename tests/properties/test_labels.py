@@ -11,8 +11,8 @@ from latentfit import DawidSkene, load
 from latentfit.core.em import em
 from latentfit.engine.memory import MemoryEngine
 from latentfit.labels.data.labels import from_long, with_gold
-from latentfit.labels.data.sampling import sample_tasks, task_hashes
-from latentfit.labels.em.prior import crowd_steps
+from latentfit.labels.data.stored import sample_tasks, task_hashes
+from latentfit.labels.em import crowd_steps
 from latentfit.labels.init.methods import METHODS
 from latentfit.labels.init.votes import sums_of, vote_shares
 from latentfit.labels.moments import co_label_graph, count_label_pairs, pair_memory

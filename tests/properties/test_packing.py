@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from latentfit.core.kernels import DenseCodes, mixture_rows, mixture_sums
-from latentfit.core.mixture.sample_init import random_start
-from latentfit.core.table.packing import has_gaps, plan_groups, plan_packing
-from latentfit.core.table.table import Column, Table
+from latentfit.core.mixture.init import random_start
+from latentfit.core.table.table import Column, Table, has_gaps, plan_groups, plan_packing
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
 SIZES = {"binary": [2] * 23, "mixed": [2, 3, 10, 2, 7, 4, 1, 2, 2, 5], "wide": [2, 300, 2, 3, 2, 2]}

@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit import PairMatrix, load
-from latentfit.core.counts.input import read_counts
+from latentfit.core.counts import read_counts
 from latentfit.core.errors import DataError, ModelFileError, NotIdentifiableError
-from latentfit.simulate import pairs
-from latentfit.pairs.diagnostics.structure import detectable_value, structure_power, structure_test
+from latentfit.pairs.diagnostics import detectable_value, structure_power, structure_test
 from latentfit.pairs.moments import examine_symmetry
+from latentfit.simulate import pairs
 from latentfit.testing import check_model
 
 METHODS = ("auto", "paper", "svd", "scaled-svd")

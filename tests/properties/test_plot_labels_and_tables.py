@@ -8,7 +8,7 @@ import pytest
 
 from latentfit import DawidSkene, LatentClass, load
 from latentfit.core.errors import DataError
-from latentfit.labels.diagnostics.co_annotation import meetings
+from latentfit.labels.diagnostics.structure import meetings
 from latentfit.labels.plot import plot_co_labels, plot_confidence, plot_confusion, plot_workers
 from latentfit.simulate import crowd
 from latentfit.tables.plot import plot_classes, plot_information, plot_selection

@@ -6,8 +6,8 @@ import pytest
 
 from latentfit import BernoulliMixture, PairMatrix
 from latentfit.core.errors import DataError
-from latentfit.simulate import pairs
 from latentfit.pairs.plot import plot_items
+from latentfit.simulate import pairs
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 

@@ -11,8 +11,8 @@ from latentfit.clusters.diagnostics import purity
 from latentfit.clusters.diagnostics.intervals import frequency_intervals
 from latentfit.clusters.diagnostics.purity import any_flagged, purity_certificates
 from latentfit.core.em import em
+from latentfit.core.mixture.em import table_steps
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import table_steps
 from latentfit.core.table.table import Column, Table, group_rows
 from tests.statistics.bernoulli_worlds import bernoulli_world
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from latentfit import Admixture
+from latentfit.admixture import diagnostics as relatives
 from latentfit.admixture.data.genotypes import read_genotypes
 from latentfit.admixture.data.stored import store_genotypes
-from latentfit.admixture.diagnostics import relatives
-from latentfit.admixture.diagnostics.verdict import populations_seen
+from latentfit.admixture.diagnostics import populations_seen
 
 N_SNPS = 1_500
 

@@ -8,9 +8,8 @@ import pytest
 from latentfit import LatentClass
 from latentfit.core.em import em
 from latentfit.core.errors import DataError
-from latentfit.core.mixture.prior import table_steps
-from latentfit.core.mixture.quasi_newton import quasi_newton
-from latentfit.core.mixture.sample_init import random_start
+from latentfit.core.mixture.em import quasi_newton, table_steps
+from latentfit.core.mixture.init import random_start
 from latentfit.core.multistart import Entrant, multistart
 from latentfit.core.table.input import read_table
 from latentfit.tables.init.multistart import FEWEST, MOST, n_init_for

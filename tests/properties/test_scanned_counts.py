@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 import latentfit
 from latentfit import BlockModel, CategoricalHMM, PairMatrix, TopicModel
-from latentfit.communities.data.input import read_graph
-from latentfit.core import tally as tally_module
-from latentfit.core.counts.input import read_counts
+from latentfit.communities.data import read_graph
+from latentfit.core import counts as tally_module
+from latentfit.core.counts import CellTally, read_counts, sparse_sums
 from latentfit.core.errors import DataError, DataWarning
 from latentfit.core.estimator import model_state
-from latentfit.core.growing_names import GrowingNames
-from latentfit.core.names import encode
-from latentfit.core.tally import CellTally, sparse_sums
+from latentfit.core.names import GrowingNames, encode
 from latentfit.hmm.data import lines_to_sequences, read_sequences
 from latentfit.io import parquet_file, text_lines
 from latentfit.io import source as source_module

@@ -18,8 +18,8 @@ from latentfit.clusters.select.noninformative import column_gains, fit_speaking
 from latentfit.clusters.select.path import cluster_path
 from latentfit.core import checkpoint
 from latentfit.core.em import em
+from latentfit.core.mixture.em import plain_steps, table_steps
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import plain_steps, table_steps
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.simulate import bernoulli_mixture
 from tests.fits import stopping

@@ -16,14 +16,13 @@ from latentfit import DawidSkene
 from latentfit.core import checkpoint as checkpoints
 from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError
 from latentfit.core.estimator import model_state
+from latentfit.engine.flat_file import letters_of, word_hashes
 from latentfit.engine.memory import MemoryEngine
-from latentfit.engine.spill import letters_of, word_hashes
 from latentfit.io.read import read_columns
 from latentfit.io.write import write_columns
 from latentfit.labels.data import sorting as label_sort
 from latentfit.labels.data.input import read_labels
-from latentfit.labels.data.sampling import sample_tasks
-from latentfit.labels.data.stored import StoredLabels, code_labels, find_tasks, store_labels
+from latentfit.labels.data.stored import StoredLabels, code_labels, find_tasks, sample_tasks, store_labels
 from latentfit.labels.init.methods import vote_mixture
 from latentfit.labels.init.votes import vote_sums
 from tests.fits import after, bits, stopping
@@ -37,7 +36,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(label_sort, "PARTITIONS", 7)
     for module in ("latentfit.labels.data.labels", "latentfit.labels.data.stored"):
         monkeypatch.setattr(f"{module}.BLOCK_ROWS", 64)
-    for module in ("latentfit.engine.memory", "latentfit.engine.cluster"):
+    for module in ("latentfit.engine.memory", "latentfit.engine.dask"):
         monkeypatch.setattr(f"{module}.PART_ROWS", 128)
 
 
@@ -172,8 +171,8 @@ def test_hashes_of_words_do_not_depend_on_their_company():
 @pytest.mark.parametrize("gold", [None, {"Aufgabe 3, é": "cat", "Aufgabe 90, é": "emu", "Aufgabe 7, é": "cat"}])
 def test_every_engine_gives_the_same_bits_and_results(files, settings, gold, monkeypatch):
     monkeypatch.setattr("latentfit.labels.init.methods.MOMENT_TASKS", 200)
-    monkeypatch.setattr("latentfit.labels.em.prior.CALIBRATION_TASKS", 150)
-    monkeypatch.setattr("latentfit.labels.diagnostics.agreement.TEST_WORK", 3_000)
+    monkeypatch.setattr("latentfit.labels.em.CALIBRATION_TASKS", 150)
+    monkeypatch.setattr("latentfit.labels.diagnostics.structure.TEST_WORK", 3_000)
     rows = read_columns(files / "whole.csv")
     fits = [
         DawidSkene(n_jobs=2, **settings).fit(rows, gold=gold),
@@ -308,7 +307,7 @@ def test_another_fit_s_checkpoint_is_refused(files, tmp_path, monkeypatch):
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
 def test_any_number_of_workers_gives_the_same_bits(files, n_workers):
     distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'latentfit[cluster]'")
-    from latentfit.engine.workers import _client
+    from latentfit.engine.dask import _client
 
     gold = {"Aufgabe 3, é": "cat"}
     here = DawidSkene().fit(read_columns(files / "whole.csv"), gold=gold)

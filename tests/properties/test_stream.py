@@ -16,7 +16,7 @@ import latentfit
 from latentfit import BernoulliMixture, LatentClass
 from latentfit.core.errors import DataError, FileFormatError
 from latentfit.core.estimator import model_state
-from latentfit.core.mixture.sample_init import random_start
+from latentfit.core.mixture.init import random_start
 from latentfit.core.table import table as table_module
 from latentfit.core.table.input import LearnWords, read_table
 from latentfit.core.table.replicates import sample_rows
@@ -331,7 +331,7 @@ def test_spa_from_weighted_pairs_of_files(weights, ungrouped):
 
 def test_workers_count_rows_with_their_weights(weights, ungrouped):
     """What a worker of a cluster does, in this process."""
-    from latentfit.engine.cluster import _load, _span_sums
+    from latentfit.engine.dask import _load, _span_sums
 
     _, _, scan, kind = weights
     stored = code_scan(scan, LearnWords(), "how many", kind)

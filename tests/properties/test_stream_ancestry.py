@@ -101,7 +101,7 @@ def _random_calls(n_snps, n_people):
     ],
 )
 def test_every_engine_gives_the_same_bits(tmp_path, small_blocks, settings, monkeypatch):
-    monkeypatch.setattr("latentfit.admixture.estimator.admixture.MOST_TRIED", 2)
+    monkeypatch.setattr("latentfit.admixture.estimator.MOST_TRIED", 2)
     rows = frame(panel())
     for at in range(2):
         write_columns(rows.slice(60 * at, 60), tmp_path / f"{at}.parquet", format="parquet")
@@ -154,7 +154,7 @@ def test_many_people_take_no_more_memory_than_a_block_and_every_engine_the_same_
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_workers_give_the_same_bits(small_blocks, n_workers):
     distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'latentfit[cluster]'")
-    from latentfit.engine.workers import _client
+    from latentfit.engine.dask import _client
 
     rows = frame(panel())
     here = Admixture(2, max_iter=3, min_maf=0.05).fit(rows)
@@ -170,7 +170,7 @@ def test_workers_give_the_same_bits(small_blocks, n_workers):
 @pytest.mark.parametrize("moment", [1, 4])
 def test_going_on_is_going_through(tmp_path, monkeypatch, moment):
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
-    monkeypatch.setattr("latentfit.admixture.estimator.admixture.MOST_TRIED", 2)
+    monkeypatch.setattr("latentfit.admixture.estimator.MOST_TRIED", 2)
     X, path = panel(n_snps=300), tmp_path / "kept.latent"
     settings = {"n_populations": 2 if moment == 1 else None, "max_iter": 30, "tol": 0}
     whole = Admixture(**settings).fit(X)

@@ -11,9 +11,8 @@ import latentfit
 from latentfit import BinaryFactors
 from latentfit.core import checkpoint as checkpoint_module
 from latentfit.core.errors import DataError
-from latentfit.core.matrix import read_matrix
+from latentfit.core.matrix import read_matrix, store_matrix, store_scan
 from latentfit.core.model_file import read_model
-from latentfit.core.stored_matrix import store_matrix, store_scan
 from latentfit.core.tensor.whitened import second_moments, spectrum, third_moment
 from latentfit.engine import passes as passes_module
 from latentfit.engine.passes import RowPasses
@@ -122,7 +121,7 @@ def test_states_near_a_centre_stream_too(small_blocks, monkeypatch):
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_workers_give_the_same_bits(tmp_path, small_blocks, n_workers):
     distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'latentfit[cluster]'")
-    from latentfit.engine.workers import _client
+    from latentfit.engine.dask import _client
 
     rows = frame(4_000)
     pq.write_table(rows, tmp_path / "rows.parquet")

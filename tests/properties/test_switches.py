@@ -20,7 +20,7 @@ from latentfit.core.errors import DataError, DataWarning, ModelFileError, NotIde
 from latentfit.core.matrix import read_matrix
 from latentfit.core.model_file import read_model, write_model
 from latentfit.core.tensor.init import spectral_start
-from latentfit.factors.em.baseline import baseline, conventional
+from latentfit.factors.em.least_squares import baseline, conventional
 from latentfit.factors.em.steps import SwitchParams, SwitchSteps, first_params, most_likely, posterior, refine_switches
 from latentfit.factors.simulate import draw_switches, draw_weights
 from latentfit.simulate import binary_factors

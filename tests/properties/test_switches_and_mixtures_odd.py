@@ -12,7 +12,7 @@ from latentfit import Admixture, BinaryFactors, MixtureFractions, load
 from latentfit.cli.main import main
 from latentfit.core import frames
 from latentfit.core.errors import DataError
-from latentfit.core.named_matrix import NamedMatrix, read_named_matrix
+from latentfit.core.matrix import NamedMatrix, read_named_matrix
 from latentfit.simulate import binary_factors
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -10,16 +10,9 @@ import pytest
 
 from latentfit import LatentClass
 from latentfit.core.em import em
+from latentfit.core.mixture.em import table_steps
+from latentfit.core.mixture.init import draw_sample, moment_starts, naive_spa, pair_frequencies, random_start, spa_start
 from latentfit.core.mixture.merge_init import merge_down, merged_starts
-from latentfit.core.mixture.prior import table_steps
-from latentfit.core.mixture.sample_init import (
-    draw_sample,
-    moment_starts,
-    naive_spa,
-    pair_frequencies,
-    random_start,
-    spa_start,
-)
 from latentfit.core.mixture.spa import factor_spa, naive_split, pair_log_likelihood
 from latentfit.core.multistart import Entrant, halve
 from latentfit.core.table.input import read_table
@@ -62,7 +55,7 @@ def test_neither_names_nor_order_of_columns_decide_the_naive_split(monkeypatch: 
     def start(sample, counts, n_components, split, rng):  # type: ignore[no-untyped-def]
         found.append({str(column.name) for column, left in zip(sample.table.columns, split, strict=True) if left})
 
-    monkeypatch.setattr("latentfit.core.mixture.sample_init.spa_start", start)
+    monkeypatch.setattr("latentfit.core.mixture.init.spa_start", start)
     renamed = {f"c{n}": f"x{9 - n}" for n in range(6)}
     for one in (frame, frame[frame.columns[::-1]], frame.rename(columns=renamed)):
         sample = draw_sample(read_table(one), 1000, 0)

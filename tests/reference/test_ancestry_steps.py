@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from latentfit.admixture.data import genotypes
-from latentfit.admixture.em.fit import fit_ancestry
+from latentfit.admixture.em import fit_ancestry
 from latentfit.admixture.init import als as admixture_als
 from latentfit.admixture.init import tensor as admixture_tensor
 from latentfit.admixture.init.als import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.communities.data.input import read_graph
+from latentfit.communities.data import read_graph
 from latentfit.communities.em import BlockSteps
 from latentfit.core.kernels.belief import MOST_BLOCKS, belief_sums, belief_sweeps
 from latentfit.simulate import block_graph

@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit.communities import em as block_fits
-from latentfit.communities.data.input import read_graph
+from latentfit.communities import select as choose_blocks
+from latentfit.communities.data import read_graph
 from latentfit.communities.em import (
     Blocks,
     BlockSteps,
@@ -19,8 +20,7 @@ from latentfit.communities.em import (
     fit_blocks,
     heaviest_first,
 )
-from latentfit.communities.select import number as choose_blocks
-from latentfit.communities.select.degrees import DegreeTest, examine_degrees
+from latentfit.communities.select import DegreeTest, examine_degrees
 from latentfit.core.em import Refined
 from latentfit.core.multistart import Raced
 

@@ -32,8 +32,8 @@ from latentfit.hmm.em.fit import (
     unigram,
     well_known,
 )
-from latentfit.hmm.em.parameters import Chain
 from latentfit.hmm.em.steps import (
+    Chain,
     ChainPrior,
     ChainSteps,
     _expected_logarithms,

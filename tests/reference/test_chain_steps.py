@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit.hmm.data import Sequences
-from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.em.steps import Chain
 from latentfit.hmm.init import slices as chain_slices
 from latentfit.hmm.init import two_states
 from latentfit.hmm.init.slices import chain_by_slices, chain_by_vertices, diagonalise, neighbours_of

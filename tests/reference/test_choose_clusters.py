@@ -13,7 +13,7 @@ from latentfit.clusters.select.criteria import (
     size_charge,
     statistical_charge,
 )
-from latentfit.core.criteria import information_criteria
+from latentfit.core.mixture.bootstrap import information_criteria
 
 LL = np.array([-1000.0, -900.0, -870.0, -862.0, -856.0])
 ENTROPY = np.array([0.0, 5.0, 20.0, 30.0, 40.0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.clusters.diagnostics.parameters import parameters_of
-from latentfit.clusters.diagnostics.simulated import SimulatedModel
+from latentfit.clusters.diagnostics.intervals import parameters_of
+from latentfit.clusters.theory import SimulatedModel
 from tests.reference.test_total_correlation import binary_table
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latentfit.clusters import theory as theorems
-from latentfit.clusters.diagnostics.simulated import separated_mixture, simulated_correctness
+from latentfit.clusters.theory import separated_mixture, simulated_correctness
 from latentfit.core.errors import DataError
 
 

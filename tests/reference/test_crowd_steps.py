@@ -12,10 +12,9 @@ from scipy.sparse.linalg import aslinearoperator
 from latentfit.core.assign import align_classes, align_each_worker, decisiveness, label_order, mean_distance
 from latentfit.core.em import em
 from latentfit.core.errors import DataError
-from latentfit.labels.moments import BYTES_PER_PAIR_CELL
 from latentfit.core.mixture.parameters import stack_confusions, unstack_confusions
 from latentfit.engine.memory import MemoryEngine
-from latentfit.labels.em.prior import crowd_steps
+from latentfit.labels.em import crowd_steps
 from latentfit.labels.init import (
     cnmf,
     designated,
@@ -32,7 +31,7 @@ from latentfit.labels.init.kos import combine_thresholds
 from latentfit.labels.init.minimax_entropy import Side as EntropySide
 from latentfit.labels.init.minimax_entropy import factor_minimax_entropy, sides
 from latentfit.labels.init.votes import overall_shares, sums_of, vote_shares, vote_sums
-from latentfit.labels.moments import CoLabelGraph, co_label_graph, count_label_pairs, pair_memory
+from latentfit.labels.moments import BYTES_PER_PAIR_CELL, CoLabelGraph, co_label_graph, count_label_pairs, pair_memory
 from latentfit.simulate import crowd
 from tests.reference.label_matrices import coded, ratings
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.admixture.diagnostics import verdict as ancestry
-from latentfit.admixture.diagnostics.relatives import Kinship
+from latentfit.admixture import diagnostics as ancestry
+from latentfit.admixture.diagnostics import Kinship
 from latentfit.communities import diagnostics as blocks
-from latentfit.communities.data.graph import Graph
+from latentfit.communities.data import Graph
 from latentfit.communities.em import Blocks, Propagated
-from latentfit.communities.select.degrees import DegreeTest
-from latentfit.communities.select.number import NumberOfBlocks
+from latentfit.communities.select import DegreeTest, NumberOfBlocks
 from latentfit.core.table.table import Column, Table
 from latentfit.core.verdict import Examiner, FitReport
 from latentfit.fractions import diagnostics as fractions

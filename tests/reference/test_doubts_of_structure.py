@@ -21,10 +21,9 @@ from latentfit.core.verdict import Examiner
 from latentfit.hmm import diagnostics as hmm
 from latentfit.hmm.data import read_sequences
 from latentfit.hmm.em.fit import cut
-from latentfit.hmm.em.parameters import Chain
-from latentfit.hmm.em.steps import ChainPrior
+from latentfit.hmm.em.steps import Chain, ChainPrior
+from latentfit.topics import diagnostics as topics
 from latentfit.topics.data.documents import Documents
-from latentfit.topics.diagnostics import verdict as topics
 from latentfit.topics.select import TopicNumber
 
 

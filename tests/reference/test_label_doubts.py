@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom, chi2_contingency, norm
 
-from latentfit.core import scatter
-from latentfit.core.intervals import jeffreys, reach_ends, standard_errors_of, wilson
+from latentfit.core import simplex as scatter
 from latentfit.core.mixture.parameters import Mixture, stack_confusions
-from latentfit.core.verdict import Examiner
+from latentfit.core.verdict import Examiner, jeffreys, reach_ends, standard_errors_of, wilson
 from latentfit.labels import theory as theorems
 from latentfit.labels.data.labels import Labels
-from latentfit.labels.diagnostics import agreement, workers
-from latentfit.labels.diagnostics import co_annotation as meetings
 from latentfit.labels.diagnostics import duplicates as copies
+from latentfit.labels.diagnostics import structure as agreement
 from latentfit.labels.diagnostics import structure as label_structure
+from latentfit.labels.diagnostics import structure as meetings
 from latentfit.labels.diagnostics import verdict as labels
+from latentfit.labels.diagnostics import workers
 from latentfit.labels.moments import CoLabelGraph, co_label_graph, count_label_pairs
 from latentfit.simulate import crowd
 

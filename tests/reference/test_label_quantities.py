@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from latentfit.core import scatter
+from latentfit.core import simplex as scatter
 from latentfit.core.mixture.parameters import Mixture, stack_confusions
 from latentfit.labels import theory as theorems
-from latentfit.labels.diagnostics import agreement, workers
 from latentfit.labels.diagnostics import duplicates as copies
+from latentfit.labels.diagnostics import structure as agreement
 from latentfit.labels.diagnostics import verdict as labels
+from latentfit.labels.diagnostics import workers
 from latentfit.labels.moments import count_label_pairs
 from latentfit.simulate import crowd
 

@@ -11,17 +11,17 @@ import math
 import numpy as np
 import pytest
 
-from latentfit.admixture.em.steps import FREQUENCY_FLOOR, Ancestry, AncestrySteps
+from latentfit.admixture.em import FREQUENCY_FLOOR, Ancestry, AncestrySteps
 from latentfit.core.mixture.em import leap as table_leap
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.pair_em import PairSteps
-from latentfit.core.vertices import PairModel
+from latentfit.core.spectral import PairModel
 from latentfit.factors.em.steps import SwitchParams, SwitchSteps
 from latentfit.fractions.em import FractionSteps, Parts
-from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.em.steps import Chain
 from latentfit.hmm.em.steps import leap as chain_leap
-from latentfit.pairs.em.mixing import MixingSteps
-from latentfit.topics.em.steps import FLOOR, TopicParams, TopicSteps
+from latentfit.pairs.em import MixingSteps
+from latentfit.topics.em import FLOOR, TopicParams, TopicSteps
 
 
 def squarem(start, once, twice):
@@ -163,7 +163,7 @@ def test_tables_leap_to_no_probability_above_one():
 
 
 def some_counts():
-    from latentfit.core.counts.input import read_counts
+    from latentfit.core.counts import read_counts
 
     return read_counts(np.array([[4.0, 2.0], [1.0, 3.0]]))
 

@@ -8,18 +8,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.core.counts.input import read_counts
+from latentfit.core.counts import read_counts
 from latentfit.core.em import Refined
 from latentfit.core.kernels.pair_rows import Side
 from latentfit.core.pair_em import PairSteps, columns_to_one
-from latentfit.core.spectral import ScaledSVD
-from latentfit.core.vertices import PairModel
-from latentfit.pairs.em import fit as pair_fit
-from latentfit.pairs.em import mixing as laws
-from latentfit.pairs.em import shrinkage as pair_shrinkage
-from latentfit.pairs.em.fit import chosen_smoothing, fit_pair_model, lifted, with_marginals
-from latentfit.pairs.em.mixing import MixingSteps, even_law, poisson_rates
-from latentfit.pairs.em.shrinkage import (
+from latentfit.core.spectral import PairModel, ScaledSVD
+from latentfit.pairs import em as laws
+from latentfit.pairs import em as pair_fit
+from latentfit.pairs import em as pair_shrinkage
+from latentfit.pairs.em import (
+    MixingSteps,
     Shrunk,
     _frequency_groups,
     _Problem,
@@ -27,9 +25,15 @@ from latentfit.pairs.em.shrinkage import (
     _start,
     _two_intervals,
     anchor_scale,
+    chosen_smoothing,
     cut_lifts,
+    even_law,
+    fit_pair_model,
     interval,
     keep_marginals,
+    lifted,
+    poisson_rates,
+    with_marginals,
 )
 from latentfit.pairs.init.phases import Phases
 from reproduction.pairs_linear import random_pair_model

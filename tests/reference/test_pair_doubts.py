@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from latentfit.core.spectral import effective_items
-from latentfit.core.counts.input import read_counts
-from latentfit.core.spectral import scaled_svd
+from latentfit.core.counts import read_counts
+from latentfit.core.spectral import effective_items, scaled_svd
+from latentfit.pairs import diagnostics as pair_structure
+from latentfit.pairs import diagnostics as pairs
 from latentfit.pairs import theory as theorems
 from latentfit.pairs.data import split_counts
-from latentfit.pairs.diagnostics import structure as pair_structure
-from latentfit.pairs.diagnostics import verdict as pairs
-from latentfit.pairs.diagnostics.structure import StructureTest
+from latentfit.pairs.diagnostics import StructureTest
 from latentfit.pairs.init.factored import Factored
 from latentfit.pairs.init.phases import Bins
 from latentfit.pairs.moments import Symmetry

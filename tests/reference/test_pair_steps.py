@@ -9,11 +9,20 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit.core import spectral as svd_module
-from latentfit.core import vertices as vertices_module
-from latentfit.core.counts.input import read_counts
+from latentfit.core import spectral as vertices_module
+from latentfit.core.counts import read_counts
 from latentfit.core.errors import NotIdentifiableError
-from latentfit.core.spectral import ScaledSVD, peak_signs, scaled_svd, start_vector
-from latentfit.core.vertices import PairModel, find_vertices, memberships_at, pair_model, weighted_centres
+from latentfit.core.spectral import (
+    PairModel,
+    ScaledSVD,
+    find_vertices,
+    memberships_at,
+    pair_model,
+    peak_signs,
+    scaled_svd,
+    start_vector,
+    weighted_centres,
+)
 from latentfit.pairs.init import phases as phases_module
 from latentfit.pairs.init.factored import Factored, decompose, independent, rank_two
 from latentfit.pairs.init.phases import SideEstimate, marginal_bins, pair_phases

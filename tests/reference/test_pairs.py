@@ -7,14 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit import PairMatrix
-from latentfit.core.counts.input import read_counts
+from latentfit.core.counts import read_counts
 from latentfit.core.em import em
 from latentfit.core.kernels.pair_rows import PairRows, Side, pair_levels, pair_product, pair_ratios
 from latentfit.core.pair_em import PairSteps
-from latentfit.core.spectral import scaled_svd
-from latentfit.core.vertices import PairModel, pair_model
-from latentfit.simulate import pairs
-from latentfit.pairs.em.mixing import MixingSteps, climb, even_law, poisson_rates
+from latentfit.core.spectral import PairModel, pair_model, scaled_svd
+from latentfit.pairs.em import MixingSteps, climb, even_law, poisson_rates
 from latentfit.pairs.init.factored import decompose, rank_two
 from latentfit.pairs.init.phases import pair_phases
 from latentfit.pairs.theory import (
@@ -23,7 +21,7 @@ from latentfit.pairs.theory import (
     total_variation_bound,
     undecidable_below,
 )
-from latentfit.simulate import draw_pairs
+from latentfit.simulate import draw_pairs, pairs
 from reproduction.pairs_linear import random_pair_model
 from tests.reference.pair_twins import levels, phases, ratios
 

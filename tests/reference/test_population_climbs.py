@@ -9,8 +9,7 @@ import pytest
 
 from latentfit.admixture import select as choose_populations
 from latentfit.admixture.data.genotypes import Genotypes
-from latentfit.admixture.em.fit import fit_ancestry
-from latentfit.admixture.em.steps import Ancestry, AncestrySteps, frequencies_given, inside, proportions
+from latentfit.admixture.em import Ancestry, AncestrySteps, fit_ancestry, frequencies_given, inside, proportions
 from latentfit.core.errors import DataError
 from latentfit.fractions import em as parts
 from latentfit.fractions import select as choose_parts

@@ -9,12 +9,12 @@ import pytest
 from scipy.stats import gumbel_r
 
 from latentfit.clusters.diagnostics import independence, intervals, purity
-from latentfit.clusters.diagnostics.cross_fit import CrossFit
 from latentfit.clusters.diagnostics.independence import Rows
+from latentfit.clusters.diagnostics.purity import CrossFit
 from latentfit.core.em import em
 from latentfit.core.errors import DataError
+from latentfit.core.mixture.em import table_steps
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import table_steps
 from latentfit.core.table.replicates import single_rows, thinned
 from latentfit.core.table.table import Column, Table
 from latentfit.engine.memory import MemoryEngine, posterior_of

@@ -10,19 +10,20 @@ import scipy.sparse as sp
 from scipy.stats import norm
 from scipy.stats import t as student
 
+from latentfit.clusters import theory as cluster_simulated
 from latentfit.clusters import theory as theorems
-from latentfit.clusters.diagnostics import cross_fit, independence, intervals, purity
-from latentfit.clusters.diagnostics import simulated as cluster_simulated
+from latentfit.clusters.diagnostics import independence, intervals, purity
+from latentfit.clusters.diagnostics import purity as cross_fit
 from latentfit.clusters.diagnostics.independence import Rows
 from latentfit.core.em import em
 from latentfit.core.errors import DataError
+from latentfit.core.mixture.em import table_steps
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import table_steps
 from latentfit.core.table.replicates import single_rows
 from latentfit.core.table.table import Column, Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.topics import diagnostics as coherence
 from latentfit.topics.data.documents import Documents
-from latentfit.topics.diagnostics import coherence
 
 
 def mixture_of(weights, P):

@@ -10,8 +10,8 @@ from scipy.optimize import nnls
 
 from latentfit.core.assign import match_classes
 from latentfit.core.em import em
+from latentfit.core.mixture.em import table_steps
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.core.mixture.prior import table_steps
 from latentfit.core.mixture.spa import factor_spa, naive_split, successive_projection
 from latentfit.core.table.table import Column, Table
 

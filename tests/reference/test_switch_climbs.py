@@ -13,11 +13,17 @@ from latentfit.core.multistart import Raced
 from latentfit.core.tensor import init as switch_start
 from latentfit.core.tensor.eigenpairs import Eigenpairs
 from latentfit.core.tensor.init import complete, estimate_noise, pick
-from latentfit.factors.em import baseline as switch_always_on
+from latentfit.factors.em import least_squares as switch_always_on
 from latentfit.factors.em import states as switch_states
 from latentfit.factors.em import steps as switches
-from latentfit.factors.em.baseline import baseline, conventional, settle_baseline
-from latentfit.factors.em.least_squares import alternating_least_squares, oracle, weighted_least_squares
+from latentfit.factors.em.least_squares import (
+    alternating_least_squares,
+    baseline,
+    conventional,
+    oracle,
+    settle_baseline,
+    weighted_least_squares,
+)
 from latentfit.factors.em.states import (
     best_all,
     bits,

@@ -33,7 +33,7 @@ from latentfit.core.tensor.eigenpairs import (
     slices,
     sphere,
 )
-from latentfit.core.tensor.rank import (
+from latentfit.core.tensor.init import (
     ALPHA,
     TRACY_WIDOM,
     SwitchCount,

@@ -9,7 +9,7 @@ import pytest
 
 from latentfit.core.em import Refined
 from latentfit.core.errors import DataError
-from latentfit.core.mixture import prior as table_prior
+from latentfit.core.mixture import em as table_prior
 from latentfit.core.mixture.em import (
     Prior,
     TableSteps,
@@ -22,7 +22,7 @@ from latentfit.core.mixture.em import (
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Column, Table
 from latentfit.engine.memory import Sums
-from latentfit.labels.em import prior as crowd
+from latentfit.labels import em as crowd
 from latentfit.tables import select as choose_classes
 
 

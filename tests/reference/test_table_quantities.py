@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from latentfit.core import criteria as indices
+from latentfit.core.mixture import bootstrap as indices
 from latentfit.core.mixture.bootstrap import draw_table, reach_bounds, wilson
+from latentfit.core.mixture.init import block_sums, pair_frequencies
 from latentfit.core.mixture.pair_counts import count_table_pairs
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.sample_init import block_sums, pair_frequencies
 from latentfit.core.table.replicates import is_whole
 from latentfit.core.table.table import Column, Table
 from latentfit.tables import theory as theorems

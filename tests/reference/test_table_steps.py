@@ -9,36 +9,34 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit.clusters.moments import MaximalTotalCorrelation
-from latentfit.core.counts.input import read_counts
-from latentfit.core.mixture import row_init as row_starts
-from latentfit.core.mixture import sample_init as table_pool
+from latentfit.core.counts import read_counts
+from latentfit.core.mixture import init as row_starts
+from latentfit.core.mixture import init as table_pool
 from latentfit.core.mixture import spa
-from latentfit.core.mixture.pair_counts import PairCounts, count_table_pairs
-from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.row_init import (
+from latentfit.core.mixture.init import (
     RowView,
+    Sample,
+    block_sums,
     dense_pairs,
+    draw_sample,
     fill_classes,
+    in_name_order,
     marginal_table,
+    moment_starts,
+    naive_spa,
     one_hot_rows,
+    pair_frequencies,
+    random_start,
     rows_as_seeds,
+    searched_spa,
     shared_rows,
     soften,
+    spa_start,
     spectral_clusters,
     spread_rows,
 )
-from latentfit.core.mixture.sample_init import (
-    Sample,
-    block_sums,
-    draw_sample,
-    in_name_order,
-    moment_starts,
-    naive_spa,
-    pair_frequencies,
-    random_start,
-    searched_spa,
-    spa_start,
-)
+from latentfit.core.mixture.pair_counts import PairCounts, count_table_pairs
+from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.mixture.spa import (
     SpaFactors,
     balanced_split,

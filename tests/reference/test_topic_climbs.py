@@ -9,13 +9,24 @@ import scipy.sparse as sp
 from latentfit.core.em import Refined
 from latentfit.core.multistart import Raced
 from latentfit.core.sampling import scramble
+from latentfit.topics import em as topic_prior
 from latentfit.topics import select as number
 from latentfit.topics.data.documents import Documents
-from latentfit.topics.em import prior as topic_prior
-from latentfit.topics.em.prior import best_near, choose_prior, completed, left_out
-from latentfit.topics.em.steps import TopicParams, TopicPrior, TopicSteps, log_products, shares_of, word_shares
+from latentfit.topics.em import (
+    TopicParams,
+    TopicPrior,
+    TopicSteps,
+    begin,
+    best_near,
+    choose_prior,
+    completed,
+    left_out,
+    log_products,
+    shares_of,
+    word_shares,
+)
 from latentfit.topics.init import multistart as topic_starts
-from latentfit.topics.init.multistart import begin, climb, polished_by_pairs, random_topics
+from latentfit.topics.init.multistart import climb, polished_by_pairs, random_topics
 from latentfit.topics.select import TopicNumber, direction_scores, leading
 
 

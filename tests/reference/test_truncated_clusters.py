@@ -13,9 +13,9 @@ from latentfit import BernoulliMixture, load
 from latentfit.clusters.em import BlankRows, TruncatedSteps, completed, recorded_weights, unseen_share
 from latentfit.core.em import em
 from latentfit.core.errors import DataError
-from latentfit.core.mixture.checkpoint import TableCheckpoint
+from latentfit.core.mixture.em import plain_steps
+from latentfit.core.mixture.model import TableCheckpoint
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import plain_steps
 from latentfit.core.table.table import Column, Table
 
 

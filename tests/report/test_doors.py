@@ -20,20 +20,20 @@ from latentfit import (
     load,
 )
 from latentfit.admixture.data.genotypes import read_genotypes
-from latentfit.communities.data.input import read_graph
+from latentfit.communities.data import read_graph
 from latentfit.communities.plot import block_links, densities, sorted_nodes
 from latentfit.core.errors import ModelFileError
+from latentfit.core.matrix import NamedMatrix
 from latentfit.core.model_file import read_model, write_model
-from latentfit.core.named_matrix import NamedMatrix
 from latentfit.hmm.data import read_sequences
 from latentfit.hmm.page import SHOWN_STEPS, state_runs
 from latentfit.hmm.plot import state_graph
-from latentfit.simulate import pairs
-from latentfit.report.doors import context_of, page_of
+from latentfit.report.assemble import context_of
+from latentfit.report.assemble import doors_page_of as page_of
+from latentfit.report.charts import MOST_BARS, MOST_PIECES, drawn_bars, stacked
 from latentfit.report.page import Chart, DataTable, Note
 from latentfit.report.render import render
-from latentfit.report.stacks import MOST_BARS, MOST_PIECES, drawn_bars, stacked
-from latentfit.simulate import binary_factors, block_graph, topic_documents
+from latentfit.simulate import binary_factors, block_graph, pairs, topic_documents
 from latentfit.topics.data.input import read_documents
 from latentfit.topics.page import SHOWN_WORDS
 from latentfit.topics.plot import relevances

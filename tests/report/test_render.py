@@ -15,11 +15,11 @@ from latentfit.core.verdict import FitReport
 from latentfit.labels.data.labels import from_long
 from latentfit.labels.diagnostics.workers import WorkerQuality
 from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
+from latentfit.report.assemble import context_of, write_report
+from latentfit.report.assemble import doors_page_of as page_of
 from latentfit.report.charts import bars, heat_map, lines
-from latentfit.report.doors import context_of, page_of
 from latentfit.report.page import Chart, Column, DataTable, Figure, Note, Page, Section
 from latentfit.report.render import PRINTED_ROWS, render, to_json
-from latentfit.report.write import write_report
 from tests.report.worlds import COMMANDS, HOSTILE
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latentfit.hmm.data import Sequences
-from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.em.steps import Chain
 from latentfit.simulate import draw_sequences, hidden_markov
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from latentfit.clusters.diagnostics.intervals import frequency_intervals
 from latentfit.core.em import em
-from latentfit.core.mixture.prior import SMOOTHING, table_steps
+from latentfit.core.mixture.em import SMOOTHING, table_steps
 from tests.statistics.bernoulli_worlds import bernoulli_world
 from tests.statistics.measure_purity import settings
 

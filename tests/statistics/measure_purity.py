@@ -18,7 +18,7 @@ import numpy as np
 
 from latentfit.clusters.diagnostics.purity import purity_certificates
 from latentfit.core.em import em
-from latentfit.core.mixture.prior import SMOOTHING, table_steps
+from latentfit.core.mixture.em import SMOOTHING, table_steps
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.tables.estimator.latent_class import LatentClass
 from tests.statistics.bernoulli_worlds import bernoulli_world, true_impurity

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from latentfit.simulate import pairs
-from latentfit.simulate import draw_pairs
+from latentfit.simulate import draw_pairs, pairs
 
 HOPELESS = ("independent", "independent, Zipf", "below the threshold", "too many components", "a pair per two items")
 SOUND = ("example1", "example2", "zipf", "graded", "topics")

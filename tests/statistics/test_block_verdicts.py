@@ -10,7 +10,7 @@ import pytest
 
 from latentfit import BlockModel
 from latentfit.communities.diagnostics import detection_ratio, expected_overlap, kesten_stigum
-from latentfit.communities.select.number import choose_blocks
+from latentfit.communities.select import choose_blocks
 from latentfit.simulate import block_graph
 from reproduction.pairs_communities import block_error, overlap
 from tests.statistics.graph_worlds import hopeless, sound

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.em.steps import Chain
 from latentfit.hmm.select import choose_states
 from latentfit.simulate import draw_sequences
 from reproduction.pairs_hmm import COROLLARY, EMISSIONS, FEW, TRANSITIONS, hmm, judge

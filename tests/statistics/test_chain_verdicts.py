@@ -12,7 +12,7 @@ import pytest
 
 from latentfit import CategoricalHMM
 from latentfit.hmm.diagnostics import neighbour_test
-from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.em.steps import Chain
 from latentfit.simulate import draw_sequences
 from tests.statistics.chain_worlds import HOPELESS, hopeless, sound
 from tests.statistics.verdict_counts import assert_doubted, assert_trusted

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from latentfit import PairMatrix
-from latentfit.core.counts.input import read_counts
-from latentfit.simulate import pairs
-from latentfit.pairs.diagnostics.structure import structure_test
-from latentfit.simulate import draw_pairs
+from latentfit.core.counts import read_counts
+from latentfit.pairs.diagnostics import structure_test
+from latentfit.simulate import draw_pairs, pairs
 from tests.statistics.pair_worlds import HOPELESS, SOUND, hopeless, sound
 from tests.statistics.verdict_counts import assert_doubted, assert_trusted
 

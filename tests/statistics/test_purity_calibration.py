@@ -12,8 +12,8 @@ import pytest
 from latentfit.clusters.diagnostics.intervals import frequency_intervals
 from latentfit.clusters.diagnostics.purity import purity_certificates
 from latentfit.core.em import em
+from latentfit.core.mixture.em import SMOOTHING, table_steps
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import SMOOTHING, table_steps
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from tests.statistics.bernoulli_worlds import bernoulli_world, true_impurity
 

@@ -11,8 +11,8 @@ import pytest
 
 from latentfit import LatentClassClassifier
 from latentfit.core.em import em
+from latentfit.core.mixture.em import table_steps
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import table_steps
 from latentfit.core.table.table import Column, Table
 from reproduction import keys_of
 from reproduction.__main__ import main

@@ -18,10 +18,10 @@ from latentfit.core.assign import align_classes
 from latentfit.core.em import em
 from latentfit.core.errors import DataError
 from latentfit.core.mixture.bootstrap import bootstrap_mixture, draw_table, ratio_test
+from latentfit.core.mixture.em import table_steps
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.core.mixture.prior import table_steps
 from latentfit.core.table.table import Column, Table
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 
 REGIONS = (0.0, 0.02, 0.1, 0.3, 0.7, 0.9, 0.98, 1.0)
 """True probabilities are looked at by region: intervals fail first near 0 and 1."""

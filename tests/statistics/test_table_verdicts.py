@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from latentfit.core.table.table import Column, Table
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.tables.diagnostics.verdict import examine_table
 from latentfit.tables.estimator.latent_class import LatentClass
 

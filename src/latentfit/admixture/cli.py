@@ -11,17 +11,21 @@ import numpy as np
 
 from latentfit.cli.console import Talk, number_of
 from latentfit.cli.options import (
+    AS_IT_IS,
     HIDDEN,
+    Reading,
     are_streamed,
+    at_most,
     engine_of,
     engine_options,
     keeping,
+    max_iter_option,
     output_options,
     settings,
     strict_option,
+    table_options,
     tell_no_cache,
 )
-from latentfit.cli.reading import AS_IT_IS, Reading, at_most, max_iter_option, table_options
 from latentfit.cli.results import Results, conclude, summarise
 
 if TYPE_CHECKING:
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
     from latentfit.admixture.data.genotypes import Genotypes
     from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes
-    from latentfit.admixture.estimator.admixture import Admixture
+    from latentfit.admixture.estimator import Admixture
     from latentfit.cli.predict import Asked
 
 ID_NAMES = ("sample", "iid", "individual", "person", "id", "name")
@@ -75,7 +79,7 @@ def admixture(
     latentfit admixture genotypes.csv --id sample --min-maf 0.05
     latentfit admixture biobank.bed --engine stream --cache coded --checkpoint fit.latent
     """
-    from latentfit.admixture.estimator.admixture import Admixture
+    from latentfit.admixture.estimator import Admixture
     from latentfit.core.estimator import model_state
 
     talk, kept = Talk(quiet), keeping(checkpoint, resume)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from latentfit.admixture.data.genotypes import Genotypes
-from latentfit.admixture.estimator.admixture import Admixture
+from latentfit.admixture.estimator import Admixture
 from latentfit.core.kernels import Floats
-from latentfit.report.charts import bars, heat_map, lines
-from latentfit.report.evidence import count, fit_section, next_section, numbers_section, page_about
+from latentfit.report.assemble import count, fit_section, next_section, numbers_section, page_about
+from latentfit.report.charts import bars, drawn_bars, heat_map, lines, listed, stacked
 from latentfit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from latentfit.report.stacks import drawn_bars, listed, stacked
 
 PAPERS = (
     "Cabreros & Storey 2017: ALStructure, a likelihood-free estimator of population structure (the start).",

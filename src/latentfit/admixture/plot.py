@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from latentfit.admixture.estimator.admixture import Admixture
+from latentfit.admixture.estimator import Admixture
 from latentfit.core.canvas import MOST_NAMES, check_drawable, new_figure, people_order, stack_bars
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats

@@ -21,8 +21,7 @@ import numpy as np
 from latentfit.admixture.data.genotypes import Genotypes
 from latentfit.admixture.data.passes import SnpPasses
 from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes, store_blocks
-from latentfit.admixture.em.fit import fit_ancestry
-from latentfit.admixture.em.steps import Ancestry
+from latentfit.admixture.em import Ancestry, fit_ancestry
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import MISSING, Calls

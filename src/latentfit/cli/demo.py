@@ -19,9 +19,9 @@ def demo(strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bo
     latentfit demo
     """
     from latentfit.labels.cli.labels import write_crowd
-    from latentfit.labels.data.examples import digits_crowd
     from latentfit.labels.data.input import read_labels
     from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
+    from latentfit.labels.simulate import digits_crowd
 
     talk = Talk(quiet)
     talk.say("Ten weak classifiers (trees, neighbours, naive Bayes), each trained on a few dozen digits and seeing")

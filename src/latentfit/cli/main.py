@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import NoReturn
 
 import click
+from click.shell_completion import get_completion_class
 
 from latentfit import __version__
 from latentfit.core.errors import LatentfitError, ModelFileError, nearest
@@ -29,7 +30,7 @@ COMMANDS = {
         "report", "latentfit.cli.report", "The page of a saved model: what was found, and can it be trusted"
     ),
     "demo": Command("demo", "latentfit.cli.demo", "The main job on built-in data, no network"),
-    "completion": Command("completion", "latentfit.cli.completion", "Print the completion script of a shell"),
+    "completion": Command("completion", "latentfit.cli.main", "Print the completion script of a shell"),
 }
 """Commands of the families, and those that belong to none."""
 FILE_WORDS = ("FILE", "DIR")
@@ -143,3 +144,25 @@ def _fail(code: int, sentence: str) -> int:
     with suppress(OSError):  # of a full disk that the talk goes to
         print(f"latentfit: {sentence}", file=sys.stderr)
     return code
+
+
+# -----------------------------------------------------------------------------
+# `latentfit completion`: what a shell runs to complete commands, options and files.
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print the completion of a shell; put the line for yours where the shell starts.
+
+    \b
+    eval "$(latentfit completion bash)"                                   # in ~/.bashrc
+    eval "$(latentfit completion zsh)"                                    # in ~/.zshrc
+    latentfit completion fish > ~/.config/fish/completions/latentfit.fish     # once
+    """
+    from latentfit.cli.main import latentfit
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(latentfit, {}, "latentfit", "_LATENTFIT_COMPLETE").source())
+    return 0

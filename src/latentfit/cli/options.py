@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from latentfit.core.errors import DataError
+from latentfit.core.registry import ESTIMATORS
 
 if TYPE_CHECKING:
     from latentfit.cli.console import Talk
@@ -189,7 +193,7 @@ def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> boo
 
     Standard input and pipes, which can be read once only, are read whole; their rows may be streamed all the same.
     """
-    from latentfit.engine.free_memory import free_memory
+    from latentfit.engine.limits import free_memory
     from latentfit.io.remote import is_remote
     from latentfit.io.scan import is_several
     from latentfit.io.source import STDIN, is_pipe
@@ -233,3 +237,148 @@ def tell_no_cache(cache: str | None, talk: Talk) -> None:
 def engine_of(engine: str, streamed: bool) -> str:
     """The engine of the estimator: files that are read in parts are streamed unless something else was asked for."""
     return "stream" if streamed and engine == "auto" else engine
+
+
+# -----------------------------------------------------------------------------
+# Names of columns: which role each plays in the data of a command, or of a saved model.
+
+ROLES = {
+    "id": "Column that names the rows of a table.",
+    "task": "Column that holds the task.",
+    "worker": "Column that holds the worker.",
+    "label": "Column that holds the label.",
+    "document": "Column that holds the document.",
+    "word": "Column that holds the word.",
+    "count": "Column that holds the count.",
+    "sequence": "Column that says which sequence a row belongs to.",
+    "symbol": "Column that holds the symbols.",
+    "time": "Column with the time of every row, by which the steps of a sequence are sorted.",
+    "source": "Column with one end of every edge.",
+    "target": "Column with the other end.",
+    "weight": "Column with weights; only their ratios matter.",
+}
+"""What a column can be to some command, as its help says it."""
+
+
+def column_options(*roles: str) -> Callable[[F], F]:
+    """--task, --word …: names of the columns when they are unusual."""
+
+    def add(command: F) -> F:
+        for role in reversed(roles):
+            command = click.option(f"--{role}", metavar="COLUMN", help=ROLES[role])(command)
+        return command
+
+    return add
+
+
+def chosen_columns(**roles: str | None) -> dict[str, str]:
+    """The columns that were named, by the roles they play; a column may have no name, and then '' names it."""
+    return {role: name for role, name in roles.items() if name is not None}
+
+
+def columns_of_model(kind: str, model_file: str, roles: dict[str, str | None]) -> dict[str, str]:
+    """The columns that were named, when the data of this `kind` of model have them; else a sentence."""
+    from latentfit.core.errors import DataError
+
+    chosen, there = chosen_columns(**roles), ESTIMATORS[kind].roles
+    for role in chosen:
+        if role not in there:
+            has = ", ".join(f"--{one}" for one in there) or "nothing: its columns keep their names"
+            raise DataError(
+                f"{model_file} holds a {kind}, whose data have no {role}; leave --{role} out (what can be named: {has})"
+            )
+    return chosen
+
+
+# -----------------------------------------------------------------------------
+# How files are read, whatever the command: which columns, what means missing, in which encoding.
+
+ROW_NAMES = ("", "rownames", "row.names", "unnamed: 0")
+"""What R and pandas call the first column when they write row names along, in small letters."""
+
+OBSERVED = ("label", "count", "symbol", "weight")
+"""Roles of columns that hold what was observed; all others name something."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What --columns, --drop, --missing and --encoding say; None or empty where they were not given."""
+
+    columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    encoding: str | None = None
+
+    def rules(self, *also: str | None, aliases: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
+        """Arguments of `read_columns` and `scan`.
+
+        `also` are columns that other options name: they are read too, and nothing in them means missing, nor in those
+        that by one of the `aliases` of a role name rows.
+        """
+        named = [name for name in also if name is not None]
+        columns = None if self.columns is None else tuple(dict.fromkeys([*self.columns, *named]))
+        ids = [name for role, names in (aliases or {}).items() if role not in OBSERVED for name in names]
+        known = (*ROW_NAMES, *(name.strip().lower() for name in named), *ids)
+        rules = {"columns": columns, "drop": self.drop, "missing": self.missing, "encoding": self.encoding}
+        return rules | {"names": tuple(dict.fromkeys(known))}
+
+    @property
+    def beside(self) -> Reading:
+        """The same for a file beside the data, whose columns are its own: answers, workers, references."""
+        return replace(self, columns=None, drop=())
+
+    def row_names(self, names: list[str], id_: str | None, talk: Talk | None) -> str | None:
+        """The column that names the rows: the one that was named, or a first one that another program wrote along."""
+        first = names[0] if names else "-"
+        if id_ is not None or first.lower() not in ROW_NAMES or len(names) < 2 or first in (self.columns or ()):
+            return id_
+        if talk is not None:
+            called = "has no name and" if not first else f"is called {first!r} and"
+            talk.say(
+                f"note: the first column {called} is taken for the names of the rows; give --id COLUMN if another "
+                "column names them"
+            )
+        return first
+
+
+AS_IT_IS = Reading()
+"""A file with all its columns, empty cells alone missing."""
+
+
+def _listed(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Values between commas, the option given once or several times; quotes protect a comma."""
+    return tuple(value.strip() for row in csv.reader(given, skipinitialspace=True) for value in row or [""])
+
+
+def table_options(command: F) -> F:
+    """--columns, --drop, --missing, --encoding of every command that reads tables, given on as one `reading`."""
+
+    @wraps(command)
+    def run(
+        *args: Any, columns: tuple[str, ...], drop: tuple[str, ...], missing: tuple[str, ...], encoding: str | None,
+        **more: Any,
+    ) -> Any:  # fmt: skip
+        return command(*args, reading=Reading(columns or None, drop, missing, encoding), **more)
+
+    for option in reversed(
+        [
+            click.option("--columns", multiple=True, callback=_listed, metavar="A,B,…",
+                         help="Read these columns only (and those that other options name)."),
+            click.option("--drop", multiple=True, callback=_listed, metavar="A,B,…", help="Leave these columns out."),
+            click.option("--missing", multiple=True, callback=_listed, metavar="98,NA,…",
+                         help="Values that mean: not known, in every column; empty cells always do."),
+            click.option("--encoding", metavar="NAME", help="Encoding of text files; UTF-8 or, failing that, cp1252."),
+        ]
+    ):  # fmt: skip
+        run = option(run)
+    return run  # type: ignore[return-value]
+
+
+max_iter_option = click.option(
+    "--max-iter", type=click.IntRange(min=0), metavar="N", help="Most iterations of the fit; 0: the start alone."
+)
+
+
+def at_most(max_iter: int | None) -> dict[str, Any]:
+    """The setting of an estimator, which has its own number where none was given."""
+    return {} if max_iter is None else {"max_iter": max_iter}

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.columns import ROLES, column_options, columns_of_model
 from latentfit.cli.console import Talk
-from latentfit.cli.options import control_option, output_options, strict_option
-from latentfit.cli.reading import Reading, table_options
+from latentfit.cli.options import (
+    ROLES,
+    Reading,
+    column_options,
+    columns_of_model,
+    control_option,
+    output_options,
+    strict_option,
+    table_options,
+)
 from latentfit.cli.results import Results, conclude, of_model
 from latentfit.core.registry import ESTIMATORS, function_at, load
 

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.columns import ROLES, column_options, columns_of_model
 from latentfit.cli.console import Talk
-from latentfit.cli.options import control_option, strict_option, writable
-from latentfit.cli.reading import Reading, table_options
+from latentfit.cli.options import (
+    ROLES,
+    Reading,
+    column_options,
+    columns_of_model,
+    control_option,
+    strict_option,
+    table_options,
+    writable,
+)
 from latentfit.cli.results import told_by
 from latentfit.core.errors import DataError
 from latentfit.core.registry import ESTIMATORS, function_at, load
@@ -45,11 +52,11 @@ def report(
     latentfit report consensus/model.latent votes.csv
     latentfit report classes/model.latent --out pages
     """
-    from latentfit.io.hashes import file_hashes
+    from latentfit.io.source import file_hashes
     from latentfit.labels.cli.labels import tell_control
-    from latentfit.report.doors import context_of, page_of
+    from latentfit.report.assemble import context_of, write_report
+    from latentfit.report.assemble import doors_page_of as page_of
     from latentfit.report.render import render
-    from latentfit.report.write import write_report
 
     talk = Talk(quiet)
     data: dict[str, Any] = {}

@@ -84,8 +84,8 @@ class Results:
         """
         if self.folder is None or not self.reports:
             return
-        from latentfit.report.doors import context_of, page_of
-        from latentfit.report.write import write_report
+        from latentfit.report.assemble import context_of, write_report
+        from latentfit.report.assemble import doors_page_of as page_of
 
         path = self.folder / "report.html"
         write_report(path, page_of(fitted, context_of(summary, data)))
@@ -103,7 +103,7 @@ def summarise(
     fitted: Any, report: FitReport, n_rows: int, n_components: int, *, seed: int, inputs: Iterable[str | None]
 ) -> dict[str, Any]:
     """The keys that every summary.json of a fit has; `inputs` are the files that were read."""
-    from latentfit.io.hashes import file_hashes
+    from latentfit.io.source import file_hashes
 
     return {
         "command": command_line(),

@@ -10,16 +10,19 @@ import click
 from latentfit.cli.console import Talk, number_of
 from latentfit.cli.options import (
     HIDDEN,
+    Reading,
     are_streamed,
+    at_most,
     engine_of,
     engine_options,
     keeping,
+    max_iter_option,
     output_options,
     settings,
     strict_option,
+    table_options,
     weight_options,
 )
-from latentfit.cli.reading import Reading, at_most, max_iter_option, table_options
 from latentfit.cli.results import Results, conclude, summarise
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ def cluster(
     latentfit cluster symptoms.csv --id patient --out clusters
     latentfit cluster counts.csv --binarize 0 --select statistical
     """
-    from latentfit.cli.fit_rows import RowFiles, fit_rows
+    from latentfit.cli.rows import RowFiles, fit_rows
     from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
     from latentfit.core.estimator import model_state
 

@@ -10,8 +10,8 @@ from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
 from latentfit.clusters.plot import shown_columns, suspect_cells
 from latentfit.clusters.select.criteria import CRITERIA
 from latentfit.core.frames import as_frame, column, rows_of
+from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
 from latentfit.report.charts import ALARM, Spec, distinct, heat_map, lines
-from latentfit.report.evidence import fit_section, next_section, numbers_section, page_about
 from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 
 PICTURE_COLUMNS = 16

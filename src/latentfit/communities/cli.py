@@ -9,17 +9,26 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from latentfit.cli.columns import chosen_columns, column_options
 from latentfit.cli.console import Talk, called, number_of
-from latentfit.cli.options import HIDDEN, output_options, reading_options, strict_option
-from latentfit.cli.reading import Reading, at_most, max_iter_option, table_options
+from latentfit.cli.options import (
+    HIDDEN,
+    Reading,
+    at_most,
+    chosen_columns,
+    column_options,
+    max_iter_option,
+    output_options,
+    reading_options,
+    strict_option,
+    table_options,
+)
 from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
 if TYPE_CHECKING:
     from latentfit.cli.predict import Asked
-    from latentfit.communities.data.graph import Graph
-    from latentfit.communities.estimator.block_model import BlockModel
+    from latentfit.communities.data import Graph
+    from latentfit.communities.estimator import BlockModel
 
 SHOWN = 12
 """Blocks shown on the screen."""
@@ -54,9 +63,9 @@ def communities(
     latentfit communities friends.csv --out communities
     latentfit communities web.txt.gz --blocks 5
     """
-    from latentfit.cli.counted import counted_files
-    from latentfit.communities.data.input import ALIASES, read_graph
-    from latentfit.communities.estimator.block_model import BlockModel, community_columns
+    from latentfit.cli.rows import counted_files
+    from latentfit.communities.data import ALIASES, read_graph
+    from latentfit.communities.estimator import BlockModel, community_columns
     from latentfit.core.estimator import model_state
 
     talk = Talk(quiet)
@@ -99,8 +108,8 @@ def _are_lines(name: str) -> bool | None:
 
 def read_known(model: BlockModel, path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Graph:
     """The graph of a table or of an edge list, its nodes called as those of the fit."""
-    from latentfit.cli.counted import counted_files
-    from latentfit.communities.data.input import ALIASES, read_graph
+    from latentfit.cli.rows import counted_files
+    from latentfit.communities.data import ALIASES, read_graph
 
     with counted_files((path,), "memory", None, talk, reading, ALIASES, _are_lines(path), columns.values()) as found:
         return read_graph(found, columns=columns, what=called(path), nodes=model.nodes_)
@@ -121,7 +130,7 @@ def show(model: BlockModel, talk: Talk) -> None:
 
 def predict_communities(model: BlockModel, asked: Asked) -> int:
     """Blocks of the nodes of a file of edges: known nodes keep theirs, new ones get them from their links."""
-    from latentfit.communities.estimator.block_model import community_columns
+    from latentfit.communities.estimator import community_columns
 
     graph = read_known(model, asked.data_file, asked.columns, asked.talk, asked.reading)
     beliefs = model.beliefs_in(graph)

@@ -29,12 +29,11 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import svds
 from sklearn.metrics import adjusted_rand_score
 
-from latentfit.communities.data.graph import Graph
+from latentfit.communities.data import Graph
 from latentfit.communities.em import SETTLED, Blocks, Propagated
 from latentfit.communities.init.bethe_hessian import branching
 from latentfit.communities.init.spectral import Codes
-from latentfit.communities.select.degrees import DegreeTest
-from latentfit.communities.select.number import NumberOfBlocks
+from latentfit.communities.select import DegreeTest, NumberOfBlocks
 from latentfit.core.kernels import Floats
 from latentfit.core.spectral import DENSE_BELOW, start_vector
 from latentfit.core.verdict import Examination, Examiner

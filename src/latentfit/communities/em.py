@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from latentfit.communities.data.graph import Graph
+from latentfit.communities.data import Graph
 from latentfit.core.em import Step, em
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.belief import Edges, belief_sums, belief_sweeps

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from latentfit.communities.data.graph import Graph
-from latentfit.communities.estimator.block_model import BlockModel
+from latentfit.communities.data import Graph
+from latentfit.communities.estimator import BlockModel
 from latentfit.communities.plot import block_links, cells_of, densities, sorted_nodes
+from latentfit.report.assemble import count, fit_section, next_section, numbers_section, page_about
 from latentfit.report.charts import ALARM, FADE, Spec, bars, heat_map, lines, tile
-from latentfit.report.evidence import count, fit_section, next_section, numbers_section, page_about
 from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 
 PAPERS = (

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.communities.data.input import read_graph
-from latentfit.communities.estimator.block_model import BlockModel
+from latentfit.communities.data import read_graph
+from latentfit.communities.estimator import BlockModel
 from latentfit.core.canvas import DOUBT, check_drawable, new_axes, write_cells
 from latentfit.core.kernels import Floats
 

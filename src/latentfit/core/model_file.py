@@ -22,9 +22,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_args
 
 import numpy as np
 import safetensors
@@ -32,7 +32,12 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from latentfit import __version__
-from latentfit.core.errors import ModelFileError, reason_of
+from latentfit.core.errors import DataError, ModelFileError, reason_of
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.names import Names
+from latentfit.core.table.table import Column
+from latentfit.core.verdict import FitReport, Verdict
 from latentfit.io.source import probe
 from latentfit.io.write import atomic_path
 
@@ -223,4 +228,224 @@ def _json(raw: bytes, what: str, source: str) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict):
         raise ModelFileError(f"{source} is no model file or is damaged: its {what} is not JSON; {_AGAIN}")
+    return value
+
+
+# -----------------------------------------------------------------------------
+# Parts that model files share: names, columns with typed categories, the mixture, the story of the fit.
+
+KINDS: dict[str, tuple[type, Any]] = {
+    "text": (str, object),
+    "integer": (int, np.int64),
+    "decimal": (float, np.float64),
+    "boolean": (bool, np.bool_),
+}
+"""Types of categories: as JSON holds them, and as arrays."""
+NAMED = tuple(kind for kind, _ in KINDS.values())
+"""Types of names."""
+ROUNDING = 1e-6
+"""How far from one the probabilities of a stored distribution may sum."""
+
+
+# ------------------------------------------------------ names and columns
+
+
+def plain_names(names: Iterable[Any]) -> list[Any]:
+    """Names as JSON holds them, in their own type."""
+    listed = [name.item() if isinstance(name, np.generic) else name for name in names]
+    for name in listed:
+        if type(name) not in NAMED:
+            raise DataError(f"a model file holds texts and numbers as names, not {name!r}; rename it, and fit again")
+    return listed
+
+
+def read_names(metadata: dict[str, Any], what: str) -> list[Any]:
+    """The names that stand under `what`, none twice."""
+    names: list[Any] = typed(metadata, what, list)
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"{what} is empty, or holds a name twice")
+    if not all(type(name) in NAMED for name in names):
+        raise ValueError(f"{what} holds a name that is neither text nor a number")
+    return names
+
+
+def name_array(names: list[Any], what: str) -> Names:
+    """Names of one kind as an array."""
+    kinds = {type(name) for name in names}
+    if len(kinds) != 1 or not kinds <= set(NAMED):
+        raise ValueError(f"{what} holds names that are neither all texts nor all numbers of one kind")
+    return np.array(names, dict(KINDS.values())[kinds.pop()])
+
+
+def describe_column(column: Column) -> dict[str, Any]:
+    """A column as JSON holds it."""
+    kind = {"i": "integer", "u": "integer", "f": "decimal", "b": "boolean"}.get(column.categories.dtype.kind, "text")
+    described: dict[str, Any] = {"name": plain_names([column.name])[0], "kind": kind}
+    described["categories"] = column.categories.tolist()
+    if column.edges is not None:
+        described |= {"edges": column.edges.tolist()}
+    if column.centres is not None:
+        described |= {"centres": column.centres.tolist()}
+    return described
+
+
+def read_column(described: dict[str, Any]) -> Column:
+    """The column that `describe_column` described."""
+    name, values = described["name"], described["categories"]
+    if type(name) not in NAMED:
+        raise ValueError("a column has a name that is neither text nor a number")
+    wanted, dtype = KINDS[described["kind"]]
+    if not values or not all(type(value) is wanted for value in values):
+        raise ValueError(f"column {name!r} has categories that are not {described['kind']}")
+    if len(set(values)) < len(values) or (wanted is float and not np.isfinite(values).all()):
+        raise ValueError(f"column {name!r} has a category twice, or one that is not finite")
+    categories: Names = np.array(values, dtype)
+    edges, centres = described.get("edges"), described.get("centres")
+    if edges is None and centres is None:
+        return Column(name, categories)
+    inner, means = np.array(edges, np.float64), np.array(centres, np.float64)
+    if inner.shape != (len(values) - 1,) or means.shape != (len(values),):
+        raise ValueError(f"column {name!r} has {inner.size} bin edges for {len(values)} intervals")
+    if not np.isfinite([*inner, *means]).all() or (np.diff(inner) <= 0).any():
+        raise ValueError(f"column {name!r} has bin edges that do not rise, or are not finite")
+    return Column(name, categories, inner, means)
+
+
+def read_columns(described: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
+    """All columns, no name twice."""
+    columns = tuple(read_column(one) for one in described)
+    if not columns or len({column.name for column in columns}) < len(columns):
+        raise ValueError("it has no columns, or a column's name twice")
+    return columns
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def check_numbers(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Every array has the shape its names ask for and holds numbers, none negative; the reader saw they are finite."""
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, its names ask for {shape}")
+        if arrays[name].dtype != np.float64 or (arrays[name] < 0).any():
+            raise ValueError(f"{name} holds a negative number, or numbers of another type")
+
+
+def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
+    """Class weights and tables, each a distribution."""
+    return mixture_over(arrays, np.concatenate([[0], np.cumsum([column.size for column in columns])]).astype(np.int32))
+
+
+def mixture_over(arrays: Arrays, first: NDArray[np.int32]) -> Mixture:
+    """The same where column n of the tables owns the rows from ``first[n]`` on."""
+    n_classes = len(arrays["weights"])
+    if not n_classes:
+        raise ValueError("weights holds nothing")
+    check_numbers(arrays, {"weights": (n_classes,), "table": (int(first[-1]), n_classes)})
+    weights, table = arrays["weights"], arrays["table"]
+    sums = np.append(np.add.reduceat(table, first[:-1], axis=0).reshape(-1), weights.sum())
+    if (np.abs(sums - 1) > ROUNDING).any():
+        raise ValueError("weights or table hold probabilities that do not sum to one")
+    return Mixture(weights, table, first)
+
+
+# ------------------------------------------------------ the story of a fit
+
+
+def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+    """A model's own arrays and metadata with what every model tells about its fit: numbers, input, verdict."""
+    report = model.report_
+    return arrays | {"objective_path": model.objective_path_}, metadata | {
+        "n_iter": int(model.n_iter_),
+        "converged": bool(model.converged_),
+        "log_likelihood": float(model.log_likelihood_),
+        "objective": float(model.objective_),
+        **features_of(model),
+        "selection": plain(model.selection_),
+        "verdict": report.verdict,
+        "reasons": list(report.reasons),
+        "notes": list(report.notes),
+        "quantities": plain({name: value for name, value in report.quantities.items() if name != "selection"}),
+    }
+
+
+def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
+    """Give `model` what `with_story` told; `names` as for `restore_features`."""
+    model.objective_path_, model._backend = read_path(arrays), "pyarrow"
+    model.n_iter_, model.converged_ = typed(metadata, "n_iter", int), typed(metadata, "converged", bool)
+    if model.n_iter_ < 0:
+        raise ValueError(f"n_iter is {model.n_iter_}")
+    model.log_likelihood_, model.objective_ = (typed(metadata, name, float) for name in ("log_likelihood", "objective"))
+    restore_features(model, metadata, names)
+    model.selection_ = None if metadata["selection"] is None else typed(metadata, "selection", dict)
+    report = read_report(metadata)
+    if model.selection_ is not None:
+        report.quantities["selection"] = model.selection_
+    model.report_ = report
+
+
+def read_path(arrays: Arrays) -> Floats:
+    """The objective along the climb."""
+    path = arrays["objective_path"]
+    if path.ndim != 1 or not path.size or path.dtype != np.float64:
+        raise ValueError("objective_path is not a list of numbers")
+    return path
+
+
+def read_report(metadata: dict[str, Any]) -> FitReport:
+    """What a file says of the verdict: its reasons, the notes, the numbers behind it."""
+    verdict, reasons, notes = (metadata[name] for name in ("verdict", "reasons", "notes"))
+    _words(reasons, "reasons")
+    _words(notes, "notes")
+    if verdict not in get_args(Verdict):
+        raise ValueError(f"{verdict!r} is no verdict")
+    quantities = typed(metadata, "quantities", dict) if "quantities" in metadata else {}  # files of 0.1.0 had none
+    return FitReport(verdict, list(reasons), dict(quantities), list(notes), {})
+
+
+def features_of(model: Any) -> dict[str, Any]:
+    """What `fit` was told of its features; None where it saw none."""
+    number, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
+    return {
+        "n_features_in": None if number is None else int(number),
+        "feature_names_in": None if names is None else [str(name) for name in names],
+    }
+
+
+def restore_features(model: Any, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
+    """Give `model` what `features_of` told; `names` are the columns it uses, where its features are columns."""
+    model.n_features_in_ = typed(metadata, "n_features_in", int)
+    features = metadata["feature_names_in"]
+    if features is not None:
+        _words(features, "feature_names_in")
+        if len(features) != model.n_features_in_ or not set(names) <= set(features):
+            raise ValueError("feature_names_in does not match n_features_in or the columns")
+        model.feature_names_in_ = np.array(features, object)
+    elif len(names) > model.n_features_in_:
+        raise ValueError(f"it has {len(names)} columns of {model.n_features_in_} features")
+
+
+def typed(metadata: dict[str, Any], name: str, wanted: type) -> Any:
+    """An entry of that very type, finite if it is a number."""
+    value = metadata[name]
+    if type(value) is not wanted or (isinstance(value, float) and not np.isfinite(value)):
+        raise ValueError(f"{name} is not {wanted.__name__}")
+    return value
+
+
+def _words(values: Any, name: str) -> None:
+    if type(values) is not list or not all(type(value) is str for value in values):
+        raise ValueError(f"{name} is not a list of texts")
+
+
+def plain(value: Any) -> Any:
+    """Numbers, text, lists and mappings as JSON holds them; a number that is not finite becomes None."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
     return value

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latentfit.core.counts.counts import Counts
+from latentfit.core.counts import Counts
 from latentfit.core.em import leap_length
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import PairRows, pair_ratios
-from latentfit.core.vertices import PairModel
+from latentfit.core.spectral import PairModel
 
 LEAST_PROBABILITY = 1e-300
 """Least chance of a pair that was seen: its logarithm stays a number."""

@@ -83,7 +83,7 @@ FAMILIES = (
                 "latentfit plan votes.csv --budget 500",
             ),
         ),
-        "latentfit.labels.page.page",
+        "latentfit.labels.page",
     ),
     Family(
         "tables",
@@ -104,7 +104,7 @@ FAMILIES = (
             ),
             Estimator(
                 "LatentClassImputer",
-                "latentfit.tables.estimator.imputer",
+                "latentfit.tables.estimator.latent_class",
                 f"{ROWS}:predict_rows",
                 "classes",
                 f"{ROWS}:read_table_input",
@@ -113,14 +113,14 @@ FAMILIES = (
         (
             Command(
                 "table",
-                "latentfit.tables.cli.table",
+                "latentfit.tables.cli",
                 "Latent classes and the joint distribution of a categorical table",
                 "latentfit table survey.csv --id person --out classes  # any categories",
             ),
-            Command("impute", "latentfit.tables.cli.impute", "Fill the missing values of a table with a saved model"),
+            Command("impute", "latentfit.tables.cli", "Fill the missing values of a table with a saved model"),
             Command(
                 "query",
-                "latentfit.tables.cli.query",
+                "latentfit.tables.cli",
                 "Ask a saved model for probabilities, expectations, information",
             ),
             Command("sample", "latentfit.cli.sample", "Draw rows from a saved model"),
@@ -175,7 +175,7 @@ FAMILIES = (
         (
             Estimator(
                 "Admixture",
-                "latentfit.admixture.estimator.admixture",
+                "latentfit.admixture.estimator",
                 "latentfit.admixture.cli:predict_ancestry",
                 "ancestry",
                 "latentfit.admixture.cli:read_input",
@@ -196,7 +196,7 @@ FAMILIES = (
         (
             Estimator(
                 "MixtureFractions",
-                "latentfit.fractions.estimator.mixture_fractions",
+                "latentfit.fractions.estimator",
                 "latentfit.fractions.cli:predict_fractions",
                 "fractions",
                 "latentfit.fractions.cli:read_input",
@@ -218,7 +218,7 @@ FAMILIES = (
         (
             Estimator(
                 "PairMatrix",
-                "latentfit.pairs.estimator.pair_matrix",
+                "latentfit.pairs.estimator",
                 "latentfit.pairs.cli:predict_pairs",
                 "how likely pairs are",
                 None,
@@ -233,7 +233,7 @@ FAMILIES = (
         (
             Estimator(
                 "TopicModel",
-                "latentfit.topics.estimator.topic_model",
+                "latentfit.topics.estimator",
                 "latentfit.topics.cli:predict_topics",
                 "topics",
                 "latentfit.topics.cli:read_input",
@@ -255,7 +255,7 @@ FAMILIES = (
         (
             Estimator(
                 "BlockModel",
-                "latentfit.communities.estimator.block_model",
+                "latentfit.communities.estimator",
                 "latentfit.communities.cli:predict_communities",
                 "communities",
                 "latentfit.communities.cli:read_input",
@@ -277,7 +277,7 @@ FAMILIES = (
         (
             Estimator(
                 "CategoricalHMM",
-                "latentfit.hmm.estimator.categorical_hmm",
+                "latentfit.hmm.estimator",
                 "latentfit.hmm.cli:predict_states",
                 "states",
                 "latentfit.hmm.cli:read_input",

@@ -103,3 +103,20 @@ def posterior_of(engine: MemoryEngine, params: Mixture) -> tuple[Floats, Floats]
 
     engine.rows(params, keep)
     return posterior, log_likelihood
+
+
+# -----------------------------------------------------------------------------
+# Which engine runs the passes: said by the user, or by where the rows are.
+
+
+def engine_for(rows: CodedRows, engine: str, n_jobs: int | None) -> MemoryEngine:
+    """Rows in memory stay there; rows in a file are read part by part, or lie on the workers of a cluster.
+
+    `engine` is a setting of an estimator: ``"dask"`` starts a cluster on this machine, ``"dask=tcp://host:port"`` (or
+    ``"dask=scheduler.json"``) uses an existing one. Small or grouped tables are in memory whatever it says.
+    """
+    if engine.startswith("dask") and hasattr(rows, "lease"):  # coded rows in a file
+        from latentfit.engine.dask import ClusterEngine
+
+        return ClusterEngine(rows, engine, n_jobs)
+    return MemoryEngine(rows, n_jobs)

@@ -2,7 +2,7 @@
 
 A function (`Work`) sees one block of rows (and, where it keeps something per row, those rows' share of it) and gives
 sums back, perhaps something per row too. Blocks of 65,536 rows are added in order into their part of 16 blocks, parts
-in order: the same bits in memory, from a file, and on the workers of a cluster (`engine/cluster_passes.py`).
+in order: the same bits in memory, from a file, and on the workers of a cluster (`engine/dask.py`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.core.kernels import BLOCK_ROWS, PART_ROWS, Floats
-from latentfit.core.matrix import Matrix, hash_rows
-from latentfit.core.stored_matrix import AnyMatrix, StoredMatrix, store_blocks
+from latentfit.core.matrix import AnyMatrix, Matrix, StoredMatrix, hash_rows, store_blocks
 
 Words = NDArray[np.uint64]
 
@@ -101,7 +100,7 @@ def over(rows: Floats | RowPasses) -> RowPasses:
 def passes_for(matrix: AnyMatrix, engine: str, seed: int) -> RowPasses:
     """Where passes run: on a cluster when its name is given and the rows are in a file, else here."""
     if isinstance(matrix, StoredMatrix) and engine.startswith("dask"):
-        from latentfit.engine.cluster_passes import ClusterPasses
+        from latentfit.engine.dask import ClusterPasses
 
         return ClusterPasses(matrix, seed, engine)
     return RowPasses(matrix, seed)

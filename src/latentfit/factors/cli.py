@@ -9,15 +9,18 @@ import click
 
 from latentfit.cli.console import Talk, number_of
 from latentfit.cli.options import (
+    Reading,
     are_streamed,
+    at_most,
     engine_of,
     engine_options,
     keeping,
+    max_iter_option,
     output_options,
     settings,
     strict_option,
+    table_options,
 )
-from latentfit.cli.reading import Reading, at_most, max_iter_option, table_options
 from latentfit.cli.results import Results, conclude, summarise
 
 if TYPE_CHECKING:
@@ -63,7 +66,7 @@ def factors(
     latentfit factors expression.csv --components 6
     latentfit factors 'runs/*.parquet' --engine stream --cache coded
     """
-    from latentfit.cli.fit_rows import RowFiles, fit_rows
+    from latentfit.cli.rows import RowFiles, fit_rows
     from latentfit.core.estimator import model_state
     from latentfit.factors.estimator.binary_factors import BinaryFactors
 
@@ -135,8 +138,7 @@ def show(model: BinaryFactors, talk: Talk) -> None:
 
 def predict_switches(model: BinaryFactors, asked: Asked) -> int:
     """Which switches are on in every row: switches.csv, as `latentfit factors` writes it."""
-    from latentfit.cli.fit_rows import named_answers
-    from latentfit.cli.rows import read_rows, under
+    from latentfit.cli.rows import named_answers, read_rows, under
 
     rows = read_rows(asked.data_file, asked.columns.get("id"), reading=asked.reading, talk=asked.talk)
     data = under(model, rows.all)

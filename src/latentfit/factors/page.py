@@ -8,10 +8,9 @@ import numpy as np
 
 from latentfit.factors.estimator.binary_factors import BinaryFactors
 from latentfit.factors.plot import candidate_scores, feature_names, moved_features, ranked_scores
-from latentfit.report.charts import HUE, QUIET, bars, distinct, heat_map
-from latentfit.report.evidence import fit_section, next_section, numbers_section, page_about, steps_figure
+from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about, steps_figure
+from latentfit.report.charts import HUE, QUIET, bars, distinct, heat_map, points
 from latentfit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from latentfit.report.points import points
 
 PAPERS = (
     "Jaffe, Weiss, Carmi, Kluger & Nadler 2018: Learning Binary Latent Variable Models: A Tensor Eigenpair Approach. "

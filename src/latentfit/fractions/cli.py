@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latentfit.cli.console import Talk, called, number_of
-from latentfit.cli.options import HIDDEN, THREADS, output_options, settings, strict_option
-from latentfit.cli.reading import Reading, at_most, max_iter_option, table_options
+from latentfit.cli.options import (
+    HIDDEN,
+    THREADS,
+    Reading,
+    at_most,
+    max_iter_option,
+    output_options,
+    settings,
+    strict_option,
+    table_options,
+)
 from latentfit.cli.results import Results, conclude, summarise
 
 if TYPE_CHECKING:
     from latentfit.cli.predict import Asked
-    from latentfit.core.named_matrix import NamedMatrix
-    from latentfit.fractions.estimator.mixture_fractions import MixtureFractions
+    from latentfit.core.matrix import NamedMatrix
+    from latentfit.fractions.estimator import MixtureFractions
 
 CONSTRAINTS: dict[str, Any] = {
     "sum-to-one": "sum_to_one", "sum-at-most-one": "sum_at_most_one", "nonnegative": "nonnegative"
@@ -59,8 +68,8 @@ def fractions(
     latentfit fractions blood.csv --components 4
     """
     from latentfit.core.estimator import model_state
-    from latentfit.core.named_matrix import read_shares
-    from latentfit.fractions.estimator.mixture_fractions import MixtureFractions, fraction_columns, profile_columns
+    from latentfit.core.matrix import read_shares
+    from latentfit.fractions.estimator import MixtureFractions, fraction_columns, profile_columns
     from latentfit.io.read import read_columns
 
     talk = Talk(quiet)
@@ -109,7 +118,7 @@ def show(model: MixtureFractions, talk: Talk) -> None:
 
 def read_known(model: MixtureFractions, path: str, id_: str | None, reading: Reading) -> NamedMatrix:
     """Samples of a file, which are its columns or its rows: the model knows its features' names."""
-    from latentfit.core.named_matrix import read_shares
+    from latentfit.core.matrix import read_shares
     from latentfit.io.read import read_columns
 
     values = read_shares(read_columns(path, **reading.rules(id_)), called(path), id_)
@@ -123,7 +132,7 @@ def read_known(model: MixtureFractions, path: str, id_: str | None, reading: Rea
 def predict_fractions(model: MixtureFractions, asked: Asked) -> int:
     """Fractions of new samples."""
     from latentfit.core.names import objects
-    from latentfit.fractions.estimator.mixture_fractions import fraction_columns
+    from latentfit.fractions.estimator import fraction_columns
 
     values = read_known(model, asked.data_file, asked.columns.get("id"), asked.reading)
     found = model.transform(values)

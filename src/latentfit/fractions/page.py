@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from latentfit.fractions.estimator.mixture_fractions import MixtureFractions
+from latentfit.fractions.estimator import MixtureFractions
 from latentfit.fractions.plot import differing_features, sample_fractions
-from latentfit.report.charts import bars, distinct, heat_map, lines
-from latentfit.report.evidence import fit_section, next_section, numbers_section, page_about
+from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
+from latentfit.report.charts import bars, distinct, drawn_bars, heat_map, lines, listed, stacked
 from latentfit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from latentfit.report.stacks import drawn_bars, listed, stacked
 
 PAPERS = (
     "Jaffe, Weiss, Carmi, Kluger & Nadler 2018: Learning Binary Latent Variable Models: A Tensor Eigenpair Approach. "

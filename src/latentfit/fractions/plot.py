@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latentfit.core.canvas import MOST_NAMES, check_drawable, new_axes, people_order, some_of, stack_bars
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.fractions.estimator.mixture_fractions import MixtureFractions
+from latentfit.fractions.estimator import MixtureFractions
 
 MOST_FEATURES = 60
 """Features shown: more cannot be read."""

@@ -8,17 +8,26 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from latentfit.cli.columns import chosen_columns, column_options
 from latentfit.cli.console import Talk, called, number_of
-from latentfit.cli.options import output_options, reading_options, settings, strict_option
-from latentfit.cli.reading import Reading, at_most, max_iter_option, table_options
+from latentfit.cli.options import (
+    Reading,
+    at_most,
+    chosen_columns,
+    column_options,
+    max_iter_option,
+    output_options,
+    reading_options,
+    settings,
+    strict_option,
+    table_options,
+)
 from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
 if TYPE_CHECKING:
     from latentfit.cli.predict import Asked
     from latentfit.hmm.data import Sequences
-    from latentfit.hmm.estimator.categorical_hmm import CategoricalHMM
+    from latentfit.hmm.estimator import CategoricalHMM
     from latentfit.io.scan import Scan
 
 SHOWN = 8
@@ -56,10 +65,10 @@ def hmm(
     latentfit hmm visits.csv --out states
     latentfit hmm genome.txt --letters --gap N --states 2
     """
-    from latentfit.cli.counted import counted_files
+    from latentfit.cli.rows import counted_files
     from latentfit.core.estimator import model_state
     from latentfit.hmm.data import ALIASES
-    from latentfit.hmm.estimator.categorical_hmm import CategoricalHMM, parameter_columns, state_tables
+    from latentfit.hmm.estimator import CategoricalHMM, parameter_columns, state_tables
 
     talk = Talk(quiet)
     model = CategoricalHMM(
@@ -142,7 +151,7 @@ def show(model: CategoricalHMM, talk: Talk) -> None:
 
 def read_known(model: CategoricalHMM, path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Sequences:
     """Sequences of a file under the symbols of a model; lines are split as those of its fit were."""
-    from latentfit.cli.counted import counted_files
+    from latentfit.cli.rows import counted_files
     from latentfit.hmm.data import ALIASES, read_sequences
 
     with counted_files((path,), "memory", None, talk, reading, ALIASES, also=columns.values()) as found:
@@ -161,7 +170,7 @@ def _are_letters(model: CategoricalHMM, found: Scan) -> bool:
 
 def predict_states(model: CategoricalHMM, asked: Asked) -> int:
     """States of new sequences: states.csv, as `latentfit hmm` writes it."""
-    from latentfit.hmm.estimator.categorical_hmm import state_tables
+    from latentfit.hmm.estimator import state_tables
 
     data = read_known(model, asked.data_file, asked.columns, asked.talk, asked.reading)
     asked.results.batches("states", state_tables(model, data), main=True)

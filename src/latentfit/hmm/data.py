@@ -30,12 +30,11 @@ from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError, DataWarning
 from latentfit.core.frames import Columns, Roles, as_frame, columns_by_role, find_roles
-from latentfit.core.growing_names import GrowingNames
 from latentfit.core.kernels.hmm import GAP, Chains
-from latentfit.core.names import Names, are_words, decoded, encode, gaps_of, match, to_arrow
+from latentfit.core.names import GrowingNames, Names, are_words, decoded, encode, gaps_of, match, to_arrow
 from latentfit.core.numbers import worth_of
-from latentfit.io.fasta import fasta_pieces, is_fasta
 from latentfit.io.scan import Scan
+from latentfit.io.text_lines import fasta_pieces, is_fasta
 
 ALIASES = {
     "sequence": (

@@ -30,8 +30,7 @@ from latentfit.core.spectral import effective_items, scaled_svd
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.hmm.data import COPIED, Sequences, copied_share, few_different, without_copies
 from latentfit.hmm.em.fit import FOLDS, cut
-from latentfit.hmm.em.parameters import Chain
-from latentfit.hmm.em.steps import ChainPrior
+from latentfit.hmm.em.steps import Chain, ChainPrior
 from latentfit.hmm.select import StatesPath, last_state_gain
 
 TOO_FEW, FEW = 1.0, 5.0

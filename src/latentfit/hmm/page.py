@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from latentfit.hmm.data import Sequences
-from latentfit.hmm.estimator.categorical_hmm import CategoricalHMM
+from latentfit.hmm.estimator import CategoricalHMM
 from latentfit.hmm.plot import LEAST, state_graph, telling_symbols
+from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
 from latentfit.report.charts import Spec, colour, distinct, heat_map, lines, tile
-from latentfit.report.evidence import fit_section, next_section, numbers_section, page_about
 from latentfit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 
 PAPERS = (

@@ -10,7 +10,7 @@ import numpy as np
 from latentfit.core.canvas import COLOURS, GREY, check_drawable, new_axes, stack_bars, write_cells
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.hmm.estimator.categorical_hmm import CategoricalHMM
+from latentfit.hmm.estimator import CategoricalHMM
 
 MOST_WRITTEN = 12
 """States up to which probabilities are written into the map."""

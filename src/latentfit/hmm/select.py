@@ -38,8 +38,7 @@ from latentfit.hmm.em.fit import (
     thinned,
     unigram,
 )
-from latentfit.hmm.em.parameters import Chain, normalised
-from latentfit.hmm.em.steps import ChainSteps, chain_prior
+from latentfit.hmm.em.steps import Chain, ChainSteps, chain_prior, normalised
 from latentfit.hmm.init.state_splits import splits
 
 MOST_TRIED = 20

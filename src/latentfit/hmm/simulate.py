@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError
 from latentfit.hmm.data import Sequences
-from latentfit.hmm.em.parameters import Chain, draw_path, draw_symbols
+from latentfit.hmm.em.steps import Chain, draw_path, draw_symbols
 
 __all__ = ["HiddenMarkov", "draw_sequences", "hidden_markov"]
 

@@ -23,10 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from latentfit.core.errors import DataError, DataWarning, FileFormatError
-from latentfit.io.encoding import find_encoding
-from latentfit.io.integers import integers_if_canonical
-from latentfit.io.missing import NOTHING, Missing
 from latentfit.io.source import BLOCKS, BROKEN, Source, bad_utf8
+from latentfit.io.values import NOTHING, Missing, find_encoding, integers_if_canonical
 
 LOOK_BYTES = 1 << 20
 """Text from which it is told what parts the cells, and how decimals are written."""

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from latentfit.core.errors import DataError, FileFormatError
-from latentfit.io.missing import NOTHING, Missing
 from latentfit.io.source import BLOCKS, BROKEN, Source, bad_utf8, gathered
+from latentfit.io.values import NOTHING, Missing
 
 MOST_BRACKETS = 500
 """Opening brackets outside of strings that one line may hold; a row of plain values has one."""

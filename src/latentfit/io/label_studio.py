@@ -30,8 +30,8 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from latentfit.core.errors import DataError, DataWarning, FileFormatError
-from latentfit.io.integers import integers_if_canonical
 from latentfit.io.source import probe
+from latentfit.io.values import integers_if_canonical
 
 _TYPES = ("choices", "rating")
 _UNNAMED_MODEL = "prediction"

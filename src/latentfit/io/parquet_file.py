@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from latentfit.core.errors import DataError
-from latentfit.io.missing import NOTHING, Missing
 from latentfit.io.source import BROKEN, Source
+from latentfit.io.values import NOTHING, Missing
 
 BATCH_ROWS = 65_536
 """Rows of a batch."""

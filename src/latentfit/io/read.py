@@ -10,8 +10,8 @@ import pyarrow as pa
 from latentfit.core.errors import DataError, nearest
 from latentfit.io.csv_file import read_csv
 from latentfit.io.json_lines import read_json_lines
-from latentfit.io.missing import Missing
 from latentfit.io.source import Source, find_source
+from latentfit.io.values import Missing
 
 Choose = Callable[[Sequence[str]], list[str]]
 

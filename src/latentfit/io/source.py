@@ -6,6 +6,7 @@ the second is slow and says where.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import sys
@@ -16,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from latentfit.core.errors import FileFormatError, reason_of
-from latentfit.io.encoding import check_encoding
 from latentfit.io.remote import facts_of, is_remote, open_remote
+from latentfit.io.values import check_encoding
 
 STDIN = "-"
 BROKEN = (pa.ArrowException, OSError, UnicodeDecodeError)
@@ -205,3 +206,32 @@ def bad_utf8(source: Source) -> FileFormatError | None:
                 "text; save the file as UTF-8, or give its encoding (--encoding latin-1)"
             )
     return None
+
+
+# -----------------------------------------------------------------------------
+# SHA-256 of input files, so that a result says what it was made of.
+
+MOST_BYTES = 2**33
+"""Files above this are not read a second time for their hash: at about 1 GB a second it would be noticed."""
+_BLOCK = 2**22
+
+
+def file_hashes(paths: Iterable[str | None]) -> dict[str, str]:
+    """SHA-256 of every file by its path; what cannot be read twice says why it has none."""
+    return {path: _hash(path) for path in paths if path}
+
+
+def _hash(path: str) -> str:
+    if path == "-":
+        return "standard input, not hashed"
+    if "://" in path:
+        return "remote, not hashed"
+    if not os.path.isfile(path):
+        return "several files, not hashed"
+    if os.path.getsize(path) > MOST_BYTES:
+        return f"larger than {MOST_BYTES // 2**30} GB, not hashed"
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

@@ -9,7 +9,7 @@ import numpy as np
 from latentfit.core.canvas import DOUBT, STRONG, check_drawable, new_axes, write_cells
 from latentfit.core.errors import DataError
 from latentfit.core.frames import as_frame, rows_of
-from latentfit.labels.diagnostics.co_annotation import meetings
+from latentfit.labels.diagnostics.structure import meetings
 from latentfit.labels.estimator.dawid_skene import DawidSkene
 
 POLICIES = {"plan": STRONG, "random": "#9a9a9a"}

@@ -10,12 +10,12 @@ from latentfit.cli.console import number_of
 
 if TYPE_CHECKING:
     from latentfit.cli.predict import Asked
-    from latentfit.pairs.estimator.pair_matrix import PairMatrix
+    from latentfit.pairs.estimator import PairMatrix
 
 
 def predict_pairs(model: PairMatrix, asked: Asked) -> int:
     """predictions.csv (row, column, probability, lift), one line per line of the file; empty where a name is new."""
-    from latentfit.core.counts.input import pair_columns
+    from latentfit.core.counts import pair_columns
     from latentfit.core.frames import ArrowFrame
     from latentfit.core.names import match
     from latentfit.io.read import read_columns

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from latentfit.core.counts.counts import Counts
+from latentfit.core.counts import Counts
 from latentfit.core.sampling import Words, numbered_apart, scramble, uniform
 
 ONE_BY_ONE = 64

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from latentfit.core.counts.counts import Counts
+from latentfit.core.counts import Counts
 from latentfit.core.sampling import numbered_apart
 
 LOPSIDED = 4.0

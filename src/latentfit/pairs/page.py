@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.pairs.diagnostics.structure import LEVEL
-from latentfit.pairs.estimator.pair_matrix import PairMatrix
+from latentfit.pairs.diagnostics import LEVEL
+from latentfit.pairs.estimator import PairMatrix
 from latentfit.pairs.plot import LEAST_CHANCE, rank_tests, telling_items
-from latentfit.report.charts import Spec, bars, heat_map, lines
-from latentfit.report.evidence import fit_section, next_section, numbers_section, page_about
+from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
+from latentfit.report.charts import Spec, bars, heat_map, lines, points
 from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from latentfit.report.points import points
 
 PAPERS = (
     "Huang, Kakade, Kong & Valiant 2018: Recovering Structured Probability Matrices. ITCS.",

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from latentfit.core.canvas import GREY, STRONG, check_drawable, new_axes
 from latentfit.core.errors import DataError
-from latentfit.pairs.diagnostics.structure import LEVEL
-from latentfit.pairs.estimator.pair_matrix import PairMatrix
+from latentfit.pairs.diagnostics import LEVEL
+from latentfit.pairs.estimator import PairMatrix
 
 MOST_NAMES = 60
 """Items whose names are written: more cannot be read."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.joint import JointPMF
+from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
 from latentfit.report.charts import bars, distinct, heat_map, lines
-from latentfit.report.evidence import fit_section, next_section, numbers_section, page_about
 from latentfit.report.page import MOST_ROWS, Ask, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from latentfit.tables.estimator.latent_class import LatentClass
 from latentfit.tables.plot import telling_answers

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from latentfit.core.assign import align_classes
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.scatter import nearest_to_axes
+from latentfit.core.simplex import nearest_to_axes
 from latentfit.core.verdict import LARGEST_LOG, WORST_CONDITION
 
 DELTA = 0.05

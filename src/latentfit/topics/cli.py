@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.columns import chosen_columns, column_options
 from latentfit.cli.console import Talk, called, number_of
-from latentfit.cli.options import HIDDEN, output_options, reading_options, strict_option
-from latentfit.cli.reading import Reading, at_most, max_iter_option, table_options
+from latentfit.cli.options import (
+    HIDDEN,
+    Reading,
+    at_most,
+    chosen_columns,
+    column_options,
+    max_iter_option,
+    output_options,
+    reading_options,
+    strict_option,
+    table_options,
+)
 from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
 if TYPE_CHECKING:
     from latentfit.cli.predict import Asked
     from latentfit.topics.data.documents import Documents
-    from latentfit.topics.estimator.topic_model import TopicModel
+    from latentfit.topics.estimator import TopicModel
 
 SHOWN = 8
 """Words of a topic shown on the screen."""
@@ -56,12 +65,11 @@ def topics(
     latentfit topics 'corpus/*.parquet' --engine stream
     latentfit predict more.txt --model topics/model.latent
     """
-    from latentfit.cli.counted import counted_files
+    from latentfit.cli.rows import counted_files
     from latentfit.core.errors import DataError
     from latentfit.core.estimator import model_state
     from latentfit.topics.data.input import ALIASES
-    from latentfit.topics.estimator.tables import document_columns, topic_columns
-    from latentfit.topics.estimator.topic_model import TopicModel
+    from latentfit.topics.estimator import TopicModel, document_columns, topic_columns
 
     talk = Talk(quiet)
     roles = chosen_columns(document=document, word=word, count=count)
@@ -141,7 +149,7 @@ def _read(found: Any, name: str, columns: dict[str, str]) -> Documents:
 
 def read_known(path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Documents:
     """Documents of a file of any kind, for a model that knows their words."""
-    from latentfit.cli.counted import counted_files
+    from latentfit.cli.rows import counted_files
     from latentfit.topics.data.input import ALIASES
 
     if _is_matrix((path,)):
@@ -171,7 +179,7 @@ def show(summary: dict[str, Any], talk: Talk) -> None:
 
 def predict_topics(model: TopicModel, asked: Asked) -> int:
     """Shares of the topics in new documents: documents.csv, as `latentfit topics` writes it."""
-    from latentfit.topics.estimator.tables import document_columns
+    from latentfit.topics.estimator import document_columns
 
     with asked.talk.doing("reading"):
         documents = read_known(asked.data_file, asked.columns, asked.talk, asked.reading)

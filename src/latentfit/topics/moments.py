@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from latentfit.core.counts.counts import Counts
+from latentfit.core.counts import Counts
 from latentfit.core.kernels import Floats
 from latentfit.topics.data.documents import Documents
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from latentfit.report.charts import HUE, QUIET, Spec, bars, distinct, lines
-from latentfit.report.evidence import count, fit_section, next_section, numbers_section, page_about, steps_figure
+from latentfit.report.assemble import count, fit_section, next_section, numbers_section, page_about, steps_figure
+from latentfit.report.charts import HUE, QUIET, Spec, bars, distinct, lines, points
 from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
-from latentfit.report.points import points
-from latentfit.topics.estimator.topic_model import TopicModel
+from latentfit.topics.estimator import TopicModel
 from latentfit.topics.plot import relevances, relevant_words, topic_map
 
 PAPERS = (

@@ -10,7 +10,7 @@ from scipy.special import xlogy
 
 from latentfit.core.canvas import PALE, STRONG, check_drawable, new_axes, new_figure
 from latentfit.core.kernels import Floats
-from latentfit.topics.estimator.topic_model import TopicModel
+from latentfit.topics.estimator import TopicModel
 
 MOST_TOPICS = 24
 """Panels of bars: more cannot be read."""

@@ -30,9 +30,7 @@ from latentfit.core.em import em
 from latentfit.core.kernels import Floats
 from latentfit.core.progress import tried
 from latentfit.topics.data.documents import Documents
-from latentfit.topics.em.prior import DEFAULT, FEWEST, MOST_TOKENS, PASSES, completed
-from latentfit.topics.em.steps import TopicPrior, TopicSteps
-from latentfit.topics.init.multistart import begin
+from latentfit.topics.em import DEFAULT, FEWEST, MOST_TOKENS, PASSES, TopicPrior, TopicSteps, begin, completed
 from latentfit.topics.init.spectral import first_topics, word_spectrum
 from latentfit.topics.moments import WordPairs
 

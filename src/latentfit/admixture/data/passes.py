@@ -3,12 +3,13 @@
 A part is 65,536 SNPs. A function (`SnpWork`) sees the calls of a part in pieces of whole kernel blocks (256 SNPs), one
 after another, with that part's share of what is kept per SNP; it gives sums back, and perhaps one row a SNP. Sums of
 blocks are added in order into their part, parts in order, so the pieces may be a whole part (in memory), a few thousand
-SNPs read from a file, or lie on the workers of a cluster (`admixture/data/dask_passes.py`): the same bits.
+SNPs read from a file, or lie on the workers of a cluster (`admixture/data/passes.py`): the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from latentfit.admixture.data.genotypes import Genotypes, snps_at_once
 from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import Calls, admixture_step, curvature_sums, unfold_curvature
+from latentfit.engine.dask import Spans
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
 from latentfit.engine.passes import Found, add_found
 
@@ -95,7 +98,7 @@ def over_calls(calls: Calls | SnpPasses, n_jobs: int | None = None) -> SnpPasses
 def snp_passes_for(genotypes: AnyGenotypes, engine: str, n_jobs: int | None) -> SnpPasses:
     """Where passes run: on a cluster when its name is given and the calls are in a file, else here."""
     if isinstance(genotypes, StoredGenotypes) and engine.startswith("dask"):
-        from latentfit.admixture.data.dask_passes import ClusterSnps
+        from latentfit.admixture.data.passes import ClusterSnps
 
         return ClusterSnps(genotypes, engine, n_jobs)
     return SnpPasses(genotypes, n_jobs)
@@ -116,3 +119,43 @@ def _curvature_part(pieces: Pieces, beside: tuple[Floats, ...], shares: Floats, 
         frequencies = np.ascontiguousarray(beside[0][rows])
         sums = curvature_sums(calls, shares, frequencies, squares=squares, threads=threads, into=sums)
     return Found((sums,))
+
+
+# -----------------------------------------------------------------------------
+# Passes over genotypes whose parts lie on the workers of a dask cluster: the same bits as `admixture/data/passes.py`.
+#
+# What is kept per SNP travels with the call, since leaps of the climb need it whole: eight bytes a population beside
+# one # byte a person, so a small share of what a pass computes on.
+
+
+class ClusterSnps(SnpPasses):
+    """Passes on the workers of a cluster."""
+
+    def __init__(self, genotypes: StoredGenotypes, engine: str, n_jobs: int | None) -> None:
+        super().__init__(genotypes, n_jobs)
+        self.threads = 1  # workers are as many as there are cores
+        bare = replace(genotypes, samples=genotypes.samples[:0], snps=genotypes.snps[:0], alleles=None, lease=None)
+        size = (self.n_snps, self.n_persons, self.part_snps)
+        self.spans = Spans(engine, range(0, self.n_snps, self.part_snps), _load, bare, size=size)
+
+    def sums(self, work: SnpWork, *args: Any, beside: tuple[Floats, ...] = ()) -> Found:
+        shares = [tuple(one[span[0] : span[-1] + self.part_snps] for one in beside) for span in self.spans.parts]
+        found = self.spans.answers(_span_sums, shares, work=work, args=args)
+        return add_found(part for span in found for part in span)
+
+
+def _load(begins: list[int], rows: StoredGenotypes, size: tuple[int, int, int]) -> list[Calls]:
+    """On a worker: the calls of some parts."""
+    n_snps, n_persons, part = size
+    return [rows.calls_at(begin, min(begin + part, n_snps), n_persons) for begin in begins]
+
+
+def _span_sums(parts: list[Calls], shares: tuple[Floats, ...], work: SnpWork, args: tuple[Any, ...]) -> list[Found]:
+    """On a worker: one sum per part."""
+    out, at = [], 0
+    with one_blas_thread():
+        for calls in parts:
+            piece = slice(0, len(calls))
+            out.append(work(iter([(piece, calls)]), tuple(one[at : at + len(calls)] for one in shares), *args))
+            at += len(calls)
+    return out

@@ -28,8 +28,8 @@ from latentfit.clusters.select.criteria import PathNumbers, size_charge, statist
 from latentfit.clusters.select.path import varying_columns
 from latentfit.clusters.theory import has_room, least_columns, separable_delta
 from latentfit.core.em import em
+from latentfit.core.mixture.em import plain_steps
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.core.mixture.prior import plain_steps
 from latentfit.core.table.table import Table
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.engine.memory import MemoryEngine

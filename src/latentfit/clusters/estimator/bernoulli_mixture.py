@@ -28,24 +28,31 @@ from latentfit.clusters.estimator.model_file import Decided, cluster_state, rest
 from latentfit.clusters.select.criteria import FAR_APART, PathNumbers, choose_by_test
 from latentfit.clusters.select.near_duplicates import NearCopy, Screened, screened_path, with_columns
 from latentfit.clusters.select.path import ClusterPath, cluster_path, varying_columns
-from latentfit.core.clock import StageClock
 from latentfit.core.em import Steps, em
 from latentfit.core.errors import DataError, DataWarning, IdentifiabilityWarning
+from latentfit.core.estimator import StageClock
 from latentfit.core.frames import backend_of, build_frame, long_columns
 from latentfit.core.kernels import WIDEST, Floats
 from latentfit.core.mixture.bootstrap import ratio_test
-from latentfit.core.mixture.checkpoint import TableCheckpoint, table_key
-from latentfit.core.mixture.model import CELLS, SAMPLE_ROWS, SETTLED, TAIL_GAIN, TableModel, weight_notes
+from latentfit.core.mixture.em import table_steps
+from latentfit.core.mixture.model import (
+    CELLS,
+    SAMPLE_ROWS,
+    SETTLED,
+    TAIL_GAIN,
+    TableCheckpoint,
+    TableModel,
+    table_key,
+    weight_notes,
+)
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import table_steps
 from latentfit.core.table.input import LearnColumn
 from latentfit.core.table.replicates import sample_rows, self_weighting
 from latentfit.core.table.stored import AnyTable, batches_with_weights
 from latentfit.core.table.table import Table
 from latentfit.core.table.weights import WeightType
 from latentfit.core.verdict import Examination
-from latentfit.engine.blas import one_blas_thread
-from latentfit.engine.free_memory import free_memory
+from latentfit.engine.limits import free_memory, one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums
 from latentfit.io.scan import Scan
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from latentfit.clusters.select.criteria import CRITERIA, PathNumbers
 from latentfit.clusters.select.near_duplicates import NearCopy
-from latentfit.core.file_parts import Arrays, check_numbers, plain, plain_names, read_names, typed
 from latentfit.core.frames import build_frame
 from latentfit.core.kernels import Floats
-from latentfit.core.mixture.model_file import restore_table, table_state
+from latentfit.core.mixture.model import restore_table, table_state
 from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.model_file import Arrays, check_numbers, plain, plain_names, read_names, typed
 
 if TYPE_CHECKING:
     from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture

@@ -41,8 +41,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from latentfit.core.criteria import information_criteria
 from latentfit.core.kernels import Floats
+from latentfit.core.mixture.bootstrap import information_criteria
 
 TW_SHARE = 3.0
 """How many d^⅓ a cluster pays above d: the chance gain of a pure cluster has mean below d and spread 1–1.6 d^⅓."""

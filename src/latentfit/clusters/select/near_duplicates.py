@@ -49,8 +49,8 @@ from numpy.typing import NDArray
 
 from latentfit.clusters.select.path import ClusterPath
 from latentfit.core.kernels import Floats
+from latentfit.core.mixture.init import Sample, draw_sample
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.sample_init import Sample, draw_sample
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
 

@@ -38,9 +38,9 @@ from latentfit.clusters.select.criteria import size_charge, statistical_charge
 from latentfit.clusters.select.splits import split_classes, with_split
 from latentfit.core.em import Refined, em
 from latentfit.core.kernels import Floats
+from latentfit.core.mixture.em import plain_steps
+from latentfit.core.mixture.init import shares_of
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.core.mixture.prior import plain_steps
-from latentfit.core.mixture.row_init import shares_of
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 

@@ -29,12 +29,10 @@ from latentfit.clusters.select.splits import split_classes, with_split, with_twi
 from latentfit.core.em import Refined, Steps, em
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.core.mixture.em import entropy_of
+from latentfit.core.mixture.em import entropy_of, plain_steps
+from latentfit.core.mixture.init import MOST_CELLS, Sample, draw_sample, spectral_clusters, spread_rows
 from latentfit.core.mixture.merge_init import MERGE_ROWS, merge_down, single_merges
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.core.mixture.prior import plain_steps
-from latentfit.core.mixture.row_init import spectral_clusters, spread_rows
-from latentfit.core.mixture.sample_init import MOST_CELLS, Sample, draw_sample
 from latentfit.core.multistart import Entrant, go_on, halve
 from latentfit.core.progress import tried
 from latentfit.core.table.table import Table

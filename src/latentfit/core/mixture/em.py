@@ -18,16 +18,24 @@ Symbols   paper     here      shape    meaning
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from latentfit.core.em import Refined, leap_of
+from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
+from latentfit.core.mixture.init import shares_of
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.engine.memory import MemoryEngine, Sums
+from latentfit.core.numbers import is_amount
+from latentfit.core.table.stored import AnyTable
+from latentfit.core.table.table import Table
+from latentfit.engine.memory import MemoryEngine, Sums, engine_for
 
 ROOT_FALL = 0.5
 """What is left of the root of a probability after one leap, at the least."""
@@ -133,3 +141,126 @@ def permuted(refined: Refined[Mixture, Sums], order: NDArray[np.intp]) -> Refine
     """The same fit with its classes in another order, statistics and all."""
     sums = Sums(refined.sums.log_likelihood, refined.sums.totals[order], refined.sums.table[:, order])
     return replace(refined, params=refined.params.permuted(order), sums=sums)
+
+
+# -----------------------------------------------------------------------------
+# Smoothing of latent class tables: pseudo-counts per column and class, shaped like the column's marginal.
+#
+# Without it the likelihood of rows not yet seen collapses when there are many classes (a category never met in a class
+# gets probability zero); one pseudo-row per class costs next to nothing elsewhere. Evidence: docs/models/tables.md.
+
+SMOOTHING = 1.0
+"""Pseudo-rows per class under ``smoothing="auto"``."""
+
+SMALL_PASS = 2_000_000
+"""Rows × columns × classes up to which a pass runs on one thread: waking a second costs more than it saves."""
+
+
+def pseudo_rows(smoothing: Any) -> float:
+    """Pseudo-rows per class that a `smoothing` asks for."""
+    if isinstance(smoothing, str) and smoothing == "auto":
+        return SMOOTHING
+    if not is_amount(smoothing):
+        raise DataError(f"smoothing={smoothing!r} is no number of pseudo-rows; give 'auto', or 0 or more")
+    return float(smoothing)
+
+
+def table_prior(counts: Floats, first: NDArray[np.int32], n_components: int, smoothing: float) -> Prior:
+    """`smoothing` pseudo-rows per class with the marginals of the cell counts, and as many per class weight."""
+    return shaped_prior(shares_of(counts, first), n_components, smoothing)
+
+
+def shaped_prior(marginals: Floats, n_components: int, smoothing: float) -> Prior:
+    """The same from marginals (C,) that were kept."""
+    shape = np.repeat(smoothing * marginals[:, None], n_components, axis=1)
+    return Prior(shape, np.full(n_components, smoothing))
+
+
+def table_steps(
+    table: AnyTable,
+    n_components: int,
+    smoothing: float,
+    n_jobs: int | None,
+    engine: str = "auto",
+    tied: NDArray[np.bool_] | None = None,
+    rooted: bool = False,
+) -> TableSteps:
+    """EM steps over a table; cells that are `tied` (C,) have one probability for all classes, `rooted` as there."""
+    counts = table.singles()
+    prior = table_prior(counts, table.first, n_components, smoothing)
+    if table.n_rows * table.n_columns * n_components <= SMALL_PASS and n_jobs is None:
+        n_jobs = 1
+    n_cells = max(round(float(counts.sum())), 1)
+    return TableSteps(engine_for(table, engine, n_jobs), prior, table.first, n_cells, tied, rooted)
+
+
+def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSteps:
+    """EM steps of plain maximum likelihood, for fits whose log-likelihoods are compared.
+
+    What `table_steps` gives with no smoothing, without counting the marginals that shape it: a path asks many times.
+    """
+    none = Prior(np.zeros((int(table.first[-1]), n_classes)), np.zeros(n_classes))
+    return TableSteps(MemoryEngine(table, n_jobs), none, table.first, max(round(table.n_cells), 1))
+
+
+# -----------------------------------------------------------------------------
+# The last stretch of a mixture's climb by a quasi-Newton method, where EM needs thousands of steps.
+#
+# EM is slow where classes are hard to tell apart, and then says little about how far it still has to go. The statistics
+# of one pass hold the gradient too: with p = x² / Σ x² in every column of every class (and for the weights), where a
+# probability of zero is an ordinary point, ∂ objective / ∂x = 2 (n_k − n p_k) / x_k, n the expected counts with their
+# pseudo-counts. L-BFGS on x ends after some hundred passes where SQUAREM takes three thousand (docs/models/tables.md).
+#
+# Paper     Liu & Nocedal 1989 (L-BFGS; SciPy's); gradient from the E-step: Louis 1982
+# Needs     a point that EM has brought near an optimum, and rows in memory
+# Promises  no result below the one it was given; whether it has converged is for EM to say, which goes on from there
+# Differs   roots in place of probabilities, so that no bounds are needed
+#
+# Symbols   here    shape       meaning
+#           roots   (1+C, F)    x: the first row for the weights, then the stacked tables
+
+MEMORY = 50
+"""Steps that L-BFGS remembers; 20 need half as many passes again."""
+
+
+class _SpentError(Exception):
+    """The passes are spent."""
+
+
+def quasi_newton(
+    steps: TableSteps, refined: Refined[Mixture, Sums], max_iter: int, gain: float
+) -> Refined[Mixture, Sums]:
+    """Climb on until a step gains less than `gain` nats, in at most `max_iter` passes in all.
+
+    `n_iter` counts passes; `path` has every rise. What comes back has not `converged`: EM confirms that.
+    """
+    first, sizes = refined.params.first, np.diff(refined.params.first)
+    shape = (len(refined.params.table) + 1, refined.params.n_classes)
+    best, n_iter, path = refined, refined.n_iter, list(refined.path)
+
+    def value(flat: Floats) -> tuple[float, Floats]:
+        nonlocal best, n_iter
+        if n_iter >= max_iter:
+            raise _SpentError
+        roots = flat.reshape(shape)
+        squares = np.square(roots)
+        table = squares[1:] / np.repeat(np.add.reduceat(squares[1:], first[:-1], axis=0), sizes, axis=0)
+        params = Mixture(squares[0] / squares[0].sum(), table, first)
+        sums = steps.expect(params)
+        objective = steps.objective(params, sums)
+        n_iter += 1
+        if objective > best.objective:
+            path.append(objective)
+            best = Refined(params, sums, objective, steps.log_likelihood(sums), n_iter, False, path)
+        totals, counts = sums.totals + steps.prior.weights, sums.table + steps.prior.table
+        rows = np.repeat(np.add.reduceat(counts, first[:-1], axis=0), sizes, axis=0)
+        slope = np.vstack([(totals - totals.sum() * params.weights)[None], counts - rows * table])
+        away = np.divide(2 * slope, roots, out=np.zeros(shape), where=roots != 0)
+        return -objective, -away.ravel()
+
+    roots = np.sqrt(np.vstack([refined.params.weights[None], refined.params.table])).ravel()
+    enough = gain / max(abs(refined.objective), 1.0)  # SciPy's is relative
+    options = {"maxcor": MEMORY, "ftol": enough, "gtol": 1e-9, "maxiter": max_iter, "maxfun": max_iter}
+    with suppress(_SpentError):
+        minimize(value, roots, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
+    return Refined(best.params, best.sums, best.objective, best.log_likelihood, n_iter, False, path)

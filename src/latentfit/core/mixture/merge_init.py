@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 from latentfit.core.em import em
 from latentfit.core.kernels import Floats
+from latentfit.core.mixture.em import SMOOTHING, table_steps
+from latentfit.core.mixture.init import RowView, Sample, shared_rows, spread_rows
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.core.mixture.prior import SMOOTHING, table_steps
-from latentfit.core.mixture.row_init import RowView, shared_rows, spread_rows
-from latentfit.core.mixture.sample_init import Sample
 from latentfit.core.table.table import Table
 
 TIMES = 3

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -10,21 +13,31 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.em import Refined
+from latentfit.core.checkpoint import KeptFile
+from latentfit.core.em import Begun, Refined
 from latentfit.core.errors import DataError
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
-from latentfit.core.mixture.em import count_parameters, permuted
+from latentfit.core.mixture.em import count_parameters, permuted, pseudo_rows
+from latentfit.core.mixture.init import marginal_table
 from latentfit.core.mixture.joint import JointPMF
-from latentfit.core.mixture.model_file import restore_table, table_state
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import pseudo_rows
-from latentfit.core.mixture.row_init import marginal_table
+from latentfit.core.model_file import (
+    Arrays,
+    ModelFile,
+    check_numbers,
+    describe_column,
+    read_columns,
+    read_mixture,
+    restore_story,
+    with_story,
+)
+from latentfit.core.sampling import row_contents, scramble
 from latentfit.core.table.input import LearnColumn
 from latentfit.core.table.stored import AnyTable, StoredTable, batches_with_weights, code_frame, code_scan
 from latentfit.core.table.table import Column, Table, packed_alike, with_weights
-from latentfit.core.table.weights import NO_WEIGHT, WeightScale, WeightType, check_type, check_weights
+from latentfit.core.table.weights import NO_WEIGHT, WeightScale, WeightType, check_type, check_weights, unweighted
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.io.scan import Scan
 
@@ -190,8 +203,11 @@ class TableModel(LatentModel):
 
     # --------------------------------------------------------- model file
 
-    _state = table_state
-    _restore = restore_table
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return table_state(self)
+
+    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        restore_table(self, arrays, metadata)
 
 
 def weight_notes(table: AnyTable) -> list[str]:
@@ -209,3 +225,99 @@ def _weight_column(sample_weight: Any) -> str | None:
     if sample_weight is not None and not isinstance(sample_weight, str):
         raise DataError("row weights of files are a column of theirs; give its name as sample_weight")
     return sample_weight
+
+
+# -----------------------------------------------------------------------------
+# What the model file of a latent class or cluster model holds: the mixture, its statistics, and the columns.
+
+
+def table_state(model: TableModel) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of a fitted model."""
+    arrays = {
+        "weights": model._mixture.weights,
+        "table": model._mixture.table,
+        "totals": model._sums.totals,
+        "table_sums": model._sums.table,
+        "marginals": model._marginals,
+    }
+    columns = [describe_column(column) for column in model._columns]
+    return with_story(model, arrays, {"columns": columns, "weight_scale": list(astuple(model._scale))})
+
+
+def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `table_state` described; what does not fit together raises ValueError."""
+    columns = read_columns(metadata["columns"])
+    mixture = read_mixture(arrays, columns)
+    n_cells, n_classes = mixture.table.shape
+    check_numbers(arrays, {"totals": (n_classes,), "table_sums": (n_cells, n_classes), "marginals": (n_cells,)})
+    restore_story(model, arrays, metadata, [column.name for column in columns])
+    model._marginals = arrays["marginals"]
+    model._sums = Sums(model.log_likelihood_, arrays["totals"], arrays["table_sums"])
+    model._scale = _read_scale(metadata, float(arrays["totals"].sum()))
+    model._publish(mixture, columns)
+
+
+def _read_scale(metadata: dict[str, Any], total: float) -> WeightScale:
+    """How the weights of all rows seen are spread; files of 0.1.0 counted their sum as rows."""
+    if "weight_scale" not in metadata:
+        return unweighted(max(total, 1.0))
+    largest, sums, squares, n_rows = metadata["weight_scale"]
+    scale = WeightScale(float(largest), float(sums), float(squares), int(n_rows))
+    if not (np.isfinite(astuple(scale)).all() and min(astuple(scale)) > 0):
+        raise ValueError(f"weight_scale is {metadata['weight_scale']}")
+    return scale
+
+
+# -----------------------------------------------------------------------------
+# The checkpoint of a fit of one mixture: what was decided before the climb that it keeps, and where that stands.
+
+
+@dataclass(frozen=True)
+class SavedMixture:
+    """Where a stopped fit stood, and what it had decided before."""
+
+    begun: Begun[Mixture]
+    decided: dict[str, Any]
+
+
+class TableCheckpoint(KeptFile):
+    """The file of one fit of a mixture."""
+
+    @property
+    def saved(self) -> SavedMixture | None:
+        return None if self.file is None else _saved(self.file)
+
+    def keeping(self, decided: dict[str, Any]) -> Callable[[Begun[Mixture]], None]:
+        """What the climb calls after every iteration."""
+
+        def keep(at: Begun[Mixture]) -> None:
+            if self.due:
+                arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
+                arrays["first"] = at.params.first
+                self.write(arrays, {"n_iter": at.n_iter, "decided": decided})
+
+        return keep
+
+
+def table_key(table: AnyTable) -> str:
+    """Tells tables apart by their columns' words, how often each occurs, and which occur together in rows."""
+    known = hashlib.sha256(np.asarray([table.n_rows, table.total_weight, *table.singles()], np.float64).tobytes())
+    for column in table.columns:
+        known.update(f"\0{column.name}\0{column.categories.tolist()}".encode())
+    known.update(f"\0{_rows_sum(table)}".encode())
+    return known.hexdigest()
+
+
+def _rows_sum(table: AnyTable) -> int:
+    """The sum of all rows' hashes, each of its cells and its weight: it needs one pass, and no engine changes it."""
+    total = 0
+    for block in table.blocks():
+        weights = scramble(block.each_weight().view(np.uint64), 1)
+        total += int(scramble(row_contents(block, 0) ^ weights, 0).sum())  # a block's sum wraps around, exactly
+    return total
+
+
+def _saved(file: ModelFile) -> SavedMixture:
+    params = Mixture(file.arrays["weights"], file.arrays["table"], file.arrays["first"])
+    begun = Begun(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
+    return SavedMixture(begun, file.metadata["decided"])

@@ -15,9 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError
-from latentfit.core.growing_names import GrowingNames
 from latentfit.core.kernels import Floats
-from latentfit.core.names import to_arrow
+from latentfit.core.names import GrowingNames, to_arrow
 from latentfit.core.numbers import as_numbers
 from latentfit.core.table.input import MOST_CATEGORIES, NO_COLUMN, spelled_numbers
 from latentfit.core.table.weights import NO_WEIGHT, WeightType, check_weights, exponent_of

@@ -24,8 +24,16 @@ from latentfit.core.kernels import BLOCK_ROWS, PART_ROWS, DenseCodes, Floats
 from latentfit.core.names import to_arrow, typed_names
 from latentfit.core.table.coding import GAP, GrowingColumn, read_raw, read_weights, write_raw
 from latentfit.core.table.input import LearnColumn, columns_of, tell_empty, tell_odd
-from latentfit.core.table.packing import Packing, plan_packing
-from latentfit.core.table.table import Codes, Column, PatternCount, Table, add_in_parts, gather_patterns
+from latentfit.core.table.table import (
+    Codes,
+    Column,
+    Packing,
+    PatternCount,
+    Table,
+    add_in_parts,
+    gather_patterns,
+    plan_packing,
+)
 from latentfit.core.table.weights import WeightScale, WeightType, check_total, check_weight, scale_of, unweighted
 from latentfit.engine.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
 from latentfit.io.scan import Scan

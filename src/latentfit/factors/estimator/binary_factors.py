@@ -11,23 +11,27 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.clock import StageClock
 from latentfit.core.errors import DataError, NotIdentifiableError
-from latentfit.core.estimator import LatentModel, seed_of
+from latentfit.core.estimator import LatentModel, StageClock, seed_of
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
-from latentfit.core.matrix import Matrix, check_values, read_matrix, varying_features
+from latentfit.core.matrix import (
+    AnyMatrix,
+    Matrix,
+    check_values,
+    read_matrix,
+    store_matrix,
+    store_scan,
+    varying_features,
+)
 from latentfit.core.numbers import is_amount
-from latentfit.core.stored_matrix import AnyMatrix, store_matrix, store_scan
-from latentfit.core.tensor.init import SpectralStart, estimate_noise, estimate_number, spectral_start
-from latentfit.core.tensor.rank import SwitchCount
+from latentfit.core.tensor.init import SpectralStart, SwitchCount, estimate_noise, estimate_number, spectral_start
 from latentfit.core.tensor.whitened import Spectrum, divided, second_moments, spectrum
 from latentfit.core.verdict import Examination
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.passes import RowPasses, over, passes_for
-from latentfit.factors.diagnostics.verdict import examine_switches, switch_shares
-from latentfit.factors.em.baseline import settle_baseline
-from latentfit.factors.em.least_squares import alternating_least_squares, weighted_least_squares
+from latentfit.factors.diagnostics import examine_switches, switch_shares
+from latentfit.factors.em.least_squares import alternating_least_squares, settle_baseline, weighted_least_squares
 from latentfit.factors.em.missing import (
     MOST_WITH_MISSING,
     check_number,
@@ -48,8 +52,7 @@ from latentfit.factors.em.steps import (
     squares_of,
     way_to_sum,
 )
-from latentfit.factors.estimator.checkpoint import Climbed, SwitchCheckpoint, matrix_key
-from latentfit.factors.estimator.model_file import restore_switches, switch_state
+from latentfit.factors.estimator.saved import Climbed, SwitchCheckpoint, matrix_key, restore_switches, switch_state
 from latentfit.factors.init.candidates import raced_params, start_params
 from latentfit.factors.init.independent import factor_independent
 from latentfit.factors.init.missing import fill_rows

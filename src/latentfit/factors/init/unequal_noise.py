@@ -1,7 +1,7 @@
 """How many switches there are and how strong the noise of each feature is, where features differ in noise.
 
 Papers    Jöreskog 1967 (maximum likelihood factor analysis): M = L Lᵀ + Ψ with L of k columns and Ψ diagonal, by
-          eigenvectors of Ψ^-½ M Ψ^-½; Kritchman & Nadler 2009 for the number, as `core/tensor/rank.py`
+          eigenvectors of Ψ^-½ M Ψ^-½; Kritchman & Nadler 2009 for the number, as `core/tensor/init.py`
 Needs     more rows than features, and enough features that Ψ is determined: (m − k)² ≥ m + k (Ledermann)
 Promises  a fixed point of the likelihood's equations; the smallest k under which no further eigenvalue of the rows,
           each feature divided by its noise, rises above what noise alone makes
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latentfit.core.kernels import Floats
-from latentfit.core.tensor.rank import ALPHA, SwitchCount, count_switches, threshold
+from latentfit.core.tensor.init import ALPHA, SwitchCount, count_switches, threshold
 
 STEPS, SETTLED = 300, 1e-4
 """Steps at most, and the relative change of the noise at which they end."""

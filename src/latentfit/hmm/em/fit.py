@@ -22,8 +22,7 @@ from latentfit.core.kernels.hmm import ChainSums, chain_log_likelihood
 from latentfit.core.multistart import Entrant, halve
 from latentfit.core.sampling import numbered_apart, scramble
 from latentfit.hmm.data import Sequences
-from latentfit.hmm.em.parameters import Chain, normalised
-from latentfit.hmm.em.steps import MOVES, TINY, ChainPrior, ChainSteps, chain_prior
+from latentfit.hmm.em.steps import MOVES, TINY, Chain, ChainPrior, ChainSteps, chain_prior, normalised
 from latentfit.hmm.init.slices import chain_by_slices, chain_by_vertices, neighbours_of
 from latentfit.hmm.init.state_splits import splits
 from latentfit.hmm.init.two_states import two_state_chain

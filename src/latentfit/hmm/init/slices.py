@@ -28,10 +28,9 @@ import scipy.sparse as sp
 
 from latentfit.core.kernels import Floats
 from latentfit.core.simplex import simplex_least_squares
-from latentfit.core.spectral import ScaledSVD, scaled_svd
-from latentfit.core.vertices import find_vertices
+from latentfit.core.spectral import ScaledSVD, find_vertices, scaled_svd
 from latentfit.hmm.data import Sequences
-from latentfit.hmm.em.parameters import Chain, normalised
+from latentfit.hmm.em.steps import Chain, normalised
 
 MIXTURES = 32
 """Random mixtures of slices that are diagonalised."""

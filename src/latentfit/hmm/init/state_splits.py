@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.hmm import chain_posteriors
 from latentfit.hmm.data import Sequences
-from latentfit.hmm.em.parameters import Chain, normalised
+from latentfit.hmm.em.steps import Chain, normalised
 
 POWERS = 12
 """Power iterations for a direction: it only has to part the steps roughly, EM does the rest."""

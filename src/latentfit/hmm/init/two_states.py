@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from latentfit.core.kernels import Floats
 from latentfit.core.spectral import scaled_svd
 from latentfit.hmm.data import Sequences
-from latentfit.hmm.em.parameters import Chain
+from latentfit.hmm.em.steps import Chain
 
 EDGE = 1e-3
 """How near to 0 and 1 a probability of this method may come."""

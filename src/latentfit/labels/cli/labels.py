@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.columns import chosen_columns, column_options
 from latentfit.cli.console import Talk, called, number_of
 from latentfit.cli.options import (
+    Reading,
     abstain_option,
     are_streamed,
+    at_most,
+    chosen_columns,
+    column_options,
     control_option,
     engine_options,
     keeping,
+    max_iter_option,
     output_options,
     score_option,
     settings,
     strict_option,
+    table_options,
     tell_no_cache,
 )
-from latentfit.cli.reading import Reading, at_most, max_iter_option, table_options
 from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
@@ -67,7 +71,7 @@ def labels(
     latentfit labels votes.parquet --truth truth.csv --method robust
     latentfit labels 'history/*.parquet' --engine stream --cache coded
     """
-    from latentfit.core.clock import StageClock
+    from latentfit.core.estimator import StageClock
     from latentfit.io.read import read_columns
     from latentfit.labels.data.input import ALIASES
     from latentfit.labels.estimator.crowd import CrowdSettings, check_crowd, fit_crowd
@@ -204,7 +208,7 @@ def write_crowd(
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     from latentfit.core.frames import build_frame
-    from latentfit.labels.estimator.model_file import crowd_state
+    from latentfit.labels.estimator.crowd import crowd_state
 
     seen, talk = fitted.evidence, results.talk
     more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}

@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.columns import chosen_columns, column_options
 from latentfit.cli.console import Talk, number_of
-from latentfit.cli.options import abstain_option, control_option, output_options, score_option, strict_option
-from latentfit.cli.reading import Reading, at_most, max_iter_option, table_options
+from latentfit.cli.options import (
+    Reading,
+    abstain_option,
+    at_most,
+    chosen_columns,
+    column_options,
+    control_option,
+    max_iter_option,
+    output_options,
+    score_option,
+    strict_option,
+    table_options,
+)
 from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
@@ -57,7 +67,7 @@ def plan(
     """
     if simulate != (truth is not None):
         raise click.UsageError("--simulate and --truth go together; give both: the truth measures the replay's errors")
-    from latentfit.core.clock import StageClock
+    from latentfit.core.estimator import StageClock
     from latentfit.io.read import read_columns
     from latentfit.labels.cli.labels import (
         errors_against,
@@ -67,8 +77,7 @@ def plan(
         tell_reading,
     )
     from latentfit.labels.data.input import ALIASES, read_labels
-    from latentfit.labels.estimator.crowd import CrowdSettings, check_crowd, fit_crowd
-    from latentfit.labels.estimator.model_file import crowd_state
+    from latentfit.labels.estimator.crowd import CrowdSettings, check_crowd, crowd_state, fit_crowd
     from latentfit.labels.select import plan_crowd
 
     talk, clock = Talk(quiet), StageClock()

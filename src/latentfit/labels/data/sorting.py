@@ -25,11 +25,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError
-from latentfit.core.growing_names import GrowingNames, as_dictionary
-from latentfit.core.names import LONGEST_NAME, Names, are_words, from_names, long_name
+from latentfit.core.names import LONGEST_NAME, GrowingNames, Names, are_words, as_dictionary, from_names, long_name
 from latentfit.core.sampling import scramble
-from latentfit.engine.spill import Spill, WordSpill, by_bucket, letters_of, word_hashes
-from latentfit.io.integers import integers_if_canonical
+from latentfit.engine.flat_file import Spill, WordSpill, by_bucket, letters_of, word_hashes
+from latentfit.io.values import integers_if_canonical
 from latentfit.labels.data.labels import Abstain, Bins, Gold, encode_labels, no_name
 
 PARTITIONS = 256

@@ -1,10 +1,4 @@
-"""StoredLabels: labels in a flat file, read some tasks at a time; what is larger than memory.
-
-The body of the file (`engine/flat_file.py`) has four sections: where each task's labels begin (int64, n + 1), where its
-name begins (int64, n + 1), the cells (worker · K + label, int32), the letters of the names. Tasks, workers, classes
-and the order of labels are those of `Labels` (`labels/data/sorting.py` sees to it), so a pass over either gives the
-same bits.
-"""
+"""Samples of tasks that do not depend on their order: a seeded hash of the cells of a task."""
 
 from __future__ import annotations
 
@@ -23,8 +17,8 @@ from latentfit.core.errors import DataError
 from latentfit.core.frames import Columns
 from latentfit.core.kernels import BLOCK_ROWS, RaggedCells
 from latentfit.core.names import Names, encode, from_names, match, typed_names
-from latentfit.engine.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
-from latentfit.engine.spill import letters_of, words_of
+from latentfit.core.sampling import Words, hash_limit, numbered_apart, scramble
+from latentfit.engine.flat_file import Lease, fill_from, keep_for_now, keep_rows, letters_of, words_of, write_flat
 from latentfit.io.scan import Scan
 from latentfit.labels.data.input import long_roles
 from latentfit.labels.data.labels import (
@@ -42,6 +36,55 @@ from latentfit.labels.data.labels import (
     tell_repeated,
 )
 from latentfit.labels.data.sorting import CHUNK_ROWS, LabelSort, SortedTasks, named
+
+
+def task_hashes(labels: CodedLabels, seed: int) -> Words:
+    """One hash per task from its cells, equal tasks of a block numbered apart."""
+    hashes = [block_hashes(block, seed) for block in labels.blocks()]
+    return np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
+
+
+def block_hashes(block: Labels, seed: int) -> Words:
+    """The same of one block of tasks."""
+    cells = scramble(block.cell_of().astype(np.uint64), seed)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
+    content = sums[block.offsets[1:]] - sums[block.offsets[:-1]]  # wraps around, exactly
+    return numbered_apart(content, seed)
+
+
+def sample_tasks(labels: CodedLabels, most: int, seed: int) -> Labels:
+    """At most `most` tasks in their order, those with the smallest hashes; all of them when they fit."""
+    if labels.n_rows <= most:
+        return labels.piece(0, labels.n_rows)
+    kept: list[Labels] = []
+    hashes: list[Words] = []
+    limit = np.uint64(2**64 - 1)
+    for block in labels.blocks():
+        new = block_hashes(block, seed)
+        low = new <= limit  # what is above all that can stay is left at once
+        kept, hashes = [*kept, block.take(low)], [*hashes, new[low]]
+        if sum(map(len, hashes)) > 2 * most:
+            limit = hash_limit(hashes, most)
+            kept = [one.take(mine <= limit) for one, mine in zip(kept, hashes, strict=True)]
+            hashes = [mine[mine <= limit] for mine in hashes]
+    limit = hash_limit(hashes, most)
+    return join_labels([one.take(mine < limit) for one, mine in zip(kept, hashes, strict=True)])
+
+
+def share_of_tasks(labels: CodedLabels, share: float, seed: int) -> Labels:
+    """A share of all tasks by their hashes, in their order."""
+    limit = np.uint64(int(share * 2.0**64))
+    return join_labels([block.take(block_hashes(block, seed) < limit) for block in labels.blocks()])
+
+
+# -----------------------------------------------------------------------------
+# StoredLabels: labels in a flat file, read some tasks at a time; what is larger than memory.
+#
+# The body of the file (`engine/flat_file.py`) has four sections: where each task's labels begin (int64, n + 1), where
+# its
+# name begins (int64, n + 1), the cells (worker · K + label, int32), the letters of the names. Tasks, workers, classes
+# and the order of labels are those of `Labels` (`labels/data/sorting.py` sees to it), so a pass over either gives the
+# same bits.
 
 FORMAT, ENDING = 2, "codes"
 COPIED = 1 << 22

@@ -24,16 +24,14 @@ from numpy.typing import NDArray
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture, unstack_confusions
-from latentfit.core.scatter import check_scatter, nearest_to_axes, rows_for_scatter
+from latentfit.core.simplex import check_scatter, nearest_to_axes, rows_for_scatter
 from latentfit.core.verdict import WORST_CONDITION, Examination, Examiner
 from latentfit.labels import theory
 from latentfit.labels.data.labels import CodedLabels, Labels
-from latentfit.labels.data.sampling import block_hashes
-from latentfit.labels.diagnostics.duplicates import agreements, expected_agreement, pairs_within_reach
-from latentfit.labels.diagnostics.joint_agreement import joint_agreement
-from latentfit.labels.diagnostics.repeats import examine_repeats
+from latentfit.labels.data.stored import block_hashes
+from latentfit.labels.diagnostics.duplicates import agreements, expected_agreement, joint_agreement, pairs_within_reach
 from latentfit.labels.diagnostics.structure import examine_classes, examine_graph, listed, spell
-from latentfit.labels.diagnostics.workers import Judged, WorkerQuality, own_posterior, worker_quality
+from latentfit.labels.diagnostics.workers import Judged, WorkerQuality, examine_repeats, own_posterior, worker_quality
 from latentfit.labels.init.votes import sums_of
 from latentfit.labels.moments import CoLabelGraph
 

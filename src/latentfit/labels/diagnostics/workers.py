@@ -23,16 +23,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from latentfit.core.intervals import jeffreys
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, unstack_confusions
+from latentfit.core.verdict import Examiner, jeffreys
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.labels.data.labels import CodedLabels, Labels
 from latentfit.labels.diagnostics.duplicates import Alike, find_copies, pairs_within_reach
-from latentfit.labels.diagnostics.overruled import overruling_workers
 
 NUMBERS_AT_ONCE = 1 << 22
 """Size of the (labels, K) arrays held together: a million labels of four classes, 32 MB each."""
@@ -259,3 +259,105 @@ def constant_workers(judged: Judged, quality: WorkerQuality) -> NDArray[np.bool_
         log_likely = np.log(np.maximum(likely, PROBABILITY_FLOOR))
         log_chance += np.bincount(block.workers[tested], log_likely, len(single))
     return np.asarray(single & (log_chance < np.log(CONSTANT_CHANCE)))
+
+
+# -----------------------------------------------------------------------------
+# Workers on whose tasks the others look worse than elsewhere: does the consensus follow a few?
+#
+# In Dawid and Skene's model how good a worker is does not depend on who else labelled the task. Colluders who copy one
+# source with slips do not agree beyond the model once the consensus follows them, for they are then taken to be nearly
+# always right. But everybody else looks like a guesser on their tasks and like a good worker on the others. Each label
+# is judged by the other labels of its task (`workers.judge_labels`), and every worker is compared with itself: on the
+# tasks of worker r, and away from them. Where r labelled all tasks, nothing can be compared.
+
+LARGEST_Z = 6.0
+"""Standard errors by which the others may do worse on a worker's tasks: tasks differ in difficulty, too."""
+LEAST_DROP = 0.05
+"""Loss of accuracy that matters."""
+VARIANCE = 0.25
+"""Of whether a label is right, at most."""
+
+
+def overruling_workers(judged: Judged, accuracy: Floats) -> NDArray[np.intp]:
+    """Workers, better than the crowd by the fit, on whose tasks the others are far worse than away from them."""
+    drop, z = drop_of_others(judged)
+    typical = float(np.average(accuracy, weights=np.maximum(judged.labels.per_worker, 1e-9)))
+    return np.flatnonzero((drop > LEAST_DROP) & (z > LARGEST_Z) & (accuracy > typical))
+
+
+def drop_of_others(judged: Judged) -> tuple[Floats, Floats]:
+    """By worker, how much less often the others are right on its tasks than away from them, and in standard errors."""
+    size = judged.labels.n_workers
+    given, total_right = judged.labels.per_worker, np.zeros(size)
+    at: list[NDArray[np.int64]] = []
+    who: list[NDArray[np.int32]] = []
+    right: list[Floats] = []
+    n_tasks = 0
+    for block, found in judged:
+        total_right += np.bincount(block.workers, found.right, size)
+        several = np.repeat(np.diff(block.offsets) > 1, np.diff(block.offsets))  # the others are on no other task
+        at.append(block.task_of()[several] + n_tasks)
+        who.append(block.workers[several])
+        right.append(found.right[several])
+        n_tasks += block.n_rows
+    cells, shape = (np.concatenate(at), np.concatenate(who)), (n_tasks, size)
+    number = sp.csr_array((np.ones(len(cells[0])), cells), shape)
+    met = number.copy()
+    met.data[:] = 1.0  # a worker who answers twice was there once
+    pairs = (met.T @ number).tocoo()
+    worker, other = pairs.coords
+    well = np.asarray((met.T @ sp.csr_array((np.concatenate(right), cells), shape)).tocsr()[worker, other]).reshape(-1)
+    here, away = pairs.data, given[other] - pairs.data
+    used = (worker != other) & (away > 0)
+    worker, other, here, away, well = (array[used] for array in (worker, other, here, away, well))
+    weight = here * away / (here + away)
+    lost = weight * ((total_right[other] - well) / away - well / here)
+    weights = np.bincount(worker, weight, size)
+    drop = np.bincount(worker, lost, size) / np.maximum(weights, 1e-300)
+    return drop, drop * np.sqrt(weights / VARIANCE)
+
+
+# -----------------------------------------------------------------------------
+# Repeated answers: is a worker who answers a task again as independent of itself as the model takes it to be?
+#
+# Given the class, the answers of one worker to one task are independent in Dawid and Skene's model. Judges that
+# remember,
+# that answer without chance, and rows that were copied are not: their answers agree with one another more often than
+# the # worker's confusion matrix allows, and count for more than they tell.
+
+REPEATS_LARGEST_Z = 4.0
+LEAST_EXCESS = 0.05
+"""Agreement beyond the model's that matters; less does no harm to a consensus."""
+
+
+def examine_repeats(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -> None:
+    """Doubt answers of a worker to a task that agree with one another beyond what its confusion matrix explains."""
+    usual = np.square(unstack_confusions(mixture)).sum(axis=2)  # (M, K): two answers agree, given the class
+    agreed = expected = squares = 0.0
+    number = 0
+    for block in labels.blocks():
+        answer = block.answer_of()
+        if answer is None:
+            continue
+        first = np.flatnonzero(np.diff(answer, prepend=-1))
+        size = np.bincount(answer)
+        cell, many = np.unique(answer * labels.n_classes + block.given, return_counts=True)
+        alike = np.bincount(cell // labels.n_classes, many * (many - 1.0), len(size))
+        again = np.flatnonzero(size > 1)
+        share = alike[again] / (size[again] * (size[again] - 1.0))
+        task, worker = block.task_of()[first[again]], block.workers[first[again]]
+        meant = np.einsum("nk,nk->n", own_posterior(block, mixture)[task], usual[worker])
+        agreed, expected = agreed + float(share.sum()), expected + float(meant.sum())
+        squares += float(np.square(share - meant).sum())
+        number += len(again)
+    if not number:
+        return
+    seen, should = agreed / number, expected / number
+    examiner.quantities |= {"repeated_answers": number, "self_agreement": seen, "self_agreement_expected": should}
+    if seen - should > LEAST_EXCESS and agreed - expected > REPEATS_LARGEST_Z * np.sqrt(squares):
+        examiner.doubt(
+            "caution",
+            f"Answers of one worker to one task agree in {seen:.0%} of the pairs, {should:.0%} if they were "
+            "independent given the class: they are copies, or the worker repeats itself, and count for too much; keep "
+            "one answer of each worker to a task.",
+        )

@@ -12,21 +12,27 @@ import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.clock import StageClock
 from latentfit.core.errors import DataError, IdentifiabilityWarning
-from latentfit.core.estimator import LatentModel
-from latentfit.core.file_parts import features_of, restore_features
+from latentfit.core.estimator import LatentModel, StageClock
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import unstack_confusions
+from latentfit.core.model_file import features_of, restore_features
 from latentfit.core.names import Names
 from latentfit.core.verdict import FitReport
 from latentfit.io.scan import Scan
 from latentfit.labels.data.input import is_long, read_gold, read_labels
 from latentfit.labels.data.labels import NO_ANSWER, Bins, CodedLabels, Labels, is_left_alone
 from latentfit.labels.diagnostics.structure import examine_structure
-from latentfit.labels.estimator.crowd import CrowdSettings, Evidence, FittedCrowd, check_crowd, fit_crowd
-from latentfit.labels.estimator.model_file import crowd_state, restore_crowd
+from latentfit.labels.estimator.crowd import (
+    CrowdSettings,
+    Evidence,
+    FittedCrowd,
+    check_crowd,
+    crowd_state,
+    fit_crowd,
+    restore_crowd,
+)
 
 FEATURES = ("n_features_in_", "feature_names_in_")
 """What scikit-learn keeps of the columns of a wide table; long labels have none."""

@@ -22,8 +22,8 @@ from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.labels.data.labels import CodedLabels, Labels
-from latentfit.labels.data.sampling import sample_tasks
-from latentfit.labels.em.prior import SMOOTHING, crowd_prior, pooled_confusion
+from latentfit.labels.data.stored import sample_tasks
+from latentfit.labels.em import SMOOTHING, crowd_prior, pooled_confusion
 from latentfit.labels.init.robust import PairWeight, fit_robust_root
 from latentfit.labels.init.symnmf import mixture_from_factor, rotate_from_several, rotate_nonnegative
 from latentfit.labels.init.task_sums import fit_root

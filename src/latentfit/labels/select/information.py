@@ -28,8 +28,8 @@ from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.sampling import scramble
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.labels.data.labels import Labels
-from latentfit.labels.data.sampling import task_hashes
-from latentfit.labels.em.prior import SMOOTHING, crowd_steps, pooled_confusion
+from latentfit.labels.data.stored import task_hashes
+from latentfit.labels.em import SMOOTHING, crowd_steps, pooled_confusion
 from latentfit.labels.init.votes import sums_of, vote_shares
 from latentfit.labels.moments import co_label_graph
 

@@ -12,7 +12,7 @@ from latentfit.core.frames import as_frame, backend_of, build_frame, column, fin
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.names import Names, encode, match
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine
 from latentfit.labels.data.input import ALIASES
 from latentfit.labels.data.labels import Labels, match_labels, with_gold

@@ -22,7 +22,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.names import encode, match
 from latentfit.core.progress import stage
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.labels.data.input import read_gold, read_labels
 from latentfit.labels.data.labels import Labels, match_answers

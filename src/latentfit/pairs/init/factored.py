@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
-from latentfit.core.spectral import peak_signs
-from latentfit.core.vertices import PairModel
+from latentfit.core.spectral import PairModel, peak_signs
 
 Places = NDArray[np.intp]
 

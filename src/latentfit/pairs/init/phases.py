@@ -39,7 +39,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
-from latentfit.core.counts.counts import Counts
+from latentfit.core.counts import Counts
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.spectral import peak_signs, start_vector

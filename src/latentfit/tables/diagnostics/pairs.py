@@ -26,10 +26,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import gamma
 
 from latentfit.core.kernels import BLOCK_ROWS, Floats
+from latentfit.core.mixture.init import block_sums, dense_pairs
 from latentfit.core.mixture.pair_counts import count_table_pairs
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.row_init import dense_pairs
-from latentfit.core.mixture.sample_init import block_sums
 from latentfit.core.sampling import row_hashes, scramble
 from latentfit.core.table.replicates import is_whole
 from latentfit.core.table.table import Table

@@ -17,17 +17,25 @@ from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import count_parameters
+from latentfit.core.mixture.init import MOST_CELLS as SPA_CELLS
+from latentfit.core.mixture.init import pair_frequencies
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.sample_init import MOST_CELLS as SPA_CELLS
-from latentfit.core.mixture.sample_init import pair_frequencies
 from latentfit.core.mixture.spa import factor_spa
 from latentfit.core.multistart import REACHED, Replication
 from latentfit.core.table.table import Table
 from latentfit.core.verdict import Examination, Examiner
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.tables import theory as theorems
-from latentfit.tables.diagnostics.classes import class_gaps, compare_halves, kruskal_count, least_gain
-from latentfit.tables.diagnostics.jacobian import can_rank, generic_rank, jacobian_rank, n_free
+from latentfit.tables.diagnostics.classes import (
+    can_rank,
+    class_gaps,
+    compare_halves,
+    generic_rank,
+    jacobian_rank,
+    kruskal_count,
+    least_gain,
+    n_free,
+)
 from latentfit.tables.diagnostics.pairs import (
     CellPairs,
     count_evidence,

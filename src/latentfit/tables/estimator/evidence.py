@@ -14,16 +14,15 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.criteria import compare, fit_indices
 from latentfit.core.em import Refined
 from latentfit.core.errors import DataError
 from latentfit.core.frames import build_frame
-from latentfit.core.mixture.bootstrap import RatioTest, bootstrap_mixture, ratio_test
+from latentfit.core.mixture.bootstrap import RatioTest, bootstrap_mixture, compare, fit_indices, ratio_test
 from latentfit.core.mixture.model import TableModel
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.stored import AnyTable, StoredTable
 from latentfit.core.table.table import Table, group_rows, joined_rows
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import Sums
 
 

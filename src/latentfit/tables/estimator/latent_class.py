@@ -8,30 +8,36 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.clock import StageClock
 from latentfit.core.em import Refined, em
 from latentfit.core.errors import DataError
-from latentfit.core.estimator import seed_of
+from latentfit.core.estimator import StageClock, seed_of
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import WIDEST, Floats
-from latentfit.core.mixture.checkpoint import TableCheckpoint, table_key
-from latentfit.core.mixture.em import maximise_tables
-from latentfit.core.mixture.model import CELLS, SAMPLE_ROWS, SETTLED, TAIL_GAIN, weight_notes
-from latentfit.core.mixture.pair_counts import count_table_pairs
-from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, normalise_tables
-from latentfit.core.mixture.prior import shaped_prior, table_steps
-from latentfit.core.mixture.row_init import marginal_table, soften
-from latentfit.core.mixture.sample_init import (
+from latentfit.core.mixture.em import maximise_tables, shaped_prior, table_steps
+from latentfit.core.mixture.init import (
     Sample,
     draw_sample,
     in_name_order,
+    marginal_table,
     naive_spa,
     random_start,
     searched_spa,
+    soften,
 )
+from latentfit.core.mixture.model import (
+    CELLS,
+    SAMPLE_ROWS,
+    SETTLED,
+    TAIL_GAIN,
+    TableCheckpoint,
+    table_key,
+    weight_notes,
+)
+from latentfit.core.mixture.pair_counts import count_table_pairs
+from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, normalise_tables
 from latentfit.core.multistart import Replication
 from latentfit.core.table.input import Bins, LearnColumn, LearnWords, read_table
 from latentfit.core.table.replicates import sample_rows, self_weighting
@@ -39,7 +45,7 @@ from latentfit.core.table.stored import AnyTable, StoredTable
 from latentfit.core.table.table import Table, group_rows
 from latentfit.core.table.weights import WeightType
 from latentfit.core.verdict import Examination
-from latentfit.engine.blas import one_blas_thread
+from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from latentfit.io.scan import whole
 from latentfit.tables.diagnostics.verdict import examine_table, unexamined
@@ -484,3 +490,46 @@ def _as_given(refined: Refined[Mixture, Sums], sample: Sample, table: AnyTable) 
     """A fit of a sample that holds every row, in the order of the user's table."""
     sums = replace(refined.sums, table=sample.as_given(refined.sums.table))
     return replace(refined, params=sample.mixture_as_given(refined.params, table.first), sums=sums)
+
+
+# -----------------------------------------------------------------------------
+# Gaps of a categorical table filled inside a pipeline: a latent class model whose `transform` is `impute`.
+
+
+class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
+    """Fill missing cells with their best value given the rest of the row; observed cells stay.
+
+    The best value is the most probable category; for numbers cut into intervals it is the expected value.
+
+    The same model, parameters and attributes as `LatentClass`, but as a step of a pipeline: `transform` gives the
+    table back with its gaps filled, in the caller's kind of frame, where that of `LatentClass` gives class memberships.
+    Use it before a model that refuses gaps; `LatentClassClassifier` needs no imputation. A filled table looks more
+    certain than the data were, so judge what follows by cross-validation with the imputer inside the pipeline.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Number of classes; None chooses it. In a grid search: ``latentclassimputer__n_components``.
+    init, n_init, smoothing, select, bins, weight_type, max_iter, tol, random_state, n_jobs, verbose, engine
+        As in `LatentClass`.
+
+    Attributes
+    ----------
+    weights_, profiles_, joint_, report_
+        As in `LatentClass`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from latentfit import LatentClassImputer
+    >>> frame = pd.DataFrame({"sky": ["grey", "blue"] * 30, "rain": ["yes", "no"] * 30})
+    >>> gap = pd.DataFrame({"sky": ["grey", None], "rain": [None, "no"]})
+    >>> LatentClassImputer(2).fit(frame).transform(gap).to_numpy().tolist()
+    [['grey', 'yes'], ['blue', 'no']]
+    """
+
+    _model_name = "LatentClassImputer"
+
+    def transform(self, X: Any) -> Any:
+        """X with its gaps filled: the same as `impute`."""
+        return self.impute(X)

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from latentfit.core.em import Refined
+from latentfit.core.mixture.em import quasi_newton, table_steps
+from latentfit.core.mixture.init import Sample, moment_starts, random_start
 from latentfit.core.mixture.merge_init import merged_starts
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.mixture.prior import table_steps
-from latentfit.core.mixture.quasi_newton import quasi_newton
-from latentfit.core.mixture.sample_init import Sample, moment_starts, random_start
 from latentfit.core.multistart import Entrant, MultiStart, Raced, halve, multistart
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import Sums

@@ -26,15 +26,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from latentfit.core.counts.counts import Counts
+from latentfit.core.counts import CellTally, Counts, sparse_sums
 from latentfit.core.errors import DataError, DataWarning
-from latentfit.core.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
-from latentfit.core.growing_names import GrowingNames
-from latentfit.core.long_frames import MOST_COLUMNS, reads_as_long
-from latentfit.core.named_matrix import read_named_matrix
-from latentfit.core.names import LARGEST_EXACT, Names, encode, match, objects, plain, repeated, to_arrow
+from latentfit.core.frames import (
+    MOST_COLUMNS,
+    Columns,
+    Roles,
+    as_frame,
+    column,
+    columns_by_role,
+    find_roles,
+    reads_as_long,
+)
+from latentfit.core.matrix import read_named_matrix
+from latentfit.core.names import LARGEST_EXACT, GrowingNames, Names, encode, match, objects, plain, repeated, to_arrow
 from latentfit.core.numbers import as_numbers
-from latentfit.core.tally import CellTally, sparse_sums
 from latentfit.io.scan import Scan
 from latentfit.topics.data.documents import Documents
 

@@ -8,23 +8,18 @@ import numpy as np
 
 from latentfit.core.em import Step, em
 from latentfit.core.kernels import Floats
-from latentfit.core.kernels.topics import topic_shares
 from latentfit.core.multistart import Entrant, Raced, halve
 from latentfit.core.pair_em import PairSteps
 from latentfit.core.sampling import scramble
-from latentfit.core.vertices import PairModel
+from latentfit.core.spectral import PairModel
 from latentfit.topics.data.documents import Documents
-from latentfit.topics.em.steps import TopicParams, TopicStatistics, TopicSteps, word_shares
+from latentfit.topics.em import LIFTED, TopicParams, TopicStatistics, TopicSteps, begin, word_shares
 from latentfit.topics.moments import pair_counts
 
 ROUNDS = (6, 12, 20)
 """Passes of the rounds: after each the better half stays."""
-LIFTED = 1e-3
-"""Share of the prior's law of words in every start: EM cannot lift a probability from zero."""
 CHEAP_PAIRS, PAIR_PASSES, PAIR_SMOOTHING = 12.0, 10, 1.0
 """Pairs a cell up to which word pairs are climbed first; passes over them; their pseudo-counts a topic."""
-FIRST_STEPS = 10
-"""Steps of the shares before the first pass."""
 
 
 def random_topics(documents: Documents, n_topics: int, seed: int) -> Floats:
@@ -56,18 +51,6 @@ def polished_by_pairs(documents: Documents, topics: Floats, threads: int = 1) ->
     mixing = 0.9 * np.eye(n_topics) / n_topics + 0.1 / n_topics**2
     found = em(steps, PairModel(first, first, mixing), max_iter=PAIR_PASSES, tol=1e-6).params.left
     return np.ascontiguousarray((1 - LIFTED) * found + LIFTED * law)
-
-
-def begin(steps: TopicSteps, topics: Floats) -> TopicParams:
-    """Topics with the shares that a few steps give them."""
-    n_topics = topics.shape[1]
-    even = np.full((steps.lists.n_documents, n_topics), 1 / n_topics)
-    b = steps.prior.b
-    topics = np.ascontiguousarray((1 - LIFTED) * topics + LIFTED * (b / b.sum())[:, None])
-    shares = topic_shares(
-        steps.lists, topics, steps.prior.a, even, most=FIRST_STEPS, settled=0.0, threads=steps.threads
-    )
-    return TopicParams(topics, shares)
 
 
 def climb(

@@ -1,7 +1,7 @@
 """First topics from word pairs: one regularised, marginal-scaled spectrum, its corners, their words.
 
 Paper     Huang, Kakade, Kong & Valiant 2018, step 3(a) of Algorithm 1 with one decomposition for all words
-          (`core/spectral.py` says how it differs); corners as in `core/vertices.py`
+          (`core/spectral.py` says how it differs); corners as in `core/spectral.py`
 Needs     documents with two tokens at least; for every topic a group of words nearly its own; K at most the rank
 Promises  with exact pair frequencies and one pure group of words per topic, the topics exactly
 Differs   the pair matrix is applied, never formed: two passes over the documents' cells for each of ARPACK's vectors;
@@ -24,8 +24,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.spa import successive_projection
-from latentfit.core.spectral import DENSE_BELOW, ScaledSVD, peak_signs, start_vector
-from latentfit.core.vertices import CENTRES, weighted_centres
+from latentfit.core.spectral import CENTRES, DENSE_BELOW, ScaledSVD, peak_signs, start_vector, weighted_centres
 from latentfit.topics.init.two_topics import two_topics, weight_from_triples
 from latentfit.topics.moments import WordPairs
 

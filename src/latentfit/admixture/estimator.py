@@ -1,0 +1,580 @@
+"""Ancestry proportions of people and allele frequencies of the populations they descend from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from latentfit.admixture.data.genotypes import Genotypes, read_genotypes
+from latentfit.admixture.data.passes import SnpPasses, over_calls, snp_passes_for
+from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
+from latentfit.admixture.diagnostics import (
+    CLOSE,
+    LINKED_SHARE,
+    close_relatives,
+    examine_ancestry,
+    linked_neighbours,
+    standard_errors,
+)
+from latentfit.admixture.em import (
+    LEAST_PEOPLE,
+    Ancestry,
+    AncestryFit,
+    AncestryPlace,
+    fit_ancestry,
+    frequencies_given,
+    proportions,
+)
+from latentfit.admixture.init.als import Subspace, unfilled_spectrum
+from latentfit.admixture.init.tensor import factor_admixture_tensor
+from latentfit.admixture.select import NumberPath, choose_populations
+from latentfit.core.checkpoint import KeptFile
+from latentfit.core.em import Begun
+from latentfit.core.errors import DataError, DataWarning
+from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.frames import as_frame, backend_of, build_frame
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.admixture import MOST_POPULATIONS
+from latentfit.core.model_file import (
+    ROUNDING,
+    Arrays,
+    ModelFile,
+    check_numbers,
+    name_array,
+    plain,
+    plain_names,
+    restore_story,
+    typed,
+    with_story,
+)
+from latentfit.core.verdict import Examination
+from latentfit.engine.limits import one_blas_thread
+from latentfit.io.scan import Scan
+
+MOST_TRIED = 12
+"""Largest number of populations that the search looks at."""
+OTHER_PASSES = 60
+"""Passes of the fit from another start that the verdict compares with."""
+
+
+class Admixture(TransformerMixin, LatentModel):
+    r"""Which share of everyone's genome comes from which ancestral population, from genotypes 0/1/2 with gaps.
+
+    The allele count of person :math:`i` at SNP :math:`j` is binomial:
+    :math:`g_{ij} \sim \mathrm{Bin}(2, \sum_k q_{ik} f_{jk})`, proportions :math:`q_i` on the simplex.
+
+    Parameters
+    ----------
+    n_populations : int or None
+        Number of ancestral populations; None chooses it by cross-validation (`cv_`).
+    init : str
+        ``"als"``: singular vectors, then constrained alternating least squares. ``"tensor"``: tensor eigenpairs, for
+        populations so distant that most alleles are fixed.
+    refine : "auto" or bool
+        Maximise the likelihood (True) or keep the least-squares answer (False); ``"auto"`` refines from 100 people on.
+    min_maf : float
+        SNPs whose rarer allele is rarer than this are left out when proportions are fitted; their frequencies are
+        given all the same.
+    max_iter, tol : int, float
+        The climb stops when a pass gains less than `tol` nats per call (least squares: squared error per call).
+    random_state : int or None
+        The one seed; None is 0.
+    engine : str
+        ``"memory"``, ``"stream"`` (calls in a flat file, read in blocks of SNPs), ``"dask"`` or ``"dask=ADDRESS"``: the
+        same bits; ``"auto"`` streams what `latentfit.scan` names and holds all else in memory.
+
+    Attributes
+    ----------
+    ancestry_ : (people, populations) proportions, the largest population first
+    ancestry_se_ : (people, populations) their standard errors, frequencies taken as known
+    frequencies_ : (SNPs, populations) frequency of the counted allele; NaN for a SNP without any call
+    samples_, snps_ : names of people and SNPs
+    used_ : (SNPs,) whether a SNP took part in fitting the proportions
+    cv_ : frame of cross-validation errors, one row per number tried (empty when the number was given)
+    report_ : `latentfit.core.verdict.FitReport`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentfit import Admixture
+    >>> rng = np.random.default_rng(0)
+    >>> frequencies = rng.uniform(0.05, 0.95, (2, 400))
+    >>> shares = rng.dirichlet([0.5, 0.5], 120)
+    >>> genotypes = rng.binomial(2, shares @ frequencies)
+    >>> model = Admixture(2).fit(genotypes)
+    >>> model.ancestry_.shape, model.frequencies_.shape
+    ((120, 2), (400, 2))
+    """
+
+    _model_name = "Admixture"
+    _engines = ("auto", "memory", "stream", "dask")
+    _takes = ("allow_nan",)
+    _for_report = ("_panel_", "_fit_", "_clock")
+
+    def __init__(
+        self,
+        n_populations: int | None = None,
+        *,
+        init: Literal["als", "tensor"] = "als",
+        refine: bool | Literal["auto"] = "auto",
+        min_maf: float = 0.0,
+        max_iter: int = 300,
+        tol: float = 1e-9,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_populations = n_populations
+        self.init = init
+        self.refine = refine
+        self.min_maf = min_maf
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(
+        self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False
+    ) -> Self:
+        """Learn populations from genotypes (person, SNP), from `latentfit.scan` of such files, or from `Genotypes`.
+
+        A long climb keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from
+        there and ends with the same bits as without the stop. The file is removed when the fit has ended.
+        """
+        self._check_settings()
+        clock = StageClock(self.verbose)
+        with one_blas_thread():
+            with clock.stage("data"):
+                genotypes = self._read(X)
+                kept = None
+                if checkpoint is not None:
+                    kept = AncestryCheckpoint(checkpoint, genotypes_key(genotypes), self._settings(), resume=resume)
+                panel, order = self._panel(genotypes)
+                snps = snp_passes_for(panel, self.engine, self.n_jobs)
+                self._likelihood = genotypes.n_samples >= LEAST_PEOPLE if self.refine == "auto" else bool(self.refine)
+            with clock.stage("number"):
+                saved = None if kept is None else kept.saved
+                self._path, number = self._choose(panel) if saved is None else (saved.path, saved.number)
+            with clock.stage("refine"):
+                fit = self._refine(snps, number, kept)
+                self._keep(genotypes, snps, order, fit)
+        self._clock, self._notes = clock, self._tell(genotypes, fit, number)
+        if kept is not None:
+            kept.done()
+        self._warn_limit()
+        return self
+
+    def _choose(self, panel: AnyGenotypes) -> tuple[NumberPath | None, int]:
+        if self.n_populations is not None:
+            most = min(panel.n_samples, panel.n_snps, MOST_POPULATIONS)
+            if not 1 <= self.n_populations <= most:
+                raise DataError(
+                    f"n_populations={self.n_populations} was asked of {panel.n_samples} people and {panel.n_snps} SNPs "
+                    f"that vary; give a number from 1 to {most}"
+                )
+            return None, int(self.n_populations)  # a checkpoint holds no number of numpy
+        path = choose_populations(
+            panel,
+            most=max(min(MOST_TRIED, panel.n_samples // 3, panel.n_snps // 3), 1),
+            likelihood=self._likelihood,
+            tol=self.tol,
+            seed=self._seed(),
+            over=lambda genotypes: snp_passes_for(genotypes, self.engine, self.n_jobs),
+        )
+        return path, path.chosen
+
+    def _refine(self, snps: SnpPasses, number: int, kept: AncestryCheckpoint | None) -> AncestryFit:
+        rng, means = np.random.default_rng(self._seed()), snps.genotypes.means
+
+        def tensor_start(space: Subspace) -> Ancestry:
+            shares, frequencies, _ = factor_admixture_tensor(snps, means, space, rng=rng)
+            return Ancestry(shares, frequencies)
+
+        saved = None if kept is None else kept.saved
+        return fit_ancestry(
+            snps, means, number,
+            likelihood=self._likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng,
+            first=("tensor eigenpairs", tensor_start) if self.init == "tensor" and number > 1 else None,
+            callback=self._progress("likelihood"), begun=None if saved is None else saved.place,
+            keep=None if kept is None else kept.keeping(number, self._path),
+        )  # fmt: skip
+
+    def _keep(self, genotypes: AnyGenotypes, snps: SnpPasses, order: NDArray[np.intp], fit: AncestryFit) -> None:
+        """Hold the fit in the user's order."""
+        self._forget()
+        shares = np.empty_like(fit.params.shares)
+        shares[self._people] = fit.params.shares
+        self._publish(Ancestry(shares, fit.params.frequencies), order, genotypes.n_snps)
+        self._panel_, self._fit_ = snps, fit
+        self.frequencies_ = self._all_frequencies(genotypes)
+        self.samples_, self.snps_ = genotypes.samples, genotypes.snps
+        self._alleles = genotypes.alleles
+        self._keep_climb(fit)
+        self.selection_ = None if self._path is None else {"n_populations": self._path.chosen}
+
+    def _publish(self, fitted: Ancestry, order: NDArray[np.intp], n_snps: int) -> None:
+        """Parameters under their public names; `order` are the places of the SNPs that shaped them."""
+        self._order, self._fitted = order, fitted.frequencies
+        self.ancestry_ = fitted.shares
+        self.n_populations_ = self._n_features_out = fitted.shares.shape[1]
+        self.used_ = np.zeros(n_snps, bool)
+        self.used_[order] = True
+
+    def _all_frequencies(self, genotypes: AnyGenotypes) -> Floats:
+        """Frequencies of every SNP: those of the fit, and for SNPs left out of it the best given the proportions."""
+        out = np.full((genotypes.n_snps, self.n_populations_), np.nan)
+        out[self._order] = self._fitted
+        aside = np.flatnonzero(~self.used_ & (genotypes.counts[:, :3].sum(axis=1) > 0))
+        if len(aside):
+            start = np.repeat(genotypes.means[aside, None], self.n_populations_, axis=1)
+            part = snp_passes_for(genotypes.take(aside, self._people), self.engine, self.n_jobs)
+            out[aside] = frequencies_given(part, self.ancestry_[self._people], start)
+        return out
+
+    def _tell(self, genotypes: AnyGenotypes, fit: AncestryFit, number: int) -> list[str]:
+        people = genotypes.n_samples
+        how = "likelihood" if self._likelihood else "least squares"
+        why = "as asked" if self.refine != "auto" else f"{people} people, likelihood from {LEAST_PEOPLE} on"
+        notes = [f"{number} populations by {how} ({why}), started from {fit.start}"]
+        if self._path is not None:
+            errors = ", ".join(
+                f"{k}: {error:.5f}" for k, error in zip(self._path.n_populations, self._path.error, strict=True)
+            )
+            notes.append(f"number of populations chosen by cross-validation error per masked call ({errors})")
+        left_out = genotypes.n_snps - int(self.used_.sum())
+        if left_out:
+            notes.append(f"{left_out} SNPs with one allele, without calls or below min_maf were left out of the fit")
+        return notes + list(genotypes.notes)
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def ancestry_se_(self) -> Floats:
+        """Standard errors (people, populations) of `ancestry_` from each person's own calls, frequencies known.
+
+        They are those of a maximum inside the simplex: rough where a proportion is near 0 or 1, and too small where
+        SNPs are linked.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_panel_"):
+            raise DataError("a model from a file keeps no genotypes; fit it again for standard errors")
+        out, shares = np.empty_like(self.ancestry_), self.ancestry_[self._people]
+        with one_blas_thread():
+            out[self._people] = standard_errors(shares, self._panel_.curvature(shares, self._fitted)[2])
+        return out
+
+    @property
+    def cv_(self) -> Any:
+        """Cross-validation: error per masked call for every number of populations tried, and the gain of each step."""
+        check_is_fitted(self)
+        path = self._path
+        columns = {
+            "n_populations": np.array([] if path is None else path.n_populations, np.int64),
+            "error": np.array([] if path is None else path.error, np.float64),
+            "gain": np.array([] if path is None else path.gain, np.float64),
+            "gain_error": np.array([] if path is None else path.gain_error, np.float64),
+        }
+        return build_frame(columns, self._backend)
+
+    def _examine(self, notes: list[str]) -> Examination:
+        shares, panel = self.ancestry_[self._people], self._panel_.genotypes
+        kinship = close_relatives(panel, shares)
+        linked = linked_neighbours(panel, self._order, shares, self._fitted)
+        if len(kinship.pairs):
+            unsure = "; linked SNPs make kinship unsure" if linked > LINKED_SHARE else ""
+            notes.append(
+                f"{len(kinship.pairs)} pairs of close relatives (kinship {CLOSE:.3f} or more), {kinship.n_copies} of "
+                f"them copies of one person, among {len(kinship.people)} people who were compared{unsure}"
+            )
+        found = examine_ancestry(
+            shares, self._fitted, self.ancestry_se_[self._people], self._spectrum(),
+            converged=self.converged_, refit=self._refit, log_likelihood=self.objective_, kinship=kinship,
+            linked=linked,
+            names=[str(name) for name in self.samples_[self._people].tolist()],
+        )  # fmt: skip
+        if found.quantities.get("populations_seen", 1) > self.n_populations_:
+            notes.append(f"the singular values show {found.quantities['populations_seen']} populations")
+        return found
+
+    def _spectrum(self) -> Floats:
+        """Singular values that the number of populations is judged by."""
+        panel = self._panel_.genotypes
+        if panel.n_calls == panel.n_samples * panel.n_snps:
+            return self._fit_.spectrum
+        with one_blas_thread():
+            return unfilled_spectrum(self._panel_, panel.means, self.n_populations_)
+
+    def _refit(self) -> tuple[Floats, float]:
+        """Proportions and objective of a fit from other people than those of the fit."""
+        other = fit_ancestry(
+            self._panel_, self._panel_.genotypes.means, self.n_populations_,
+            likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_PASSES), tol=self.tol,
+            rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False,
+        )  # fmt: skip
+        return other.params.shares, other.objective
+
+    # ---------------------------------------------------------------- use
+
+    def transform(self, X: Any) -> Floats:
+        """Proportions (people, populations) of people under the fitted frequencies; nobody's depend on the others.
+
+        SNPs are matched by name; those that new people lack, or that have other alleles, are taken as missing, and a
+        warning counts them. Proportions of new people are drawn towards the middle: the frequencies followed the
+        people of the fit by chance too, which makes those a little purer than others of the same descent. Compare new
+        people with one another, not with `ancestry_`.
+        """
+        return self._project(X)[0]
+
+    def _project(self, X: Any) -> tuple[Floats, Floats]:
+        """Proportions of people and their standard errors (people, populations)."""
+        check_is_fitted(self)
+        genotypes = self._read_known(X)
+        if (person := genotypes.silent_person) is not None:
+            raise DataError(f"person {person!r} has no call at any SNP of the fit; leave the person out")
+        with one_blas_thread():
+            shares = proportions(genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs)[0]
+            information = over_calls(genotypes.calls, self.n_jobs).curvature(shares, self._fitted)[2]
+            return shares, standard_errors(shares, information)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the populations."""
+        check_is_fitted(self)
+        return np.array([f"population{k}" for k in range(self.n_populations_)], object)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any) -> AnyGenotypes:
+        """Calls in memory, or in a file (`latentfit.scan`, `StoredGenotypes`, or engine="stream")."""
+        genotypes: AnyGenotypes
+        if isinstance(X, Scan | StoredGenotypes):
+            stored = store_scan(X) if isinstance(X, Scan) else X
+            genotypes = stored.loaded() if self.engine == "memory" else stored
+        else:
+            read = read_genotypes(X)
+            genotypes = read if self.engine in ("auto", "memory") else store_genotypes(read)
+        known = isinstance(X, Genotypes | StoredGenotypes | Scan)
+        self._backend = "pyarrow" if known else backend_of(X)
+        self._name_features(genotypes.snps.tolist())
+        return genotypes
+
+    def _panel(self, genotypes: AnyGenotypes) -> tuple[AnyGenotypes, NDArray[np.intp]]:
+        """The SNPs that say something about ancestry, in an order that only their calls decide, and their places."""
+        empty = genotypes.counts[:, :3].sum(axis=1) == 0
+        if empty.any():
+            name = genotypes.snps.tolist()[int(empty.argmax())]
+            warnings.warn(
+                f"{int(empty.sum())} SNPs have no call at all, for example {name!r}; their frequencies are NaN",
+                DataWarning,
+                stacklevel=3,
+            )
+        kept = np.flatnonzero(genotypes.informative(self.min_maf))
+        if not len(kept):
+            raise DataError(
+                f"none of the {genotypes.n_snps} SNPs has both alleles"
+                + (f" with the rarer at {self.min_maf:g} or more" if self.min_maf else "")
+                + "; give SNPs that vary, or lower min_maf"
+            )
+        part = genotypes if len(kept) == genotypes.n_snps else genotypes.take(kept)
+        if (person := part.silent_person) is not None:
+            raise DataError(f"person {person!r} has no call at any SNP that shapes the fit; leave the person out")
+        snps, people = part.order_by_content()
+        self._people = people
+        return part.take(snps, people), kept[snps]
+
+    def _read_known(self, X: Any) -> Genotypes:
+        """The SNPs of the fit, in its order, its alleles counted; new people are read whole."""
+        X = store_scan(X) if isinstance(X, Scan) else X
+        X = X.loaded() if isinstance(X, StoredGenotypes) else X
+        genotypes = read_genotypes(X)
+        alleles = None if self._alleles is None else self._alleles[self._order]
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and (isinstance(X, Genotypes) or as_frame(X) is not None):
+            at = {str(name): place for place, name in enumerate(genotypes.snps.tolist())}
+            wanted = [str(names[place]) for place in self._order]
+            places = np.array([at.get(name, -1) for name in wanted], np.intp)
+            if (places < 0).all():
+                raise DataError(
+                    f"the data has none of the {len(wanted)} SNPs of the fit, for example {wanted[0]!r}; name SNPs as "
+                    "the fit did"
+                )
+        elif genotypes.n_snps != self.n_features_in_:
+            raise DataError(
+                f"the data has {genotypes.n_snps} SNPs, but the model was fitted on {self.n_features_in_}; "
+                "give the same SNPs in the same order"
+            )
+        else:
+            places = self._order
+        known, found = genotypes.aligned(places, alleles)
+        if found.absent or found.flipped or found.foreign:
+            warnings.warn(
+                f"of the {len(places):,} SNPs of the fit {found.absent:,} are not in the data, {found.foreign:,} have "
+                f"other alleles and {found.unsure:,} have a strand that cannot be told (A/T, C/G), all taken as "
+                f"missing; {found.flipped:,} were read from the other strand and {found.turned:,} count the other "
+                "allele",
+                DataWarning,
+                stacklevel=4,
+            )
+        return known
+
+    def _check_options(self) -> None:
+        if self.init not in ("als", "tensor"):
+            raise DataError(f"init={self.init!r} is not there; give 'als' or 'tensor'")
+        if self.refine not in ("auto", True, False):
+            raise DataError(f"refine={self.refine!r} is not there; give 'auto', True or False")
+        if not 0 <= self.min_maf < 0.5:
+            raise DataError(f"min_maf={self.min_maf} is no share of the rarer allele; give 0 or more, below 0.5")
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return ancestry_state(self)
+
+    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        restore_ancestry(self, arrays, metadata)
+
+    frequencies_: Floats
+    _path: NumberPath | None
+    _likelihood: bool
+    _alleles: NDArray[Any] | None
+
+
+# -----------------------------------------------------------------------------
+# The checkpoint of a fit of ancestry: the number of populations, the start that won its race, where the climb stands.
+#
+# A fit that goes on makes neither the search for a number nor the starts again: what they decided is in the file.
+
+
+@dataclass(frozen=True)
+class SavedAncestry:
+    """Where a stopped fit stood, and what it had decided before."""
+
+    place: AncestryPlace
+    number: int
+    path: NumberPath | None
+
+
+class AncestryCheckpoint(KeptFile):
+    """The file of one fit of ancestry."""
+
+    @property
+    def saved(self) -> SavedAncestry | None:
+        return None if self.file is None else _saved(self.file)
+
+    def keeping(self, number: int, path: NumberPath | None) -> Callable[[AncestryPlace], None]:
+        """What the climb calls after every iteration."""
+
+        def keep(place: AncestryPlace) -> None:
+            if not self.due:
+                return
+            params = place.begun.params
+            arrays = {
+                "shares": np.ascontiguousarray(params.shares),
+                "frequencies": np.ascontiguousarray(params.frequencies),
+                "spectrum": place.spectrum,
+                "path": np.array(place.begun.path),
+            }
+            cv = None if path is None else plain(vars(path))
+            self.write(arrays, {"n_iter": place.begun.n_iter, "start": place.start, "number": number, "cv": cv})
+
+        return keep
+
+
+def genotypes_key(genotypes: AnyGenotypes) -> str:
+    """Tells genotypes apart by their names and by how often each call stands at every SNP."""
+    known = hashlib.sha256(repr((genotypes.samples.tolist(), genotypes.snps.tolist())).encode())
+    known.update(genotypes.counts.tobytes())
+    return known.hexdigest()
+
+
+def _saved(file: ModelFile) -> SavedAncestry:
+    arrays, facts = file.arrays, file.metadata
+    params = Ancestry(arrays["shares"], arrays["frequencies"])
+    begun = Begun(params, int(facts["n_iter"]), arrays["path"].tolist())
+    path = None if facts["cv"] is None else NumberPath(**facts["cv"])
+    return SavedAncestry(AncestryPlace(facts["start"], arrays["spectrum"], begun), int(facts["number"]), path)
+
+
+# -----------------------------------------------------------------------------
+# What the model file of an admixture model holds: proportions, frequencies, the SNPs of the fit, and names.
+
+
+def ancestry_state(model: Admixture) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of a fitted model; frequencies only of SNPs that have any call."""
+    seen = ~np.isnan(model.frequencies_[:, 0])
+    arrays: Arrays = {
+        "ancestry": model.ancestry_,
+        "frequencies": np.ascontiguousarray(model.frequencies_[seen]),
+        "seen": seen.astype(np.uint8),
+        "order": model._order.astype(np.int64),
+    }
+    metadata = {
+        "samples": plain_names(model.samples_.tolist()),
+        "alleles": None if model._alleles is None else model._alleles.T.tolist(),
+        "likelihood": model._likelihood,
+        "cv": None if model._path is None else plain(vars(model._path)),
+    }
+    return with_story(model, arrays, metadata)
+
+
+def restore_ancestry(model: Admixture, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `ancestry_state` described; what does not fit together raises ValueError."""
+    restore_story(model, arrays, metadata)
+    samples, n_snps = typed(metadata, "samples", list), model.n_features_in_
+    shares, order = arrays["ancestry"], arrays["order"]
+    if shares.ndim != 2 or not shares.shape[1] or arrays["seen"].dtype != np.uint8 or order.dtype != np.int64:
+        raise ValueError("ancestry has no populations, or seen or order are of another type")
+    K, seen = shares.shape[1], arrays["seen"].astype(bool)
+    check_numbers(arrays, {"ancestry": (len(samples), K), "frequencies": (int(seen.sum()), K)})
+    if seen.shape != (n_snps,) or order.ndim != 1 or not len(order) or len(np.unique(order)) < len(order):
+        raise ValueError(f"seen or order do not fit {n_snps} SNPs")
+    if (order < 0).any() or (order >= n_snps).any() or not seen[order].all():
+        raise ValueError("order names a SNP that is not there")
+    if (np.abs(shares.sum(axis=1) - 1) > ROUNDING).any() or (arrays["frequencies"] > 1).any():
+        raise ValueError("proportions do not sum to one, or a frequency is above one")
+    model.frequencies_ = np.full((n_snps, K), np.nan)
+    model.frequencies_[seen] = arrays["frequencies"]
+    model.samples_ = name_array(samples, "samples")
+    model.snps_ = getattr(model, "feature_names_in_", np.arange(n_snps))
+    fitted = Ancestry(shares, np.ascontiguousarray(model.frequencies_[order]))
+    model._publish(fitted, order.astype(np.intp), n_snps)
+    model._alleles = _alleles(metadata.get("alleles"), n_snps)  # files of 0.1.0 did not say
+    model._likelihood = typed(metadata, "likelihood", bool)
+    model._path = None if metadata["cv"] is None else _read_path(typed(metadata, "cv", dict))
+
+
+def _alleles(columns: Any, n_snps: int) -> NDArray[Any] | None:
+    if columns is None:
+        return None
+    alleles = np.array(columns, object).T
+    if alleles.shape != (n_snps, 2) or not all(type(word) is str for word in alleles.ravel()):
+        raise ValueError(f"alleles are not two words for each of {n_snps} SNPs")
+    return alleles
+
+
+def _read_path(cv: dict[str, Any]) -> NumberPath:
+    columns = {name: typed(cv, name, list) for name in ("n_populations", "error", "gain", "gain_error")}
+    length = len(columns["n_populations"])
+    if columns["n_populations"] != list(range(1, length + 1)) or not length:
+        raise ValueError("cv does not count from one")
+    for name in ("error", "gain", "gain_error"):
+        if len(columns[name]) != length or not all(type(value) is float for value in columns[name]):
+            raise ValueError(f"{name} of cv does not hold {length} numbers")
+    chosen = typed(cv, "chosen", int)
+    if not 1 <= chosen <= length:
+        raise ValueError("cv chose a number that it has not tried")
+    return NumberPath(**columns, chosen=chosen)

@@ -1,0 +1,405 @@
+"""Communities of a graph: a stochastic block model, degree-corrected where degrees ask for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from latentfit.communities.data import Graph, content_order, read_graph
+from latentfit.communities.diagnostics import DROPPED, FittedBlocks, agreement, examine_blocks, without_some_edges
+from latentfit.communities.em import (
+    AT_ONCE,
+    ROUNDS,
+    Blocks,
+    BlockSteps,
+    Propagated,
+    beliefs_of_new,
+    blocks_in_use,
+    fit_blocks,
+    heaviest_first,
+)
+from latentfit.communities.init.spectral import Codes, spectral_labels
+from latentfit.communities.select import AGREE, DegreeTest, NumberOfBlocks, choose_blocks, examine_degrees
+from latentfit.core.errors import DataError, NotIdentifiableError
+from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.frames import backend_of, build_frame
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.belief import MOST_BLOCKS
+from latentfit.core.model_file import (
+    ROUNDING,
+    Arrays,
+    check_numbers,
+    name_array,
+    plain_names,
+    read_names,
+    restore_story,
+    typed,
+    with_story,
+)
+from latentfit.core.multistart import Raced
+from latentfit.core.names import Names, match
+from latentfit.core.verdict import Examination
+from latentfit.engine.limits import one_blas_thread
+from latentfit.engine.memory import resolve_jobs
+
+SHORT_WORK, LONG_WORK = 2e6, 2e7
+"""Up to so many numbers a sweep (edges · K²) eight starts cost little; beyond so many two have to do."""
+RESAMPLED_PASSES = 30
+"""EM iterations at most of the fits without some edges."""
+
+
+class BlockModel(ClusterMixin, LatentModel):
+    r"""Find communities in a graph: blocks of nodes that link alike, and how sure each node's block is.
+
+    Nodes i and j of blocks r and s are linked :math:`\mathrm{Poisson}(\theta_i \theta_j \omega_{rs})` times; θ is 1
+    (plain) or the node's degree (degree-corrected), so hubs do not make a block of their own. Of weights only ratios
+    matter: they are divided by their mean. Blocks start from spectral embeddings (regularised scaled SVD, Bethe
+    Hessian), belief propagation gives every node's probabilities, and EM the affinities; the best start by Bethe free
+    energy is kept. Blocks need not be denser inside: unlike nodes that link (bipartite, core and periphery) are blocks
+    too.
+
+    Parameters
+    ----------
+    n_blocks : int or None
+        Number of blocks; None counts the informative eigenvalues of the Bethe Hessian (`report_` says how) and leaves
+        out blocks to which the fit assigns no node.
+    degree_corrected : {"auto", True, False}
+        Whether degrees are taken as given. ``"auto"``: yes, unless degrees inside the blocks vary no more than chance
+        makes them and blocks differ in their mean degree: then degrees tell blocks apart, and the plain model is
+        fitted.
+    max_iter, tol : int, float
+        EM stops when an iteration gains less than `tol` nats per edge, or after `max_iter` iterations.
+    random_state : int or None
+        The one seed; None is 0.
+    n_jobs : int or None
+        Threads; results never depend on them.
+
+    Attributes
+    ----------
+    labels_ : (nodes,) the most probable block of every node; block 0 has most nodes, and so on
+    probabilities_ : (nodes, blocks) P(block | graph)
+    nodes_ : (nodes,) names, in the order of `labels_`
+    communities_ : frame (node, block, probability)
+    connectivity_ : (blocks, blocks) mean weight of the edge between a node of one block and a node of the other
+    weights_ : (blocks,) shares of the blocks
+    n_blocks_ : number of blocks
+    degree_corrected_ : whether degrees were taken as given
+    log_likelihood_ : Bethe's log-likelihood of the graph in nats, blocks summed out (up to a constant of the graph)
+    report_ : `latentfit.core.verdict.FitReport`
+
+    Examples
+    --------
+    >>> from latentfit import BlockModel
+    >>> from latentfit.simulate import block_graph
+    >>> made = block_graph(600, 3, 12.0, strength=4.0, random_state=0)
+    >>> model = BlockModel().fit(made.matrix)
+    >>> model.n_blocks_, model.report_.verdict
+    (3, 'trusted')
+    >>> edges = [(f"{team}{i}", f"{team}{j}") for team in ("red", "blue") for i in range(8) for j in range(i)]
+    >>> model = BlockModel(2).fit([*edges, ("red0", "blue1")])
+    >>> sorted(model.nodes_[model.labels_ == model.labels_[0]].tolist())[:3], model.predict([("new", "red3")]).shape
+    (['blue0', 'blue1', 'blue2'], (2,))
+    """
+
+    _model_name = "BlockModel"
+    _for_report = ("_fitted", "_examined", "_clock")
+
+    def __init__(
+        self,
+        n_blocks: int | None = None,
+        *,
+        degree_corrected: Literal["auto"] | bool = "auto",
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_blocks = n_blocks
+        self.degree_corrected = degree_corrected
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the blocks of a graph: a matrix (node, node), networkx, igraph, or edges `source, target[, weight]`.
+
+        Links are taken as undirected; `y` is not used.
+        """
+        self._check_settings()
+        clock = StageClock(self.verbose)
+        with one_blas_thread():
+            with clock.stage("data"):
+                given = self._read(X)
+                graph, self._unit = given.evened()
+                order = content_order(graph)
+                graph = graph.reordered(order)
+            with clock.stage("number"):
+                n_blocks, number = self._choose(graph)
+            with clock.stage("factor"):
+                starts = self._starts(graph, n_blocks)
+            with clock.stage("refine"):
+                raced, steps, degrees = self._refine(graph, starts, n_blocks)
+                if number is not None:
+                    raced, degrees = self._without_empty(graph, steps, raced, degrees)
+                    number = replace(number, left_out=n_blocks - raced.refined.sums.beliefs.shape[1])
+            self._keep(graph, order, given, raced, steps)
+        self._examined = (number, degrees)
+        self.selection_ = None if number is None else {"chosen": self.n_blocks_, "informative": number.informative}
+        self._clock = clock
+        self._warn_limit()
+        return self
+
+    def _choose(self, graph: Graph) -> tuple[int, NumberOfBlocks | None]:
+        """The number of blocks: as given, or counted, and then how."""
+        if self.n_blocks is None:
+            number = choose_blocks(graph.matrix)
+            self._notes.append(number.tell())
+            return number.chosen, number
+        linked = int((graph.degrees > 0).sum())
+        most = min(linked, MOST_BLOCKS)
+        if not 1 <= self.n_blocks <= most:
+            raise NotIdentifiableError(
+                f"n_blocks={self.n_blocks} blocks of a graph in which {linked} nodes have edges; give a number from 1 "
+                f"to {most}"
+            )
+        return self.n_blocks, None
+
+    def _starts(self, graph: Graph, n_blocks: int) -> list[tuple[str, Codes]]:
+        if n_blocks == 1:
+            return [("one block", np.zeros(graph.n_nodes, np.int64))]
+        work, rng = graph.n_edges * n_blocks**2, np.random.default_rng([self._seed(), 1])
+        number = 8 if work <= SHORT_WORK else 3 if work <= LONG_WORK else 2
+        return list(spectral_labels(graph.matrix, n_blocks, number, rng))
+
+    def _refine(
+        self, graph: Graph, starts: list[tuple[str, Codes]], n_blocks: int
+    ) -> tuple[Raced[Blocks, Propagated], BlockSteps, DegreeTest | None]:
+        corrected, threads = self.degree_corrected in ("auto", True), resolve_jobs(self.n_jobs)
+        steps = BlockSteps.of(graph, degree_corrected=corrected, threads=threads)
+        raced = self._climb(steps, starts, n_blocks)
+        self._notes.append(f"the best of {len(starts)} starts by Bethe free energy was {raced.name}")
+        links = np.diff(graph.matrix.indptr).astype(np.float64)
+        degrees = examine_degrees(links, raced.refined.sums.beliefs) if n_blocks > 1 else None
+        if self.degree_corrected == "auto" and degrees is not None and degrees.worth_a_try:
+            labels = raced.refined.sums.beliefs.argmax(axis=1)
+            with_degrees = BlockSteps.of(graph, degree_corrected=False, threads=threads)
+            plain = self._climb(with_degrees, [(raced.name, labels)], n_blocks)
+            tested = examine_degrees(links, plain.refined.sums.beliefs)
+            if tested.plain and (plain.refined.sums.beliefs.argmax(axis=1) == labels).mean() >= AGREE:
+                raced, steps, degrees, corrected = plain, with_degrees, tested, False
+                self._notes.append("degrees inside blocks are those of chance and differ between blocks: plain model")
+        self.degree_corrected_ = corrected
+        return raced, steps, degrees
+
+    def _without_empty(
+        self, graph: Graph, steps: BlockSteps, raced: Raced[Blocks, Propagated], degrees: DegreeTest | None
+    ) -> tuple[Raced[Blocks, Propagated], DegreeTest | None]:
+        """The same without blocks that no node is in: nobody asked for them. EM goes on from the other blocks."""
+        before = raced.refined.sums.beliefs.shape[1]
+        while (used := blocks_in_use(raced.refined.sums)) < raced.refined.sums.beliefs.shape[1]:
+            labels = np.unique(raced.refined.sums.beliefs.argmax(axis=1), return_inverse=True)[1].reshape(-1)
+            raced = self._climb(steps, [(raced.name, labels.astype(np.int64))], used)
+        if (left := before - used) > 0:
+            self._notes.append(f"{left} of {before} blocks were empty after the last fit and were left out")
+            links = np.diff(graph.matrix.indptr).astype(np.float64)
+            degrees = examine_degrees(links, raced.refined.sums.beliefs) if used > 1 else None
+        return raced, degrees
+
+    def _climb(self, steps: BlockSteps, starts: list[tuple[str, Codes]], n_blocks: int) -> Raced[Blocks, Propagated]:
+        rounds = AT_ONCE if steps.n_cells * n_blocks**2 > LONG_WORK else ROUNDS
+        return fit_blocks(
+            steps, starts, n_blocks, max_iter=self.max_iter, tol=self.tol, rounds=rounds, callback=self._progress("EM")
+        )
+
+    def _keep(
+        self, graph: Graph, order: NDArray[np.intp], given: Graph, raced: Raced[Blocks, Propagated], steps: BlockSteps
+    ) -> None:
+        self._forget()
+        params, sums = heaviest_first(raced)
+        refined = raced.refined
+        self._keep_climb(refined)
+        one_block = steps.log_likelihood(steps.expect(steps.begin(np.zeros(graph.n_nodes, np.int64), 1)))
+        self._fitted = FittedBlocks(graph, params, sums, refined.log_likelihood, one_block, refined.converged)
+        beliefs = np.empty_like(sums.beliefs)
+        beliefs[order] = sums.beliefs
+        self.nodes_, self.n_features_in_, self.n_edges_ = given.names, given.n_nodes, given.n_edges
+        self._publish(beliefs, params.prior, params.affinity, steps.edges.mass @ sums.beliefs)
+
+    def _publish(self, beliefs: Floats, weights: Floats, affinity: Floats, held: Floats) -> None:
+        """Parameters under their public names; `held` is the mass that every block holds."""
+        self.probabilities_, self.labels_ = beliefs, beliefs.argmax(axis=1)
+        self.weights_, self._affinity, self._held = weights, affinity, held
+        self.n_blocks_ = self.n_components_ = len(weights)
+        mean = held / np.maximum(beliefs.sum(axis=0), 1e-300)
+        self.connectivity_ = np.asarray(affinity * np.outer(mean, mean)) * self._unit
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def communities_(self) -> Any:
+        """One row per node: node, block, probability."""
+        check_is_fitted(self)
+        return build_frame(community_columns(self.nodes_, self.probabilities_), self._backend)
+
+    def _examine(self, notes: list[str]) -> Examination:
+        number, degrees = self._examined
+        if number is None:
+            number = choose_blocks(self._fitted.graph.matrix)
+            if number.informative > self.n_blocks_:
+                notes.append(
+                    f"{number.informative} informative Bethe-Hessian eigenvalues: the graph has a finer division too"
+                )
+        return examine_blocks(self._fitted, number, degrees, self._agreements())
+
+    def _agreements(self) -> list[float]:
+        """Adjusted Rand indices of the blocks with those of the graph without some of its edges.
+
+        Twice, or once where a fit is long, each from one or two initialisations: together no dearer than the fit.
+        """
+        fitted, K = self._fitted, self.n_blocks_
+        if K == 1 or self.max_iter == 0:
+            return []
+        labels, found = fitted.sums.beliefs.argmax(axis=1), []
+        large = fitted.graph.n_edges * K**2 > SHORT_WORK
+        for draw in range(1 if large else 2):
+            fewer = without_some_edges(fitted.graph.matrix, DROPPED, draw)
+            linked = np.diff(fewer.indptr) > 0
+            if linked.sum() <= K:
+                continue
+            graph = replace(fitted.graph, matrix=fewer, directed=None)
+            steps = BlockSteps.of(graph, degree_corrected=self.degree_corrected_, threads=resolve_jobs(self.n_jobs))
+            starts = list(spectral_labels(fewer, K, 1 if large else 2, np.random.default_rng([self._seed(), 2, draw])))
+            raced = fit_blocks(steps, starts, K, max_iter=RESAMPLED_PASSES, tol=self.tol, rounds=AT_ONCE)
+            found.append(agreement(labels, raced.refined.sums.beliefs.argmax(axis=1), linked))
+        return found
+
+    # ---------------------------------------------------------------- use
+
+    def predict_proba(self, X: Any) -> Floats:
+        """P(block) (nodes, blocks) of the nodes of a graph given as in `fit`, in the order of its nodes.
+
+        A node of the fit keeps its probabilities. A new one gets them from its links to nodes of the fit; links among
+        new nodes are not used, so the company does not matter. Without any such link it gets the blocks' shares.
+        """
+        check_is_fitted(self)
+        return self.beliefs_in(read_graph(X, nodes=self.nodes_))
+
+    def predict(self, X: Any) -> Codes:
+        """The most probable block (nodes,) of the nodes of a graph."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def beliefs_in(self, graph: Graph) -> Floats:
+        """`predict_proba` of a graph that was read already."""
+        check_is_fitted(self)
+        place = self._places(graph.names)
+        new = np.flatnonzero(place < 0)
+        beliefs = self.probabilities_[place]
+        if len(new):
+            known = np.flatnonzero(place >= 0)
+            links = sp.coo_array(graph.matrix[new][:, known])
+            ends, shape = (links.row, place[known][links.col]), (len(new), len(self.nodes_))
+            to_fit = sp.csr_array(sp.coo_array((links.data / self._unit, ends), shape=shape).tocsr())
+            to_fit.sort_indices()
+            params = Blocks(self.weights_, self._affinity, np.empty((0, 0)), self.probabilities_)
+            beliefs[new] = beliefs_of_new(to_fit, params, self._held, degree_corrected=self.degree_corrected_)
+        return np.asarray(beliefs)
+
+    def _places(self, names: Names) -> NDArray[np.int64]:
+        if names.dtype.kind in "iu" and self.nodes_.dtype.kind in "iu" and np.array_equal(names, self.nodes_):
+            return np.arange(len(names))
+        return match(names, self.nodes_, "node").astype(np.int64)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any) -> Graph:
+        given = read_graph(X)
+        self._backend, self._notes = _backend(X), list(given.notes)
+        return given
+
+    def _check_options(self) -> None:
+        if self.degree_corrected not in ("auto", True, False):
+            raise DataError(f"degree_corrected={self.degree_corrected!r}; give 'auto', True or False")
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return block_state(self)
+
+    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        restore_blocks(self, arrays, metadata)
+
+    nodes_: Names
+    labels_: Codes
+    degree_corrected_: bool
+    n_edges_: int
+    _unit: float
+    _examined: tuple[NumberOfBlocks | None, DegreeTest | None]
+
+
+def community_columns(nodes: Names, beliefs: Floats) -> dict[str, NDArray[Any]]:
+    """Columns of communities.csv: node, block, probability."""
+    return {"node": nodes, "block": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
+
+
+def _backend(X: Any) -> str:
+    """Who brought a frame gets one of the same kind."""
+    if sp.issparse(X) or isinstance(X, Graph | list | tuple) or hasattr(X, "nodes") or hasattr(X, "vs"):
+        return "pyarrow"
+    return backend_of(X)
+
+
+# -----------------------------------------------------------------------------
+# What the model file of a block model holds: the nodes and their probabilities, affinities, the story of the fit.
+
+
+def block_state(model: BlockModel) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of a fitted model."""
+    arrays = {
+        "probabilities": model.probabilities_,
+        "weights": model.weights_,
+        "affinity": model._affinity,
+        "held": model._held,
+    }
+    metadata = {
+        "nodes": plain_names(model.nodes_.tolist()),
+        "n_edges": int(model.n_edges_),
+        "corrected": bool(model.degree_corrected_),
+        "unit": float(model._unit),
+    }
+    return with_story(model, arrays, metadata)
+
+
+def restore_blocks(model: BlockModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `block_state` described; what does not fit together raises ValueError."""
+    nodes, n_blocks = read_names(metadata, "nodes"), len(arrays["weights"])
+    if not n_blocks:
+        raise ValueError("there are no blocks")
+    square = (n_blocks, n_blocks)
+    check_numbers(arrays, {"probabilities": (len(nodes), n_blocks), "weights": (n_blocks,), "affinity": square,
+                           "held": (n_blocks,)})  # fmt: skip
+    sums = np.append(arrays["probabilities"].sum(axis=1), arrays["weights"].sum())
+    if (np.abs(sums - 1) > ROUNDING).any() or not (arrays["affinity"] > 0).all() or not (arrays["weights"] > 0).all():
+        raise ValueError("probabilities do not sum to one, or an affinity or a share is zero")
+    restore_story(model, arrays, metadata)
+    if model.n_features_in_ != len(nodes):
+        raise ValueError(f"it has {len(nodes)} nodes and {model.n_features_in_} features")
+    model.n_edges_, model.degree_corrected_ = typed(metadata, "n_edges", int), typed(metadata, "corrected", bool)
+    model.nodes_ = name_array(nodes, "nodes")
+    model._unit = typed(metadata, "unit", float)
+    if model._unit <= 0:
+        raise ValueError(f"unit is {model._unit}")
+    model._publish(*(arrays[name] for name in ("probabilities", "weights", "affinity", "held")))

@@ -1,0 +1,375 @@
+"""Latent classes started from rows: spread-out rows, shared-out rows, or clusters of a spectral embedding.
+
+Paper     folklore; k-means++ seeding of Arthur & Vassilvitskii 2007 under Hamming distance; the embedding is that
+          of correspondence analysis
+Needs     a sample of rows in canonical order (`data.copies.sample_rows`), so that positions may be drawn
+Promises  nothing by itself: members of a pool, of which EM keeps the best. Eight of each kind on 13 real tables, by
+          the mean and the worst distance of their best to the best of all (nats a row): spread rows .008 / .06,
+          shared-out rows .02 / .17, random tables .04 / .48, SPA .06 / .74, spectral clusters .07 / .90. A start must
+          be cheap as well: a few EM passes over a small table cost less than one careful clustering
+Differs   a tenth of the marginals is mixed into every class (EM cannot lift a probability from zero), and a gap says
+          the marginals; directions of the embedding come from a (C, C) covariance, whatever the number of rows
+
+Symbols   here        shape     meaning
+          one_hot     (m, C)    rows as zeros and ones
+          marginals   (C,)      each category's share of its column
+          shares      (m, F)    rows divided among classes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.pair_counts import PairCounts
+from latentfit.core.mixture.parameters import Mixture, normalise_tables
+from latentfit.core.mixture.spa import balanced_split, factor_spa, naive_split, pair_log_likelihood
+from latentfit.core.table.replicates import sample_rows
+from latentfit.core.table.stored import AnyTable
+from latentfit.core.table.table import Column, Table
+
+MARGINAL_SHARE = 0.1
+"""Share of the marginals mixed into a start's tables: a raw zero would never become anything else."""
+SEED_SHARE = 0.8
+"""How far a class around one row leans to what the row says."""
+DENSE_ROWS = 2_000
+"""Rows held one-hot: enough to place classes, few enough to cost no more than some EM passes."""
+DENSE_CELLS = 2_000_000
+"""Numbers the one-hot rows may hold, for tables with very many categories."""
+DIRECTION_WORK = 5e7
+"""Multiplications spent on the principal directions: all of these rows when categories are few, else some."""
+COMMON_RANK = 24
+"""Principal directions that are found at once."""
+FEWEST_ROWS = 500
+"""Rows that the directions see however many categories there are."""
+SPREAD_ROWS = 500
+"""Rows among which seeds far apart are looked for."""
+LLOYD_ROUNDS = 5
+"""Rounds of k-means: EM does the rest."""
+PAIRED_ROWS = 4_096
+"""Rows held one-hot while pairs are counted."""
+SHARING = 0.1
+"""Dirichlet parameter by which shared-out rows are divided among the classes: most of a row goes to one."""
+
+
+@dataclass(frozen=True)
+class RowView:
+    """The first rows of a canonical sample as one-hot numbers (m, C), with the marginals of the whole sample."""
+
+    sample: Table
+
+    @cached_property
+    def one_hot(self) -> Floats:
+        width = int(self.sample.first[-1])
+        return one_hot_rows(self.sample, 0, min(self.sample.n_rows, DENSE_ROWS, max(DENSE_CELLS // width, 50)))
+
+    @cached_property
+    def weight(self) -> Floats:
+        return self.sample.each_weight()[: len(self.one_hot)]
+
+    @cached_property
+    def marginals(self) -> Floats:
+        return marginal_table(self.sample)
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """Mean (C,) and covariance (C, C) of the standardised rows."""
+        some = slice(0, max(int(DIRECTION_WORK / len(self.marginals) ** 2), FEWEST_ROWS))
+        scaled, share = self.one_hot[some] / np.sqrt(self.marginals), self.weight[some] / self.weight[some].sum()
+        mean = share @ scaled
+        return mean, scaled.T @ (scaled * share[:, None]) - np.outer(mean, mean)
+
+    def embedded(self, rank: int) -> Floats:
+        """Rows in the leading principal directions of the standardised rows (m, rank): correspondence analysis."""
+        points = self._points if rank <= self._points.shape[1] else self._embed(rank)
+        return points[:, :rank]
+
+    @cached_property
+    def _points(self) -> Floats:
+        """Directions are found together: a few cost what one does, and a path of fits asks for them K by K."""
+        return self._embed(min(COMMON_RANK, len(self.marginals)))
+
+    def _embed(self, rank: int) -> Floats:
+        mean, spread = self._moments
+        _, vectors = eigh(spread, subset_by_index=(len(mean) - rank, len(mean) - 1))
+        leading = vectors[:, ::-1] / np.sqrt(self.marginals)[:, None]
+        return np.asarray(self.one_hot @ leading - mean @ vectors[:, ::-1])
+
+
+def spread_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
+    """Classes around rows far apart: the next seed is drawn in proportion to its squared distance."""
+    rows, weight = view.one_hot[:SPREAD_ROWS], view.weight[:SPREAD_ROWS]
+    filled = np.maximum(rows.sum(axis=1), 1.0)
+    nearest = np.ones(len(rows))
+    seeds: list[int] = []
+    for _ in range(n_components):
+        seeds.append(_draw(np.square(nearest) * weight, weight, rng))
+        nearest = np.minimum(nearest, 1 - (rows @ rows[seeds[-1]]) / filled)
+    return _around(view, rows[seeds])
+
+
+def rows_as_seeds(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
+    """Classes around random rows."""
+    few = len(view.one_hot) < n_components
+    return _around(view, view.one_hot[rng.choice(len(view.one_hot), size=n_components, replace=few)])
+
+
+def fill_classes(found: Mixture, view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
+    """The same mixture with the classes it lacks taken from data rows."""
+    lacking = n_components - found.n_classes
+    if lacking <= 0:
+        return found
+    more = rows_as_seeds(view, lacking, rng)
+    weights = np.concatenate([found.weights, more.weights * lacking / n_components])
+    return Mixture(weights / weights.sum(), np.hstack([found.table, more.table]), found.first)
+
+
+def shared_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
+    """Every row divided among the classes at random."""
+    shares = rng.dirichlet(np.full(n_components, SHARING), size=len(view.one_hot))
+    return _from_shares(view, shares * view.weight[:, None])
+
+
+def spectral_clusters(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
+    """Classes from k-means in the leading directions of the standardised rows."""
+    points = view.embedded(min(n_components, int(view.sample.first[-1])))
+    centres = points[_spread_points(points, view.weight, n_components, rng)]
+    for _ in range(LLOYD_ROUNDS):
+        nearest = (np.square(centres).sum(axis=1) - 2 * points @ centres.T).argmin(axis=1)
+        shares = np.zeros((len(points), n_components))
+        shares[np.arange(len(points)), nearest] = view.weight
+        totals = shares.sum(axis=0)[:, None]
+        centres = np.where(totals > 0, shares.T @ points / np.maximum(totals, 1e-300), centres)
+    return _from_shares(view, shares)
+
+
+def one_hot_rows(table: Table, begin: int, end: int) -> Floats:
+    """Rows of a table as zeros and ones (m, C); a gap is all zeros."""
+    rows, columns = np.nonzero(table.present[begin:end])
+    out = np.zeros((min(end, table.n_rows) - begin, int(table.first[-1])))
+    out[rows, table.first[:-1][columns] + table.codes[begin:end][rows, columns]] = 1.0
+    return out
+
+
+def dense_pairs(table: Table, n_rows: int) -> Floats:
+    """Pair counts (C, C) of the first rows, each by its weight: dense products, some rows at a time."""
+    counts, weight = np.zeros((int(table.first[-1]),) * 2), table.each_weight()
+    for begin in range(0, n_rows, PAIRED_ROWS):
+        end = min(begin + PAIRED_ROWS, n_rows)
+        block = one_hot_rows(table, begin, end)
+        counts += block.T @ (block * weight[begin:end, None])
+    return counts
+
+
+def marginal_table(table: AnyTable) -> Floats:
+    """Each category's share of its column's observed cells (C,)."""
+    return shares_of(table.singles(), table.first)
+
+
+def shares_of(counts: Floats, first: NDArray[np.int32]) -> Floats:
+    """Counts (C,) as shares within their column, none quite zero."""
+    return normalise_tables(counts[:, None] + 1e-9, first)[:, 0]
+
+
+def soften(mixture: Mixture, marginals: Floats) -> Mixture:
+    """A start with a tenth of the marginals mixed in, and as much of even weights."""
+    table = (1 - MARGINAL_SHARE) * mixture.table + MARGINAL_SHARE * marginals[:, None]
+    weights = mixture.weights + MARGINAL_SHARE / mixture.n_classes
+    return Mixture(weights / weights.sum(), table, mixture.first)
+
+
+def _draw(chance: Floats, otherwise: Floats, rng: np.random.Generator) -> int:
+    """A position in proportion to `chance`, or to `otherwise` when there is none left."""
+    running = np.cumsum(chance if chance.sum() > 0 else otherwise)
+    return min(int(np.searchsorted(running, rng.random() * running[-1], side="right")), len(running) - 1)
+
+
+def _spread_points(points: Floats, weight: Floats, number: int, rng: np.random.Generator) -> list[int]:
+    """k-means++ seeding."""
+    seeds = [_draw(weight, weight, rng)]
+    nearest = np.square(points - points[seeds[0]]).sum(axis=1)
+    while len(seeds) < number:
+        seeds.append(_draw(nearest * weight, weight, rng))
+        nearest = np.minimum(nearest, np.square(points - points[seeds[-1]]).sum(axis=1))
+    return seeds
+
+
+def _around(view: RowView, seeds: Floats) -> Mixture:
+    """One class per seed row: what the row says, leaning to the marginals; a gap says the marginals."""
+    first, marginals = view.sample.first, view.marginals[:, None]
+    said = np.repeat(np.add.reduceat(seeds.T, first[:-1], axis=0), np.diff(first), axis=0) > 0
+    table = (1 - SEED_SHARE) * marginals + SEED_SHARE * np.where(said, seeds.T, marginals)
+    return Mixture(np.full(len(seeds), 1 / len(seeds)), table, first)
+
+
+def _from_shares(view: RowView, shares: Floats) -> Mixture:
+    """The classes of rows divided among them by `shares` (m, F)."""
+    counts = view.one_hot.T @ shares + view.marginals[:, None]
+    totals = shares.sum(axis=0) + 1
+    first = view.sample.first
+    return soften(Mixture(totals / totals.sum(), normalise_tables(counts, first), first), view.marginals)
+
+
+# -----------------------------------------------------------------------------
+# Starts for latent classes from pair counts, and the sample of rows they are made from.
+#
+# SPA wins on data that follow the model, merged classes (`refine.merge_down`) on real tables: the default races both
+# (docs/models/tables.md).
+#
+# Paper     Ibrahim & Fu 2021: pair frequencies as in Proposition 1, Algorithm 1 on its naive split or on the
+# likeliest of #           several, random starts as in Table I
+# Needs     a sample of rows; starts from moments also two columns and at most `MOST_CELLS` categories
+# Promises  starts that do not depend on the order of rows, columns or categories; what SPA promises is in
+# `core/mixture/spa.py`
+# Differs   classes that X̃ cannot give are filled from data rows, and starts are softened by a tenth of the marginals
+#
+# Symbols   paper   here          shape    meaning
+#           X̂_jk    frequencies   (C, C)   estimated pairwise marginals, all blocks
+#           S₁      split         (N,)     columns of the first half
+
+MOST_CELLS = 600
+"""Categories of all columns together up to which a pool holds starts from moments: they cost their cube."""
+GRAM_WORK = 5e7
+"""Multiplications spent on the pair counts of a pool: all rows of a small table, some of a wide one."""
+SEARCHED_SPLITS = 10
+"""Splits among which ``init="spa"`` looks for the likeliest."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows in the order of their hashes, columns and categories in the order of their names.
+
+    Nothing computed from it depends on how the user ordered rows, columns or categories; `cells` (C,) says which cell
+    of the user's table each cell here is.
+    """
+
+    table: Table
+    cells: NDArray[np.intp]
+    whole: bool  # it holds every row
+
+    @cached_property
+    def view(self) -> RowView:
+        return RowView(self.table)
+
+    @cached_property
+    def pairs(self) -> Floats:
+        """Pair counts (C, C) of as many rows as `GRAM_WORK` allows."""
+        rows = max(int(GRAM_WORK / int(self.table.first[-1]) ** 2), FEWEST_ROWS)
+        return dense_pairs(self.table, min(self.table.n_rows, rows))
+
+    def counted(self, counts: PairCounts) -> Floats:
+        """Pair counts (C, C) of the user's table, in the order of the cells here."""
+        return counts.dense()[np.ix_(self.cells, self.cells)]
+
+    def as_given(self, cells_first: NDArray[Any]) -> NDArray[Any]:
+        """An array over cells here, in the order of the user's table."""
+        out = np.empty_like(cells_first)
+        out[self.cells] = cells_first
+        return out
+
+    def mixture_as_given(self, mixture: Mixture, first: NDArray[np.int32]) -> Mixture:
+        return Mixture(mixture.weights, self.as_given(mixture.table), first)
+
+
+def draw_sample(table: AnyTable, most: int, seed: int) -> Sample:
+    """At most `most` of the user's rows, in an order and with columns that do not depend on the file's."""
+    drawn = sample_rows(table, most, seed)
+    ordered, cells = in_name_order(drawn)
+    return Sample(ordered, cells, drawn.n_rows == table.n_rows)
+
+
+def name_order(table: Table) -> NDArray[np.intp]:
+    """The columns in the order of their names; of equal names the first."""
+    return np.array(sorted(range(table.n_columns), key=lambda n: (str(table.columns[n].name), n)), np.intp)
+
+
+def in_name_order(table: Table) -> tuple[Table, NDArray[np.intp]]:
+    """The table with columns and categories in the order of their names, and where its cells come from."""
+    missing = np.iinfo(table.codes.dtype).max
+    codes = np.empty_like(table.codes)
+    columns: list[Column] = []
+    cells: list[NDArray[np.intp]] = []
+    for at, n in enumerate(name_order(table).tolist()):
+        column = table.columns[n]
+        words = sorted(range(column.size), key=lambda k, column=column: str(column.categories[k]))  # type: ignore[misc]
+        recode = np.full(missing + 1, missing, table.codes.dtype)
+        recode[words] = np.arange(column.size)
+        codes[:, at] = recode[table.codes[:, n]]
+        columns.append(replace(column, categories=column.categories[words]))
+        cells.append(int(table.first[n]) + np.array(words, np.intp))
+    return replace(table, codes=codes, columns=tuple(columns)), np.concatenate(cells)
+
+
+def moment_starts(sample: Sample, n_components: int, rng: np.random.Generator) -> Iterator[tuple[str, Mixture]]:
+    """Named starts from pair counts; none where there are too few columns or too many categories for them."""
+    if sample.table.n_columns > 1 and int(sample.table.first[-1]) <= MOST_CELLS:
+        split = balanced_split(np.diff(sample.table.first), rng)
+        yield "spa", spa_start(sample, sample.pairs, n_components, split, rng, exact=False)
+        yield "spectral", spectral_clusters(sample.view, n_components, rng)
+
+
+def spa_start(
+    sample: Sample,
+    counts: Floats,
+    n_components: int,
+    split: NDArray[np.bool_],
+    rng: np.random.Generator,
+    *,
+    exact: bool = True,
+) -> Mixture:
+    """CNMF-SPA on pair counts (C, C), softened; classes that X̃ cannot give are filled from data rows."""
+    first = sample.table.first
+    frequencies = pair_frequencies(counts, first)
+    cells = np.repeat(split, np.diff(first))
+    if not frequencies[np.ix_(cells, ~cells)].any():  # the halves never meet in a row: no pair to learn from
+        return rows_as_seeds(sample.view, n_components, rng)
+    found = factor_spa(frequencies, first, n_components, split, exact=exact).mixture
+    return soften(fill_classes(found, sample.view, n_components, rng), sample.view.marginals)
+
+
+def naive_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.Generator) -> Mixture:
+    """SPA on one split without a search: the wider half of the columns against the rest.
+
+    The paper takes the first half as the columns stand. Here neither their order nor their names may matter, so what
+    they hold decides: most categories first, then fewest gaps, then the commonest categories.
+    """
+    table = sample.table
+    singles, n_columns = np.split(table.singles(), table.first[1:-1]), table.n_columns
+    keys = [(-len(cells), -float(cells.sum()), (-np.sort(-cells)).tolist()) for cells in singles]
+    place = np.argsort(sorted(range(n_columns), key=keys.__getitem__))
+    return spa_start(sample, counts, n_components, naive_split(n_columns, (n_columns + 1) // 2)[place], rng)
+
+
+def searched_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.Generator) -> Mixture:
+    """SPA on the split, of several balanced ones and the naive one, whose model makes the pair counts likeliest."""
+    sizes = np.diff(sample.table.first)
+    splits = [naive_split(len(sizes), (len(sizes) + 1) // 2)]
+    splits += [balanced_split(sizes, rng) for _ in range(SEARCHED_SPLITS - 1)]
+    found = [spa_start(sample, counts, n_components, split, rng) for split in splits]
+    scores = [pair_log_likelihood(counts, mixture) for mixture in found]
+    return found[int(np.argmax(scores))]
+
+
+def random_start(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
+    """Tables uniform on the simplex, weights too: RAND-EM."""
+    drawn = rng.standard_exponential((int(table.first[-1]), n_components))
+    sums = np.repeat(np.add.reduceat(drawn, table.first[:-1], axis=0), np.diff(table.first), axis=0)
+    return Mixture(rng.dirichlet(np.ones(n_components)), drawn / sums, table.first)
+
+
+def block_sums(values: Floats, first: NDArray[np.int32]) -> Floats:
+    """Sums of a (C, C) matrix over the blocks of every two columns (N, N)."""
+    return np.asarray(np.add.reduceat(np.add.reduceat(values, first[:-1], axis=0), first[:-1], axis=1))
+
+
+def pair_frequencies(counts: Floats, first: NDArray[np.int32]) -> Floats:
+    """Estimated pairwise marginals (C, C), Proposition 1: counts over the rows that show both columns."""
+    spread = np.repeat(np.repeat(block_sums(counts, first), np.diff(first), axis=0), np.diff(first), axis=1)
+    return np.asarray(np.where(spread > 0, counts / np.where(spread > 0, spread, 1.0), 0.0))

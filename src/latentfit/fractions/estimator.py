@@ -1,0 +1,410 @@
+"""Fractions of the parts that samples are mixed of, such as cell types in blood by their methylation."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from typing import Any, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from latentfit.core.em import Refined
+from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError
+from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.frames import backend_of, build_frame, long_columns
+from latentfit.core.kernels import Floats
+from latentfit.core.matrix import NamedMatrix, canonical_order, match_columns, read_shares
+from latentfit.core.model_file import (
+    ROUNDING,
+    Arrays,
+    check_numbers,
+    name_array,
+    plain_names,
+    read_names,
+    restore_story,
+    typed,
+    with_story,
+)
+from latentfit.core.names import objects
+from latentfit.core.verdict import Examination
+from latentfit.engine.limits import one_blas_thread
+from latentfit.fractions.diagnostics import examine_fractions
+from latentfit.fractions.em import (
+    Explained,
+    FractionSteps,
+    Init,
+    Parts,
+    fit_parts,
+    gaussian_log_likelihood,
+    residual_squares,
+    starting_profiles,
+)
+from latentfit.fractions.init import Constraint, Shares, fractions_of
+from latentfit.fractions.select import MOST_PARTS, PartsPath, choose_parts
+
+
+class MixtureFractions(TransformerMixin, LatentModel):
+    r"""Estimate in which fractions samples are mixed of parts, from values in [0, 1].
+
+    A sample is a mixture of parts, :math:`x_s = \sum_k w_{sk} h_k + \text{noise}`, its fractions :math:`w_s` are at
+    least zero and sum to one, and the profiles :math:`h_k` lie in [0, 1]: DNA methylation of blood and its cell types,
+    reflectances and materials. With a `reference` the profiles are known and every sample is one constrained
+    least-squares problem; without one (blind) both are found by alternating least squares from several starts.
+    Houseman et al. (2012) ask of fractions that they sum to at most one, and common programs that they are at least
+    zero: `constraint` chooses.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Number of parts; None takes that of the reference or, blind, the number that predicts left-out cells best.
+    reference : frame or array (features, parts), optional
+        Known profiles, one column per part. A frame may name its features in a column of words (pandas: its index);
+        they are then matched by name with the columns of X, and features in one of them only are not used.
+    constraint : {"sum_to_one", "sum_at_most_one", "nonnegative"}
+        What holds of a sample's fractions under a reference, beside that none is below zero. ``"sum_to_one"`` (default)
+        supposes that the reference has all parts; ``"sum_at_most_one"`` leaves room for parts that it lacks, whose
+        values are then taken as zero; ``"nonnegative"`` asks nothing of the sum. Blind fractions sum to one.
+    init : {"auto", "random", "tensor"}
+        The first blind start: ``"auto"`` takes the most extreme samples as profiles, ``"tensor"`` the paper's tensor
+        eigenpairs; ``"random"`` draws it at random like all others.
+    n_init : int
+        Number of blind starts.
+    max_iter, tol : int, float
+        Blind fits stop when a pass gains less than `tol` nats per observed cell, or after `max_iter` passes.
+    random_state : int or None
+        The one seed; None is 0.
+    n_jobs : int or None
+        Accepted as by every model; the work is dense linear algebra on one thread, and results never depend on it.
+
+    Attributes
+    ----------
+    fractions_ : (samples, parts) fractions; rows sum to one unless `constraint` says otherwise
+    profiles_ : (parts, features) values of the pure parts, for the features that were used (`features_`)
+    weights_ : (parts,) mean fractions; blind parts come heaviest first
+    parts_ : (parts,) names: those of the reference, or 0, 1, …
+    samples_ : (samples,) names, or 1, 2, …
+    noise_ : root mean square of what is left unexplained
+    fraction_table_, profile_table_ : the same as frames (sample, part, fraction) and (feature, one column per part)
+    report_ : `latentfit.core.verdict.FitReport`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentfit import MixtureFractions
+    >>> rng = np.random.default_rng(0)
+    >>> profiles = rng.beta(0.5, 0.5, (3, 200))
+    >>> fractions = rng.dirichlet(np.ones(3), 30)
+    >>> mixed = np.clip(fractions @ profiles + 0.01 * rng.normal(size=(30, 200)), 0, 1)
+    >>> known = MixtureFractions(reference=profiles.T).fit(mixed)
+    >>> bool(np.abs(known.fractions_ - fractions).mean() < 0.005)
+    True
+    >>> MixtureFractions().fit(mixed).n_components_
+    3
+    """
+
+    _model_name = "MixtureFractions"
+    _takes = ("allow_nan",)
+    _for_report = ("_data", "_clock")
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        reference: Any = None,
+        constraint: Constraint = "sum_to_one",
+        init: Init = "auto",
+        n_init: int = 8,
+        max_iter: int = 500,
+        tol: float = 1e-7,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.reference = reference
+        self.constraint = constraint
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn fractions of the samples of X (samples, features), gaps allowed; `y` is not used."""
+        self._check_settings()
+        clock = StageClock(self.verbose)
+        self._path: PartsPath | None = None
+        with one_blas_thread():
+            with clock.stage("data"):
+                matrix, known = self._choose_features(self._read(X))
+                data = Shares.of(matrix.values)
+            if known is not None:
+                self._take_reference(data, known)
+            else:
+                ordered, columns = _in_order(data)
+                with clock.stage("number"):
+                    number = self._choose(ordered)
+                with clock.stage("refine"):
+                    refined = self._refine(ordered, number)
+                self._keep_blind(refined, columns)
+            self._keep(matrix, data)
+        self._clock = clock
+        self._warn_limit()
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+        """Fractions of the samples of X, as `fit(X).fractions_`."""
+        return self.fit(X).fractions_
+
+    def _choose(self, data: Shares) -> int:
+        """The number of parts: as given, or the one that predicts cells left out best."""
+        most = min(data.values.shape)
+        if self.n_components is not None:
+            if not 1 <= self.n_components <= most:
+                raise NotIdentifiableError(
+                    f"n_components={self.n_components} parts of {data.values.shape[0]} samples with "
+                    f"{data.values.shape[1]} features; give a number from 1 to {most}, or a reference"
+                )
+            return self.n_components
+        largest = max(min(most - 1, MOST_PARTS), 1)
+        self._path = choose_parts(data, largest, np.random.default_rng([self._seed(), 1]))
+        self._notes.append(
+            f"{self._path.chosen} parts predict left-out cells best: mean squared errors for 1, 2, … parts are "
+            + ", ".join(f"{error:.2e}" for error in self._path.errors)
+        )
+        return self._path.chosen
+
+    def _refine(self, data: Shares, number: int) -> Refined[Parts, Explained]:
+        """The best of the blind starts."""
+        steps, rng = FractionSteps.of(data), np.random.default_rng([self._seed(), 2])
+        starts = list(starting_profiles(steps, number, self.n_init, rng, self.init))
+        raced = fit_parts(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("ALS"))
+        self._notes.append(f"the best of {len(starts)} starts was {raced.name}")
+        return raced.refined
+
+    def _keep_blind(self, refined: Refined[Parts, Explained], columns: NDArray[np.intp]) -> None:
+        """Hold the parts that were found, heaviest first, their features in the order of the data."""
+        profiles = np.empty_like(refined.sums.profiles)
+        profiles[:, columns] = refined.sums.profiles
+        order = np.argsort(-refined.sums.fractions.mean(axis=0), kind="stable")
+        self._publish(profiles[order], np.arange(len(order)))
+        self._keep_climb(refined)
+        self._known = False
+
+    def _take_reference(self, data: Shares, reference: NamedMatrix) -> None:
+        """Hold parts that are known: no climb."""
+        self._publish(reference.values, objects(reference.row_names or ()))
+        residual = residual_squares(data, fractions_of(data, self.profiles_, self.constraint), self.profiles_)
+        self.log_likelihood_ = self.objective_ = gaussian_log_likelihood(residual, data.n_cells)
+        self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
+        self._known = True
+
+    def _keep(self, matrix: NamedMatrix, data: Shares) -> None:
+        """Fractions under the parts that are held, and what they leave unexplained."""
+        self._forget()
+        self._data, self.features_ = data, matrix.column_names
+        fractions, empty = fractions_of(data, self.profiles_, self.constraint), np.isnan(matrix.values).all(axis=1)
+        self.weights_ = fractions[~empty].mean(axis=0)
+        fractions[empty], self._empty = self.weights_, int(empty.sum())
+        self.fractions_ = fractions
+        names = matrix.row_names
+        self.samples_ = np.arange(1, len(fractions) + 1) if names is None else objects(names)
+        self.noise_ = float(np.sqrt(residual_squares(data, fractions, self.profiles_) / data.n_cells))
+        self.selection_ = None if self._path is None else {"chosen": self._path.chosen, "errors": self._path.errors}
+
+    def _publish(self, profiles: Floats, parts: NDArray[Any]) -> None:
+        """Parameters under their public names."""
+        self.profiles_, self.parts_ = profiles, parts
+        self.n_components_ = self._n_features_out = len(profiles)
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def fraction_table_(self) -> Any:
+        """One row per sample and part: sample, part, fraction."""
+        check_is_fitted(self)
+        if not hasattr(self, "fractions_"):
+            raise DataError("a model from a file keeps no samples; transform them again")
+        return build_frame(fraction_columns(self.samples_, self.parts_, self.fractions_), self._backend)
+
+    @cached_property
+    def profile_table_(self) -> Any:
+        """One row per feature: feature, and its value in every part; what `reference` takes."""
+        check_is_fitted(self)
+        return build_frame(profile_columns(self.features_, self.parts_, self.profiles_), self._backend)
+
+    def _examine(self, notes: list[str]) -> Examination:
+        return examine_fractions(
+            self._data, self.fractions_, self.profiles_, self.parts_.tolist(), known=self._known,
+            constraint=self.constraint, converged=self.converged_, empty=self._empty, path=self._path,
+            rng=np.random.default_rng([self._seed(), 3]),
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- use
+
+    def transform(self, X: Any) -> Floats:
+        """Fractions (samples, parts) of samples, gaps allowed; a sample's answer does not depend on its company."""
+        check_is_fitted(self)
+        given = read_shares(X, "X")
+        ours, theirs = isinstance(self.features_[0], str), isinstance(given.column_names[0], str)
+        if not (ours and theirs) and given.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
+        if ours and not theirs:
+            given = NamedMatrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
+        matrix = match_columns(given, self.features_, "X")
+        fractions = fractions_of(Shares.of(matrix.values), self.profiles_, self.constraint)
+        fractions[np.isnan(matrix.values).all(axis=1)] = self.weights_
+        return fractions
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the parts."""
+        check_is_fitted(self)
+        return np.array([str(name) for name in self.parts_.tolist()], object)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any) -> NamedMatrix:
+        given = read_shares(X, "X")
+        self._backend = backend_of(X)
+        self._name_features(given.column_names)
+        return given
+
+    def _choose_features(self, given: NamedMatrix) -> tuple[NamedMatrix, NamedMatrix | None]:
+        """The columns that can be used, and the reference's parts over just those."""
+        seen = ~np.isnan(given.values).all(axis=0)
+        if not seen.any():
+            raise DataError(f"none of the {given.shape[1]} features holds a value; every cell is missing")
+        if not seen.all():
+            first = given.column_names[int((~seen).argmax())]
+            warnings.warn(
+                f"{int((~seen).sum())} features hold no value, {first!r} first, and were set aside",
+                DataWarning,
+                stacklevel=3,
+            )
+        if self.reference is None:
+            self._notes = []
+            return given.take_columns(np.flatnonzero(seen)), None
+        parts = read_shares(self.reference, "the reference").transposed
+        if self.n_components is not None and self.n_components != parts.shape[0]:
+            raise DataError(
+                f"n_components={self.n_components}, and the reference has {parts.shape[0]} parts; give one of the two"
+            )
+        place = self._places_in_reference(given, parts)
+        holes = np.isnan(parts.values).any(axis=0)
+        kept = np.flatnonzero(seen & (place >= 0) & ~np.asarray(holes)[place])
+        self._notes = [f"{len(kept)} of {given.shape[1]} features are in the reference and were used"]
+        if self.constraint != "sum_to_one":
+            told = {"sum_at_most_one": "sum to at most one", "nonnegative": "may have any sum"}[self.constraint]
+            self._notes.append(f"fractions of a sample are at least zero and {told}")
+        if not len(kept):
+            raise DataError(
+                f"no feature of X is in the reference; X has {list(given.column_names[:3])}, the reference "
+                f"{list(parts.column_names[:3])}: name features alike"
+            )
+        return given.take_columns(kept), parts.take_columns(place[kept])
+
+    def _places_in_reference(self, given: NamedMatrix, parts: NamedMatrix) -> NDArray[np.intp]:
+        """Where each column of X stands in the reference, −1 nowhere: by name where both have them, else by place."""
+        named = all(isinstance(one, str) for one in (*given.column_names, *parts.column_names))
+        if named:
+            at = {name: place for place, name in enumerate(parts.column_names)}
+            return np.array([at.get(name, -1) for name in given.column_names], np.intp)
+        if given.shape[1] != parts.shape[1]:
+            raise DataError(
+                f"X has {given.shape[1]} features and the reference {parts.shape[1]}, and names do not say which is "
+                "which; name them in both, or give as many"
+            )
+        return np.arange(given.shape[1])
+
+    def _check_options(self) -> None:
+        if self.constraint not in get_args(Constraint):
+            known = ", ".join(repr(name) for name in get_args(Constraint))
+            raise DataError(f"constraint must be one of {known}, got {self.constraint!r}; give one of them")
+        if self.constraint != "sum_to_one" and self.reference is None:
+            raise DataError(
+                f"constraint={self.constraint!r} was asked of a blind fit, where it would leave profiles without a "
+                "scale; give a reference, or constraint='sum_to_one'"
+            )
+        if self.init not in get_args(Init) or not self.n_init or self.n_init < 1:
+            raise DataError(
+                f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"
+            )
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return fraction_state(self)
+
+    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        restore_fractions(self, arrays, metadata)
+
+    parts_: NDArray[Any]
+    samples_: NDArray[Any]
+    features_: tuple[str | int, ...]
+    _known: bool
+
+
+def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:
+    """Samples and features in an order that their values decide, and the places of those features."""
+    rows, columns = canonical_order(
+        np.where(data.shown, data.values, np.nan) if data.shown is not None else data.values
+    )
+    shown = None if data.shown is None else np.ascontiguousarray(data.shown[np.ix_(rows, columns)])
+    return Shares(np.ascontiguousarray(data.values[np.ix_(rows, columns)]), shown), columns
+
+
+def fraction_columns(samples: NDArray[Any], parts: NDArray[Any], fractions: Floats) -> dict[str, NDArray[Any]]:
+    """Columns of fractions.csv: sample, part, fraction."""
+    return long_columns(("sample", "part", "fraction"), samples, parts, fractions)
+
+
+def profile_columns(features: tuple[str | int, ...], parts: NDArray[Any], profiles: Floats) -> dict[str, NDArray[Any]]:
+    """Columns of profiles.csv: feature, and one column per part."""
+    names = np.array([str(name) for name in features], object)
+    if "feature" in map(str, parts.tolist()):
+        raise DataError("a part is called 'feature', which is the column of the features' names; rename the part")
+    return {"feature": names, **{str(part): row for part, row in zip(parts.tolist(), profiles, strict=True)}}
+
+
+# -----------------------------------------------------------------------------
+# What the model file of mixture fractions holds: profiles, names of parts and features, the story of the fit.
+
+
+def fraction_state(model: MixtureFractions) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of a fitted model."""
+    arrays = {"profiles": model.profiles_, "weights": model.weights_}
+    metadata = {
+        "parts": plain_names(model.parts_.tolist()),
+        "features": plain_names(model.features_),
+        "known": model._known,
+        "noise": model.noise_,
+    }
+    return with_story(model, arrays, metadata)
+
+
+def restore_fractions(model: MixtureFractions, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `fraction_state` described; what does not fit together raises ValueError."""
+    parts, features = read_names(metadata, "parts"), read_names(metadata, "features")
+    check_numbers(arrays, {"profiles": (len(parts), len(features)), "weights": (len(parts),)})
+    total, constraint = float(arrays["weights"].sum()), model.constraint
+    off = {"sum_to_one": abs(total - 1), "sum_at_most_one": total - 1, "nonnegative": 0.0}[constraint]
+    if (arrays["profiles"] > 1).any() or off > ROUNDING:
+        raise ValueError("a profile is above one, or the weights have another sum than they may have")
+    restore_story(model, arrays, metadata, features)
+    if any(type(name) is int and not 0 <= name < model.n_features_in_ for name in features):
+        raise ValueError("features names a column that is not there")
+    model.noise_ = typed(metadata, "noise", float)
+    if model.noise_ < 0:
+        raise ValueError(f"noise is {model.noise_}")
+    model._known = typed(metadata, "known", bool)
+    model.features_, model.weights_ = tuple(features), arrays["weights"]
+    model._publish(arrays["profiles"], name_array(parts, "parts"))

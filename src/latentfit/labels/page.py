@@ -1,0 +1,415 @@
+"""The page of a crowd: how sure the consensus is, who can be believed, who met whom, what to ask next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentfit.core.kernels import Floats
+from latentfit.core.mixture.parameters import unstack_confusions
+from latentfit.labels.data.labels import CodedLabels, Labels
+from latentfit.labels.diagnostics.structure import Meetings, meetings
+from latentfit.labels.estimator.crowd import FittedCrowd
+from latentfit.labels.moments import co_label_graph
+from latentfit.labels.select.information import gain_table
+from latentfit.report.assemble import count, fit_section, next_section, numbers_section, page_about
+from latentfit.report.charts import ALARM, HUE, Spec, bars, counted, distinct, heat_map
+from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
+
+SHOWN_WORKERS = 24
+"""Workers in the picture of accuracies, the least accurate first."""
+GRAPH_WORKERS = 40
+"""Workers in the picture of who met whom."""
+CONFUSION_CELLS = 30_000
+"""Cells of confusion matrices that a page holds: about 200 KB."""
+CONFUSION_CLASSES = 25
+"""Classes in a picture of a confusion matrix, the most frequent ones."""
+
+PAPERS = (
+    "A. P. Dawid and A. M. Skene: Maximum likelihood estimation of observer error-rates using the EM algorithm. "
+    "Applied Statistics 28 (1979).",
+    "S. Ibrahim and X. Fu: Crowdsourcing via annotator co-occurrence imputation and provable symmetric nonnegative "
+    "matrix factorization. ICML (2022).",
+)
+
+
+def page_of(fitted: Any, context: Context) -> Page:
+    """The page of a `FittedCrowd` or of a `DawidSkene`; without data it tells what the model alone knows."""
+    crowd: FittedCrowd = fitted if isinstance(fitted, FittedCrowd) else fitted._fitted
+    seen = getattr(crowd, "evidence", None)
+    data: CodedLabels | None = seen.data if seen is not None else context.data.get("input")
+    tasks = tasks_of(crowd, context.data.get("input"))
+    report = crowd.report
+    sections = [_workers(crowd)]
+    if data is not None and tasks is not None:
+        sections.insert(0, _tasks(tasks))
+        sections.append(_graph(data))
+    if "plan" in context.data:
+        sections.insert(0, _plan(context.data["plan"]))
+    sections += [fit_section(crowd, context), _assumed(crowd), numbers_section(report), _next(crowd, context)]
+    n_tasks = context.summary.get("n_rows") if data is None else data.n_rows
+    n_labels = int(crowd.quality.n_labels.sum()) if data is None else data.n_labels
+    return page_about(
+        report,
+        context,
+        title="Consensus labels" if n_tasks is None else f"Consensus on {n_tasks:,} tasks",
+        door="labels",
+        figures=_figures(crowd, context, tasks),
+        picture=_accuracies(crowd) if tasks is None else _confidence(tasks),
+        sections=sections,
+        papers=PAPERS,
+        lead=f"{len(crowd.worker_names):,} workers gave {n_labels:,} labels of {len(crowd.class_names):,} kinds. "
+        "What each task is, and how good each worker is, was found without knowing the truth.",
+    )
+
+
+# ------------------------------------------------------------ first screen
+
+
+def _figures(crowd: FittedCrowd, context: Context, tasks: Tasks | None) -> list[Figure]:
+    flagged = sum(bool(str(flag)) for flag in crowd.quality.flag)
+    workers = Figure("Workers flagged", f"{flagged:,}", f"of {len(crowd.worker_names):,}")
+    if tasks is None:
+        typical = float(np.median(crowd.quality.accuracy))
+        classes = Figure("Kinds of labels", count(len(crowd.class_names)))
+        return [Figure("Accuracy of the middle worker", f"{typical:.0%}"), workers, classes]
+    summary = context.summary
+    if summary.get("error_rate") is not None:
+        versus = f"majority vote {summary['majority_error_rate']:.1%}; {summary['n_truth']:,} tasks with known truth"
+        first = Figure("Error", f"{summary['error_rate']:.1%}", versus)
+    else:
+        reckoned = "share of tasks, by the model's own reckoning"
+        first = Figure("Expected error", f"{tasks.expected_error:.1%}", reckoned)
+    per_task = tasks.n_labels / max(tasks.n_labelled, 1)
+    return [first, Figure("Labels a task", f"{per_task:.1f}", f"{tasks.n_labels:,} in all"), workers]
+
+
+def _confidence(tasks: Tasks) -> Chart:
+    edges = np.linspace(0, 1, BINS + 1)
+    spec = counted(tasks.confidence, edges, value="probability of the consensus label", count="tasks")
+    return Chart(spec, "How sure the consensus is: tasks by the probability of their label. Doubtful ones are left.")
+
+
+def _accuracies(crowd: FittedCrowd) -> Chart:
+    quality = crowd.quality
+    order = _worst(crowd)[:SHOWN_WORKERS]
+    spec = bars(
+        distinct([crowd.worker_names[m] for m in order]),
+        quality.accuracy[order].tolist(),
+        value="accuracy",
+        low=quality.low[order].tolist(),
+        high=quality.high[order].tolist(),
+        percent=True,
+        flagged=[bool(str(quality.flag[m])) for m in order],
+    )
+    n_workers = len(crowd.worker_names)
+    which = "All workers" if len(order) == n_workers else f"The {len(order)} least accurate of {n_workers:,} workers"
+    return Chart(spec, f"{which}, with 95 % intervals; those with a flag stand out.")
+
+
+# ---------------------------------------------------------------- sections
+
+
+def _tasks(tasks: Tasks) -> Section:
+    """Tasks most worth another label: what a label of the crowd's average worker is expected to tell."""
+    columns: list[str | Column] = [
+        "task",
+        "label",
+        Column("probability", ".1%"),
+        Column("runner-up", meaning="the second most probable label"),
+        "labels",
+        Column("gain", ".3f", "nats that one more label of an average worker is expected to tell"),
+    ]
+    caption = "Where one more label tells most; latentfit plan also says whom to ask."
+    return Section("Tasks most worth another label", [DataTable(columns, tasks.rows, caption, total=tasks.n_tasks)])
+
+
+def _workers(crowd: FittedCrowd) -> Section:
+    quality, order = crowd.quality, _worst(crowd)
+    rows = [
+        [
+            str(crowd.worker_names[m]),
+            int(quality.n_labels[m]),
+            float(quality.accuracy[m]),
+            float(quality.low[m]),
+            float(quality.high[m]),
+            str(quality.flag[m]),
+        ]
+        for m in order[:MOST_ROWS]
+    ]
+    columns: list[str | Column] = [
+        "worker",
+        "labels",
+        *(Column(name, ".1%") for name in ("accuracy", "from", "to")),
+        "flag",
+    ]
+    caption = (
+        "Chance to be right on a task of this crowd, judged by the other labels of each task, with its 95 % interval."
+    )
+    table = DataTable(columns, rows, caption, "Every worker", total=len(order))
+    return Section("Workers", [_accuracies(crowd), table, _confusions(crowd)])
+
+
+def _confusions(crowd: FittedCrowd) -> Chart:
+    """One worker's confusion matrix at a time: matrices travel as flat lists and are spread out by Vega."""
+    confusions = unstack_confusions(crowd.mixture)
+    weights = crowd.mixture.weights
+    shown = np.sort(np.argsort(-weights, kind="stable")[:CONFUSION_CLASSES])
+    names = [str(name) for name in crowd.class_names[shown].tolist()]
+    size = len(shown)
+    order = _worst(crowd)[: max(CONFUSION_CELLS // size**2, 1)]
+    labels = distinct([crowd.worker_names[m] for m in order])
+    values = [
+        {"w": at, "p": np.round(confusions[m][np.ix_(shown, shown)], 4).reshape(-1).tolist()}
+        for at, m in enumerate(order)
+    ]
+    cut = f", of the {size} most frequent of {len(weights):,} classes" if size < len(weights) else ""
+    kept = "" if len(order) == len(crowd.worker_names) else f" The {len(order):,} least accurate workers are here."
+    spec = heat_map(
+        np.zeros((size, size)), names, names, row="true", column="given", value="probability", percent=True,
+        numbers=size <= 12, largest=1.0,
+    )  # fmt: skip
+    spec |= {
+        "params": [
+            {
+                "name": "worker",
+                "value": 0,
+                "bind": {
+                    "input": "select",
+                    "options": list(range(len(order))),
+                    "labels": labels,
+                    "name": "Worker ",
+                },
+            }
+        ],
+        "data": {"values": values},
+        "transform": [
+            {"filter": "datum.w == worker"},
+            {"calculate": f"sequence({size * size})", "as": "k"},
+            {"flatten": ["p", "k"]},
+            {"lookup": "k", "from": {"data": {"values": _places(names)}, "key": "k", "fields": ["y", "x"]}},
+            {"calculate": "datum.p", "as": "v"},
+        ],
+    }
+    caption = f"What a worker says (columns) of tasks that are what the row says{cut}.{kept}"
+    return Chart(spec, caption, "Confusion matrix of a worker")
+
+
+def _places(names: Sequence[str]) -> list[dict[str, Any]]:
+    size = len(names)
+    return [{"k": k, "y": names[k // size], "x": names[k % size]} for k in range(size * size)]
+
+
+def _graph(data: CodedLabels) -> Section:
+    """Who met whom: tasks in common, and the pairs that nothing connects."""
+    graph = co_label_graph(data)
+    sizes = np.bincount(graph.component, minlength=graph.n_components)
+    parts = np.argsort(-sizes, kind="stable")
+    n_workers = data.n_workers
+    apart = (n_workers**2 - int((sizes.astype(np.int64) ** 2).sum())) // 2
+    words = (
+        "All workers are connected by tasks in common."
+        if graph.n_components == 1
+        else f"The crowd falls into {graph.n_components:,} parts without a common task: {apart:,} pairs of workers "
+        "cannot be compared."
+    )
+    blocks: list[Block] = []
+    met = meetings(data, GRAPH_WORKERS)
+    if met is not None:
+        words += f" {met.n_pairs:,} of {n_workers * (n_workers - 1) // 2:,} pairs have a task in common."
+        blocks.append(_meetings(data, met))
+    if graph.n_components > 1:
+        determined = ["yes" if graph.determined[part] else "no" for part in parts[:MOST_ROWS]]
+        rows = [
+            [at + 1, int(sizes[part]), told, str(data.worker_names[np.flatnonzero(graph.component == part)[0]])]
+            for at, (part, told) in enumerate(zip(parts[:MOST_ROWS].tolist(), determined, strict=True))
+        ]
+        known = Column("determined", meaning="its workers' quality follows from the data")
+        columns: list[str | Column] = ["part", "workers", known, "for example"]
+        blocks.append(DataTable(columns, rows, "Parts of the crowd, the largest first.", total=len(parts)))
+    return Section("Who met whom", blocks, words)
+
+
+def _meetings(data: CodedLabels, met: Meetings) -> Chart:
+    """Tasks in common of the busiest workers; a pair that nothing connects stands out."""
+    spec = _pair_spec(met, distinct([data.worker_names[m] for m in met.workers]))
+    which = "" if len(met.workers) == data.n_workers else f" The {len(met.workers)} workers with most labels."
+    return Chart(
+        spec,
+        "Tasks that two workers both labelled. Red: no task in common, and no chain of common tasks leads from one to "
+        f"the other.{which}",
+        "Tasks in common",
+    )
+
+
+def _pair_spec(met: Meetings, names: list[str]) -> Spec:
+    spec = heat_map(met.common, names, names, row="worker", column="with", value="tasks in common", numbers=False,
+                    cell=16 if len(names) > 16 else 24)  # fmt: skip
+    size = len(names)
+    spec["usermeta"] = {"widest": 240 + (18 if size > 16 else 34) * size}
+    lost = [
+        {"y": names[i], "x": names[j], "v": "unreachable"}
+        for i in range(size)
+        for j in range(size)
+        if i != j and not met.reached[i, j]
+    ]
+    itself = [{"y": name, "x": name} for name in names]
+    spec["layer"] = [
+        spec["layer"][0],
+        {
+            "data": {"values": lost},
+            "mark": {"type": "rect", "color": ALARM, "opacity": 0.55},
+            "encoding": {"tooltip": [{"field": "y", "title": "worker"}, {"field": "x", "title": "with"},
+                                     {"field": "v", "title": "pair"}]},
+        },
+        {
+            "data": {"values": itself},
+            "mark": {"type": "point", "color": HUE, "opacity": 0.5, "size": 8},
+            "encoding": {"tooltip": [{"field": "y", "title": "worker"}]},
+        },
+    ]  # fmt: skip
+    return spec
+
+
+def _assumed(crowd: FittedCrowd) -> Section:
+    """The prior of the classes, and what the model takes for granted."""
+    weights = crowd.mixture.weights
+    order = np.argsort(-weights, kind="stable")[:CONFUSION_CLASSES]
+    chart = bars(
+        distinct([crowd.class_names[k] for k in order]), weights[order].tolist(), value="share of tasks", percent=True
+    )
+    names = "" if len(order) == len(weights) else f" The {len(order)} largest of {len(weights):,}."
+    text = (
+        "Every task has one class; given it, workers err independently of one another; those with a say are right more "
+        "often than wrong. Copied labels break the second, which the flags look for; nothing in the data can show "
+        "the third."
+    )
+    calm = (
+        f"Probabilities are cooled by the exponent {crowd.beta:.2f}, so that they predict each label from the others "
+        "of its task as well as they can."
+        if crowd.beta < 1
+        else "Probabilities needed no cooling: they predict each label from the others of its task as they are."
+    )
+    return Section("What was assumed", [Chart(chart, f"Share of each class.{names}", "Classes"), Note(calm)], text)
+
+
+def _plan(columns: dict[str, Any]) -> Section:
+    total = len(columns["task"])
+    cut = {name: list(values[:MOST_ROWS]) for name, values in columns.items()}
+    rows = [
+        [int(rank), str(task), "anyone" if worker is None else str(worker), float(gain), str(reason)]
+        for rank, task, worker, reason, gain in zip(
+            *(cut[name] for name in ("rank", "task", "worker", "reason", "gain")), strict=True
+        )
+    ]
+    names: list[str | Column] = [
+        "rank",
+        "task",
+        "worker",
+        Column("gain", ".3f", "nats that the label is expected to tell"),
+        "reason",
+    ]
+    return Section("What to ask next", [DataTable(names, rows, "The plan, most useful first.", total=total)])
+
+
+def _next(crowd: FittedCrowd, context: Context) -> Section:
+    advice = []
+    flagged = [m for m in _worst(crowd) if str(crowd.quality.flag[m])]
+    if flagged:
+        who = ", ".join(str(crowd.worker_names[m]) for m in flagged[:5]) + (", …" if len(flagged) > 5 else "")
+        advice.append(f"Look at the flagged workers ({who}) before you pay or ask them again.")
+    if "plan" not in context.data:
+        advice.append("latentfit plan, on the same file, says which labels to buy next and whom to ask.")
+    return next_section(crowd.report, *advice)
+
+
+# ------------------------------------------------------------------- parts
+
+
+def _worst(crowd: FittedCrowd) -> list[int]:
+    """Workers by accuracy, the lowest first."""
+    order: list[int] = np.argsort(crowd.quality.accuracy, kind="stable").tolist()
+    return order
+
+
+# -----------------------------------------------------------------------------
+# What a page tells of tasks, gathered block by block: how sure the consensus is, and which tasks one label more helps.
+#
+# Memory stays flat: of all tasks only the counts of a histogram and the 1,000 most useful ones are kept.
+
+BINS = 20
+"""Intervals of confidence."""
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Of the labelled tasks: how many, counts by confidence (BINS,), the mean doubt; and rows of the most useful."""
+
+    n_tasks: int
+    n_labelled: int
+    n_labels: int
+    confidence: NDArray[np.int64]
+    expected_error: float
+    rows: list[list[Any]]  # task, label, probability, runner-up, labels, gain
+
+
+def tasks_of(crowd: FittedCrowd, given: Labels | None = None) -> Tasks | None:
+    """Tasks of the fit, or of labels given anew; None when there are neither."""
+    seen = getattr(crowd, "evidence", None)
+    data: CodedLabels
+    parts: Iterable[tuple[int, Labels, Floats]]
+    if seen is not None:
+        data, parts = seen.data, seen.parts()
+    elif given is not None:
+        data, parts = given, [(0, given, crowd.beliefs(given)[0])]
+    else:
+        return None
+    average = np.ascontiguousarray(crowd.pooled.T)[None]  # (1, true, given): the crowd's average worker
+    confidence, doubt, labelled = np.zeros(BINS, np.int64), 0.0, 0
+    best = _Best(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, len(crowd.class_names))))
+    for begin, block, posterior in parts:
+        per_task = np.diff(block.offsets)
+        sure = posterior[per_task > 0].max(axis=1)
+        confidence += np.histogram(sure, BINS, (0.0, 1.0))[0]
+        doubt, labelled = doubt + float((1 - sure).sum()), labelled + len(sure)
+        places = np.arange(begin, begin + len(posterior))
+        best = best.joined(_Best(gain_table(posterior, average)[:, 0], places, per_task, posterior))
+    return Tasks(
+        data.n_rows, labelled, data.n_labels, confidence, doubt / max(labelled, 1), _rows(best, data, crowd.class_names)
+    )
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The tasks with the largest gain so far, falling; equal ones in their order."""
+
+    gain: Floats
+    places: NDArray[np.int64]
+    n_labels: NDArray[np.int64]
+    posterior: Floats
+
+    def joined(self, other: _Best) -> _Best:
+        gain, places, counts, beliefs = (
+            np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in ("gain", "places", "n_labels", "posterior")
+        )
+        kept = np.argsort(-gain, kind="stable")[:MOST_ROWS]
+        return _Best(gain[kept], places[kept], counts[kept], beliefs[kept])
+
+
+def _rows(best: _Best, data: CodedLabels, classes: Any) -> list[list[Any]]:
+    order = np.argsort(-best.posterior, axis=1, kind="stable")
+    rows = []
+    for at, place in enumerate(best.places.tolist()):
+        first = order[at, 0]
+        second = str(classes[order[at, 1]]) if order.shape[1] > 1 else ""
+        name = str(data.names_of(place, place + 1)[0].as_py())
+        said = str(classes[first])
+        rows.append(
+            [name, said, float(best.posterior[at, first]), second, int(best.n_labels[at]), float(best.gain[at])]
+        )
+    return rows

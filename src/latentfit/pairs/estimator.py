@@ -1,0 +1,497 @@
+"""A low-rank probability matrix behind sparse counts of pairs: marginals, separations, item embeddings."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from latentfit.core.counts import Counts, read_counts
+from latentfit.core.errors import DataError, NotIdentifiableError
+from latentfit.core.estimator import Climb, LatentModel, StageClock
+from latentfit.core.frames import backend_of, build_frame
+from latentfit.core.kernels import Floats
+from latentfit.core.kernels.pair_rows import pair_ratios
+from latentfit.core.model_file import (
+    ROUNDING,
+    Arrays,
+    check_numbers,
+    name_array,
+    plain_names,
+    read_names,
+    restore_story,
+    typed,
+    with_story,
+)
+from latentfit.core.names import Names, match
+from latentfit.core.numbers import is_amount
+from latentfit.core.spectral import PairModel, ScaledSVD, pair_model, scaled_svd
+from latentfit.core.verdict import Examination
+from latentfit.engine.limits import one_blas_thread
+from latentfit.engine.memory import resolve_jobs
+from latentfit.pairs.diagnostics import MOST_COMPONENTS, PairEvidence, StructureTest, examine_pairs, structure_test
+from latentfit.pairs.em import cut_lifts, fit_pair_model, shrink_pairs
+from latentfit.pairs.init.factored import Factored, decompose, independent, rank_two
+from latentfit.pairs.init.phases import BIN_WIDTH, EPSILON, TAU, pair_phases
+from latentfit.pairs.moments import Symmetry, examine_symmetry
+
+Method = Literal["auto", "paper", "svd", "scaled-svd"]
+LEAST_LIFT = 1e-9
+"""Least chance of a pair that was seen, in units of the two rarest items': where separations were cut an entry may be
+zero, and the logarithm of what rounding leaves of it would be a matter of the machine."""
+
+
+class PairMatrix(LatentModel):
+    r"""Recover a probability matrix of low rank from sparse counts of pairs.
+
+    Pairs :math:`(i, j)` of items were counted — words next to words, symbols after symbols, products bought together —
+    and some hidden causes make pairs likely: :math:`B = D_L W D_R^\top`, one column of D a cause. Far fewer counts than
+    pairs suffice: a multiple of the number of items. What counts determine is the marginal :math:`\rho`, the separation
+    :math:`\Delta` in :math:`B = \rho\rho^\top + \Delta\Delta^\top`, and B itself; use `TopicModel`, `CategoricalHMM` or
+    `BlockModel` for what the causes mean.
+
+    Parameters
+    ----------
+    n_components : int or None
+        The rank K of B; 1 is independence, None takes what a cross-fitted test of every rank supports
+        (``"paper"``: 2, whatever it supports).
+    method : {"auto", "paper", "svd", "scaled-svd"}
+        ``"auto"``: one regularised marginal-scaled SVD, then empirical Bayes (rank 2) or EM on pair counts (any other).
+        ``"paper"``: Phases I and II of Huang, Kakade, Kong & Valiant 2018, rank 2 alone. ``"svd"`` and
+        ``"scaled-svd"``: the truncated SVDs of their Appendix E.
+    symmetric : bool or "auto"
+        Whether B is symmetric: rows and columns name the same items, and order does not matter. ``"auto"`` asks the
+        counts.
+    epsilon, bin_width, tau, split, rounds :
+        The paper's constants ε₀, width of bins, τ; whether batches are split; rounds of Phase II. For ``"paper"`` only.
+    smoothing : float or "auto"
+        Pseudo-counts an item, spread over the causes, for K above 2; ``"auto"`` chooses them by counts left out.
+    columns : dict, optional
+        Names of the columns of a frame of pairs, ``{"row": …, "column": …, "count": …}``.
+    max_iter, tol : int, float
+        EM stops when a pass gains less than `tol` nats per pair, or after `max_iter` passes; at rank 2 every climb of a
+        mixing law does.
+    random_state : int or None
+        The one seed; None is 0.
+    n_jobs : int or None
+        Threads; results never depend on them.
+
+    Attributes
+    ----------
+    marginal_, column_marginal_ : (items,) row and column sums of B
+    separation_, column_separation_ : (items,) Δ at rank 2, else (items, K − 1)
+    signs_ : (K − 1,) B = ρρᵀ + Σ sign Δ Δᵀ; −1 where items avoid their like
+    components_, column_components_ : (K − 1, items) embeddings Δ/ρ: B_ij = ρ_i ρ_j (1 + Σ_s sign_s x_si y_sj)
+    singular_values_ : (K − 1,) of the scaled, centred counts
+    items_, column_items_ : names of rows and columns
+    symmetric_ : whether B was taken as symmetric
+    dictionary_, mixing_ : D (items, K) and W (K, K), for K > 2 by ``"auto"``
+    item_table_ : frame (item, count, marginal, separation)
+    n_iter_, converged_, objective_, objective_path_ : of EM on the pair counts for K > 2. At rank 2 by ``"auto"`` they
+        tell of the last climb of the rows' mixing law alone: items and laws are settled in turn, in two or three
+        rounds, and that B would stand still in another one is not claimed. Other methods do not climb: 0, True.
+    report_ : `latentfit.core.verdict.FitReport`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentfit import PairMatrix
+    >>> from latentfit.simulate import pairs
+    >>> world = pairs(200, 4000, "zipf", random_state=0)
+    >>> model = PairMatrix().fit(world.counts)
+    >>> B = model.reconstruct()
+    >>> bool(np.abs(B.toarray() - world.rows(np.arange(200))).sum() < 0.25)
+    True
+    >>> PairMatrix(None).fit(world.counts).n_components_
+    2
+    """
+
+    _model_name = "PairMatrix"
+    _for_report = ("_counts", "_clock", "_test")
+
+    def __init__(
+        self,
+        n_components: int | None = 2,
+        *,
+        method: Method = "auto",
+        symmetric: bool | Literal["auto"] = "auto",
+        epsilon: float = EPSILON,
+        bin_width: float = BIN_WIDTH,
+        tau: float = TAU,
+        split: bool = False,
+        rounds: int = 1,
+        smoothing: float | Literal["auto"] = "auto",
+        columns: dict[str, str] | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-5,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.symmetric = symmetric
+        self.epsilon = epsilon
+        self.bin_width = bin_width
+        self.tau = tau
+        self.split = split
+        self.rounds = rounds
+        self.smoothing = smoothing
+        self.columns = columns
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn B from counts: a sparse or dense matrix, a frame of pairs, ``(i, j)`` columns; `y` is not used."""
+        self._check_settings()
+        clock = StageClock(self.verbose)
+        with one_blas_thread():
+            with clock.stage("data"):
+                counts = self._read(X)
+            with clock.stage("moments"):
+                self.symmetric_, self._symmetry = self._settle_symmetry(counts)
+            with clock.stage("number"):
+                number = self._choose(counts)
+            factored, climb = self._factor(counts, number, clock)
+            self._keep(counts, factored, climb)
+        self._clock = clock
+        self._warn_limit()
+        return self
+
+    def _settle_symmetry(self, counts: Counts) -> tuple[bool, Symmetry | None]:
+        """What the caller said, or what the counts say; the look is kept for the report."""
+        if not counts.same_items:
+            if self.symmetric not in ("auto", False):  # True, also as numpy spells it
+                raise DataError(
+                    f"symmetric=True, and the counts have {counts.shape[0]} row and {counts.shape[1]} column items "
+                    "that are not the same; give a square matrix, or symmetric=False"
+                )
+            return False, None
+        if self.symmetric != "auto":  # said, not asked: the report looks
+            return bool(self.symmetric), None
+        look = examine_symmetry(counts)
+        return look.holds, look
+
+    def _choose(self, counts: Counts) -> int:
+        """The rank: as given, or what a test of every rank supports."""
+        self._notes, self._test = list(counts.notes), None
+        number = self.n_components
+        if number is None:
+            self._test = structure_test(counts, symmetric=self.symmetric_)
+            number, why = (2, ", as method='paper' has them") if self.method == "paper" else (self._test.chosen, "")
+            tried = ", ".join(f"{p:.2g}" for p in self._test.p_values)
+            level = self._test.level
+            some = "component" if number == 1 else "components"
+            self._notes.append(f"{number} {some}{why}: p-values of rank 1, 2, … are {tried} (level {level})")
+            if number == MOST_COMPONENTS:
+                self._notes.append(f"no more than {MOST_COMPONENTS} components were looked for")
+        if not 1 <= number <= min(counts.shape):
+            raise NotIdentifiableError(
+                f"n_components={number} of counts of {counts.shape[0]} × {counts.shape[1]} items; give a whole number "
+                f"from 1 to {min(counts.shape)}"
+            )
+        if self.method == "paper" and number != 2:
+            raise DataError(f"n_components={number} and method='paper', which is for rank 2; use method='auto'")
+        return number
+
+    def _factor(self, counts: Counts, number: int, clock: StageClock) -> tuple[Factored, Climb | None]:
+        """Start, refine: the factored matrix by the method asked for, and the climb that led there, if any."""
+        self.singular_values_ = np.zeros(number - 1)
+        for name in ("dictionary_", "mixing_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if number == 1:
+            rows, columns = counts.row_sums / counts.total, counts.column_sums / counts.total
+            if self.symmetric_:
+                rows = columns = (rows + columns) / 2
+            return independent(rows, columns), None
+        if self.method == "paper":
+            return self._by_paper(counts, clock), None
+        regularise = {"auto": 1.0, "svd": np.inf, "scaled-svd": 0.0}[self.method]
+        with clock.stage("factor"):
+            decomposed = scaled_svd(
+                counts.matrix, number - 1, regularise=regularise, symmetric=self.symmetric_, centred=True,
+                passes=(counts.rows, counts.columns), threads=resolve_jobs(self.n_jobs),
+            )  # fmt: skip
+            self.singular_values_ = np.abs(decomposed.values)
+            start = pair_model(decomposed) if number > 2 else None
+        if self.method != "auto":
+            return cut_lifts(decomposed) if start is None else decompose(start), None
+        with clock.stage("refine"):
+            return self._by_shrinkage(counts, decomposed) if start is None else self._by_likelihood(counts, start)
+
+    def _by_paper(self, counts: Counts, clock: StageClock) -> Factored:
+        with clock.stage("factor"):
+            phases = pair_phases(
+                counts, symmetric=self.symmetric_, epsilon=self.epsilon, bin_width=self.bin_width, tau=self.tau,
+                split=self.split, rounds=self.rounds, seed=self._seed(),
+            )  # fmt: skip
+        if self.rounds and not phases.anchored:
+            self._notes.append("Phase II was not used: its anchor matrix is singular within the noise")
+        return cut_lifts(phases)
+
+    def _by_shrinkage(self, counts: Counts, decomposed: ScaledSVD) -> tuple[Factored, Climb]:
+        threads = resolve_jobs(self.n_jobs)
+        shrunk = shrink_pairs(counts, decomposed, max_iter=self.max_iter, tol=self.tol, threads=threads)
+        marginals, lifts = (shrunk.marginal, shrunk.column_marginal), (shrunk.lift, shrunk.column_lift)
+        return rank_two(marginals, lifts, shrunk.sign), shrunk.refined
+
+    def _by_likelihood(self, counts: Counts, start: PairModel) -> tuple[Factored, Climb]:
+        fitted, refined = fit_pair_model(
+            counts, start, symmetric=self.symmetric_, smoothing=self.smoothing, max_iter=self.max_iter,
+            tol=self.tol, threads=resolve_jobs(self.n_jobs), seed=self._seed(), callback=self._progress("EM"),
+        )  # fmt: skip
+        model = _heaviest_first(fitted)
+        self.dictionary_, self.mixing_ = model.left, model.mixing
+        return decompose(model), refined
+
+    def _keep(self, counts: Counts, factored: Factored, climb: Climb | None) -> None:
+        self._forget()
+        self._counts = counts
+        self.items_, self.column_items_ = counts.row_names, counts.column_names
+        self.n_features_in_ = counts.shape[1]
+        self.item_counts_ = counts.row_sums
+        self._publish(factored)
+        left, right = np.ascontiguousarray(factored.left), np.ascontiguousarray(factored.right)
+        threads = resolve_jobs(self.n_jobs)
+        least = [float(part[part > 0].min()) for part in (factored.marginal, factored.column_marginal)]
+        _, value = pair_ratios(counts.rows, left, right, floor=LEAST_LIFT * least[0] * least[1], threads=threads)
+        if climb is not None:
+            self._keep_climb(climb)
+        self.log_likelihood_ = float(value.sum()) / (2 if counts.symmetric else 1)
+        if climb is None:
+            self.n_iter_, self.converged_, self.objective_ = 0, True, self.log_likelihood_
+            self.objective_path_ = np.array([self.objective_])
+        self.selection_ = None
+        if self._test is not None:
+            self.selection_ = {"chosen": self.n_components_, "p_values": self._test.p_values}
+
+    def _publish(self, factored: Factored) -> None:
+        """Parameters under their public names."""
+        self._factored, self.n_components_ = factored, factored.separation.shape[1] + 1
+        flat = self.n_components_ == 2
+        self.marginal_, self.column_marginal_ = factored.marginal, factored.column_marginal
+        self.separation_ = factored.separation[:, 0] if flat else factored.separation
+        self.column_separation_ = factored.column_separation[:, 0] if flat else factored.column_separation
+        self.signs_ = factored.signs
+        self.components_ = _embedding(factored.separation, factored.marginal)
+        self.column_components_ = _embedding(factored.column_separation, factored.column_marginal)
+
+    # ------------------------------------------------------------ results
+
+    @cached_property
+    def item_table_(self) -> Any:
+        """One row per row item: item, count, marginal, separation (or separation_1, … when K > 2)."""
+        check_is_fitted(self)
+        parts = self._factored.separation.T
+        names = ["separation"] if len(parts) == 1 else [f"separation_{s + 1}" for s in range(len(parts))]
+        columns = {"item": self.items_, "count": self.item_counts_, "marginal": self.marginal_}
+        return build_frame(columns | dict(zip(names, parts, strict=True)), self._backend)
+
+    def _examine(self, notes: list[str]) -> Examination:
+        evidence = PairEvidence(
+            self._counts, self._factored, symmetric=self.symmetric_,
+            symmetry=self._symmetry or (examine_symmetry(self._counts) if self.symmetric_ else None),
+            converged=self.converged_, test=self._test, epsilon=self.epsilon, bin_width=self.bin_width,
+            tau=self.tau, method=self.method,
+        )  # fmt: skip
+        return examine_pairs(evidence)
+
+    # ---------------------------------------------------------------- use
+
+    def reconstruct(self) -> ProbabilityMatrix:
+        """B̂ as probabilities on demand: nonnegative, sums to one, never made whole unless asked."""
+        check_is_fitted(self)
+        return ProbabilityMatrix(self._factored, self.items_, self.column_items_)
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any) -> Counts:
+        square = None if self.symmetric == "auto" else bool(self.symmetric)
+        counts = read_counts(X, columns=self.columns, square=square, what="the counts")
+        self._backend = backend_of(X)
+        return counts
+
+    def _check_options(self) -> None:
+        if self.method not in get_args(Method):
+            raise DataError(f"method={self.method!r}; give one of {', '.join(map(repr, get_args(Method)))}")
+        if self.symmetric not in (True, False, "auto"):
+            raise DataError(f"symmetric={self.symmetric!r}; give True, False or 'auto'")
+        if not (0 < self.epsilon < 1 and self.bin_width > 1 and self.tau >= 0 and self.rounds >= 0):
+            raise DataError(
+                f"epsilon={self.epsilon}, bin_width={self.bin_width}, tau={self.tau}, rounds={self.rounds}; give "
+                "0 < epsilon < 1, bin_width > 1, tau and rounds at least 0"
+            )
+        if str(self.smoothing) != "auto" and not is_amount(self.smoothing):
+            raise DataError(f"smoothing={self.smoothing!r}; give pseudo-counts of at least 0, or 'auto'")
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return pair_state(self)
+
+    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        restore_pairs(self, arrays, metadata)
+
+    items_: NDArray[Any]
+    column_items_: NDArray[Any]
+    singular_values_: Floats
+    symmetric_: bool
+    _test: StructureTest | None
+
+
+def _embedding(separation: Floats, marginal: Floats) -> Floats:
+    """Δ/ρ, (K − 1, items); an item of probability zero lies at the origin."""
+    safe = np.where(marginal > 0, marginal, 1.0)
+    return np.ascontiguousarray(np.where(marginal > 0, separation.T / safe, 0.0))
+
+
+def _heaviest_first(model: PairModel) -> PairModel:
+    """Causes by their weight among rows; columns likewise when they are not the same causes."""
+    rows = np.argsort(-model.mixing.sum(axis=1), kind="stable")
+    columns = rows if model.symmetric else np.argsort(-model.mixing.sum(axis=0), kind="stable")
+    left = np.ascontiguousarray(model.left[:, rows])
+    right = left if model.symmetric else np.ascontiguousarray(model.right[:, columns])
+    return PairModel(left, right, np.ascontiguousarray(model.mixing[np.ix_(rows, columns)]))
+
+
+# -----------------------------------------------------------------------------
+# `ProbabilityMatrix`, what `PairMatrix.reconstruct()` gives: a probability of every pair without the matrix itself.
+
+
+class ProbabilityMatrix:
+    """Probabilities B_ij of pairs (row item, column item), nonnegative, summing to one, kept as factors.
+
+    Items are asked for by name. ``np.asarray(B)`` or `toarray` makes the whole matrix; nothing else does.
+
+    >>> from latentfit import PairMatrix
+    >>> from latentfit.simulate import pairs
+    >>> B = PairMatrix().fit(pairs(60, 3000, random_state=0).counts).reconstruct()
+    >>> B.shape, round(float(B.toarray().sum()), 12)
+    ((60, 60), 1.0)
+    >>> bool(B.probability(0, 1) == B.block([0], [1])[0, 0])
+    True
+    """
+
+    def __init__(self, factored: Factored, items: Names, column_items: Names) -> None:
+        self._left, self._right = factored.left, factored.right
+        self._factored = factored
+        self.items, self.column_items = items, column_items
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self._left), len(self._right)
+
+    def __repr__(self) -> str:
+        return f"ProbabilityMatrix({self.shape[0]} × {self.shape[1]} items, rank {self._left.shape[1]})"
+
+    def block(self, items: Any, column_items: Any) -> Floats:
+        """Probabilities of every pair of the named items, (len(items), len(column_items))."""
+        rows, columns = self._places(items, self.items), self._places(column_items, self.column_items)
+        return np.maximum(self._left[rows] @ self._right[columns].T, 0.0)
+
+    def rows(self, items: Any) -> Floats:
+        """Whole rows of the named items, (len(items), number of column items)."""
+        return np.maximum(self._left[self._places(items, self.items)] @ self._right.T, 0.0)
+
+    def probability(self, item: Any, column_item: Any) -> Any:
+        """Probability of one pair, or of pairs given as two lists of equal length; one item may meet a list."""
+        if np.ndim(item) == 0 and np.ndim(column_item) == 0:
+            return float(self.block([item], [column_item])[0, 0])
+        rows, columns = self._places(item, self.items), self._places(column_item, self.column_items)
+        if len(rows) != len(columns) and 1 not in (len(rows), len(columns)):
+            raise DataError(f"{len(rows)} row and {len(columns)} column items make no pairs; give as many of both")
+        return np.maximum(np.einsum("nk,nk->n", self._left[rows], self._right[columns]), 0.0)
+
+    def conditional(self, items: Any) -> Floats:
+        """P(column item | row item) of the named items, rows sum to one; an item of probability zero gets P(column)."""
+        rows = self.rows(items)
+        sums = rows.sum(axis=1, keepdims=True)
+        return np.where(sums > 0, rows / np.where(sums > 0, sums, 1.0), self._factored.column_marginal)
+
+    def lift(self, items: Any, column_items: Any) -> Floats:
+        """B_ij / (ρ_i ρ'_j): how much more often than by chance; 1 where an item has no probability."""
+        rows, columns = self._places(items, self.items), self._places(column_items, self.column_items)
+        chance = np.outer(self._factored.marginal[rows], self._factored.column_marginal[columns])
+        return np.where(chance > 0, self.block(items, column_items) / np.where(chance > 0, chance, 1.0), 1.0)
+
+    def toarray(self) -> Floats:
+        """The whole matrix; at 50,000 items it takes 20 GB."""
+        return np.maximum(self._left @ self._right.T, 0.0)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.toarray() if dtype is None else self.toarray().astype(dtype)
+
+    def _places(self, items: Any, names: Names) -> NDArray[np.intp]:
+        asked = np.atleast_1d(np.asarray(items, object if _has_words(items) else None))
+        if not len(asked):
+            return np.empty(0, np.intp)
+        found = match(asked, names, "item").astype(np.intp)
+        if (found < 0).any():
+            unknown = asked[int((found < 0).argmax())]
+            raise DataError(f"there is no item {unknown!r} among the {len(names)} items of the fit; look at items_")
+        return found
+
+
+def _has_words(items: Any) -> bool:
+    first = items if isinstance(items, str) else next(iter(items), None) if np.ndim(items) else items
+    return isinstance(first, str)
+
+
+# -----------------------------------------------------------------------------
+# What the model file of a `PairMatrix` holds: the factors of B, the items' names, the story of the fit.
+
+PARTS = ("marginal", "separation", "column_marginal", "column_separation", "signs")
+
+
+def pair_state(model: PairMatrix) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of a fitted model; columns are left out where they are the rows."""
+    factored = model._factored
+    arrays: Arrays = {name: getattr(factored, name) for name in PARTS}
+    arrays |= {"singular_values": model.singular_values_, "item_counts": model.item_counts_}
+    if model.symmetric_:
+        arrays = {name: part for name, part in arrays.items() if not name.startswith("column_")}
+    if hasattr(model, "dictionary_"):
+        arrays |= {"dictionary": model.dictionary_, "mixing": model.mixing_}
+    same = model.column_items_ is model.items_ or np.array_equal(model.items_, model.column_items_)
+    metadata = {
+        "items": plain_names(model.items_.tolist()),
+        "column_items": None if same else plain_names(model.column_items_.tolist()),
+        "symmetric": bool(model.symmetric_),
+    }
+    return with_story(model, {name: np.ascontiguousarray(part) for name, part in arrays.items()}, metadata)
+
+
+def restore_pairs(model: PairMatrix, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `pair_state` described; what does not fit together raises ValueError."""
+    column_items = items = name_array(read_names(metadata, "items"), "items")
+    if metadata["column_items"] is not None:
+        column_items = name_array(read_names(metadata, "column_items"), "column_items")
+    model.symmetric_ = typed(metadata, "symmetric", bool)
+    parts = {name: arrays[name if not model.symmetric_ else name.removeprefix("column_")] for name in PARTS}
+    rank = parts["signs"].shape[0]
+    shapes = {"separation": (len(items), rank), "column_separation": (len(column_items), rank)}
+    for name, shape in shapes.items():
+        if parts[name].shape != shape or parts[name].dtype != np.float64 or not np.isfinite(parts[name]).all():
+            raise ValueError(f"{name} has shape {parts[name].shape}, its names ask for finite numbers of {shape}")
+    sizes = {"marginal": (len(items),), "column_marginal": (len(column_items),)}
+    check_numbers({name: parts[name] for name in sizes}, sizes)
+    check_numbers(arrays, {"item_counts": (len(items),), "singular_values": (rank,)})
+    if any(abs(float(parts[name].sum()) - 1) > ROUNDING for name in sizes) or (np.abs(parts["signs"]) != 1).any():
+        raise ValueError("marginals do not sum to one, or signs are not signs")
+    restore_story(model, arrays, metadata, list(range(len(column_items))))
+    model.items_, model.column_items_ = items, column_items
+    model.singular_values_, model.item_counts_ = arrays["singular_values"], arrays["item_counts"]
+    if "dictionary" in arrays:
+        check_numbers(arrays, {"dictionary": (len(items), rank + 1), "mixing": (rank + 1, rank + 1)})
+        model.dictionary_, model.mixing_ = arrays["dictionary"], arrays["mixing"]
+    model._publish(Factored(**parts))

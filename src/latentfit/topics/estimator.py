@@ -1,0 +1,576 @@
+"""Topics of documents: what they are about, and in which shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from latentfit.core.em import Refined
+from latentfit.core.errors import DataError, NotIdentifiableError
+from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.frames import as_frame, backend_of, build_frame, column, find_column, long_columns
+from latentfit.core.kernels import WIDEST, Floats
+from latentfit.core.model_file import (
+    ROUNDING,
+    Arrays,
+    check_numbers,
+    name_array,
+    plain_names,
+    read_names,
+    restore_story,
+    with_story,
+)
+from latentfit.core.multistart import Raced
+from latentfit.core.names import Names, encode, match, to_arrow
+from latentfit.core.numbers import as_numbers, is_amount
+from latentfit.core.verdict import Examination
+from latentfit.engine.limits import one_blas_thread
+from latentfit.engine.memory import resolve_jobs
+from latentfit.topics.data.documents import Documents
+from latentfit.topics.data.input import gathered, is_bags, is_named, read_documents
+from latentfit.topics.diagnostics import examine_topics, npmi_coherence, top_words
+from latentfit.topics.em import (
+    PriorChoice,
+    TopicParams,
+    TopicPrior,
+    TopicStatistics,
+    TopicSteps,
+    choose_prior,
+    completion,
+    shares_of,
+    word_shares,
+)
+from latentfit.topics.init.multistart import climb, polished_by_pairs, random_topics
+from latentfit.topics.init.spectral import first_topics, topics_by_triples, word_spectrum
+from latentfit.topics.moments import WordPairs
+from latentfit.topics.select import TopicNumber, choose_topics
+
+Smoothing = Literal["auto"] | tuple[float, float]
+
+HALVES_SEED = 1
+"""Seed of the halves that `score` makes of a document: the same document, the same halves."""
+CHOICE_SEED = 0
+"""Seed of the splits behind number, pseudo-counts and verdict: `random_state` does not decide any of them."""
+
+
+class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
+    r"""Find the topics of documents, and the shares of the topics in every document.
+
+    A token of document :math:`d` is word :math:`w` with probability :math:`\sum_k \theta_{dk} \varphi_{kw}`, shares
+    :math:`\theta_d` and topics :math:`\varphi_k` a posteriori most probable under fixed pseudo-counts. The start is
+    spectral: corners of the scaled word-pair matrix, beside a few random ones.
+
+    Parameters
+    ----------
+    n_topics : int or None
+        Number of topics; None chooses it: as many as word pairs of one half of the documents show on the other half,
+        and where that never ends, what predicts held-out words well. `random_state` has no part in it.
+    init : "auto", "spectral", "random", array (topic, word), frame or fitted TopicModel
+        ``"auto"`` is the spectral start beside random ones. Given topics are the only start: an array in the order of
+        the words, a frame (topic, word, probability), or a fitted model, whose words are matched by name; words that
+        they lack get their share of the corpus.
+    n_init : int
+        Number of starts.
+    smoothing : "auto" or (float, float)
+        Pseudo-counts per topic of a document, and per word of a topic (on average, shaped like the marginal);
+        ``"auto"`` takes those that predict documents left out best.
+    max_topics : int or None
+        Largest number that is chosen (up to 40 are compared). It cuts the number that would be chosen without it, and
+        a note says so.
+    columns : mapping or None
+        Names of the columns of a long frame where unusual: {"document": …, "word": …, "count": …}.
+    max_iter, tol : int, float
+        EM stops when an iteration gains less than `tol` nats per token, or after `max_iter` passes.
+    random_state : int or None
+        Seed of the random initialisations; None is 0.
+    n_jobs : int or None
+        Threads; results never depend on them.
+
+    Attributes
+    ----------
+    topics_ : (topic, word) probabilities of words, heaviest topic first
+    weights_ : (topic,) share of all tokens
+    proportions_ : (document, topic) shares in the documents of the fit, as `transform` gives them
+    words_, documents_ : the user's names
+    pseudo_shares_, pseudo_words_ : pseudo-counts (topic,) of a document, and per word
+    coherence_ : (topic,) NPMI of the ten top words in the documents of the fit
+    topic_table_ : frame (topic, word, probability, rank), the most probable words of a topic first
+    document_table_ : frame (document, topic, proportion) of the documents of the fit
+    report_ : `latentfit.core.verdict.FitReport`
+
+    Examples
+    --------
+    >>> from latentfit import TopicModel
+    >>> from latentfit.simulate import topic_documents
+    >>> data = topic_documents(400, 200, 3, random_state=0)
+    >>> model = TopicModel().fit(data.counts)
+    >>> model.n_topics_
+    3
+    >>> model.transform(data.counts[:1]).shape
+    (1, 3)
+    """
+
+    _model_name = "TopicModel"
+    _takes = ("allow_nan", "sparse", "positive_only")
+    _for_report = ("_documents", "_clock")
+
+    def __init__(
+        self,
+        n_topics: int | None = None,
+        *,
+        init: Any = "auto",
+        n_init: int = 3,
+        smoothing: Smoothing = "auto",
+        max_topics: int | None = None,
+        columns: Mapping[str, str] | None = None,
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine: str = "auto",
+    ) -> None:
+        self.n_topics = n_topics
+        self.init = init
+        self.n_init = n_init
+        self.smoothing = smoothing
+        self.max_topics = max_topics
+        self.columns = columns
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine = engine
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None, *, words: Any = None) -> Self:
+        """Learn topics from documents; `y` is not used.
+
+        Parameters
+        ----------
+        X : document-term counts (sparse, dense, frame), long frame, texts, token lists, gensim's bags of words
+            Any form that `latentfit.topics.data.input` reads; also an iterator of texts, token lists or bags.
+        words : sequence, mapping, gensim Dictionary or fitted vectorizer, optional
+            Words of the columns of a matrix, or of the ids of bags of words.
+        """
+        self._check_settings()
+        clock = StageClock(self.verbose)
+        with one_blas_thread():
+            with clock.stage("data"):
+                documents = self._read(X, words=words)
+            with clock.stage("number"):
+                number, given = self._choose(documents)
+            with clock.stage("factor"):
+                starts = self._starts(documents, number, given)
+            with clock.stage("refine"):
+                prior, chosen, raced = self._refine(documents, starts)
+            self._keep(documents, prior, raced.refined)
+        self._clock, self._notes = clock, told(raced.name, len(starts), self._chosen, chosen)
+        self._warn_limit()
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, *, words: Any = None) -> Floats:
+        """Shares of the documents of X, as `fit(X).proportions_`."""
+        return self.fit(X, words=words).proportions_
+
+    def _choose(self, documents: Documents) -> tuple[int, Floats | None]:
+        """The number of topics as asked for, given or chosen; given first topics (M, K)."""
+        self._chosen: TopicNumber | None = None
+        given = None
+        if not isinstance(self.init, str):
+            given = given_topics(self.init, documents)
+            if self.n_topics is not None and self.n_topics != given.shape[1]:
+                raise DataError(f"n_topics={self.n_topics}, and init has {given.shape[1]} topics; give one of the two")
+            return given.shape[1], given
+        if self.n_topics is None:
+            self._chosen = choose_topics(documents, CHOICE_SEED, most=self.max_topics, n_jobs=self.n_jobs)
+            return self._chosen.chosen, None
+        most = min(documents.n_words, documents.n_documents, WIDEST)
+        if not 1 <= self.n_topics <= most:
+            raise NotIdentifiableError(
+                f"n_topics={self.n_topics} topics of {documents.n_documents} documents with {documents.n_words} words; "
+                f"give a number from 1 to {most}"
+            )
+        return self.n_topics, None
+
+    def _starts(self, documents: Documents, number: int, given: Floats | None) -> dict[str, Floats]:
+        if given is not None:
+            return {"given": given}
+        starts, seed = {}, self._seed()
+        if self.init != "random":
+            spectrum = word_spectrum(WordPairs.of(documents), number - 1, tol=1e-6)
+            first = first_topics(spectrum, number)
+            starts["spectral"] = polished_by_pairs(documents, first, resolve_jobs(self.n_jobs))
+            third = topics_by_triples(documents.matrix, spectrum) if number == 2 and self.init == "auto" else None
+            if third is not None:
+                starts["third moment"] = third
+        if self.init != "spectral" and number > 1:
+            for at in range(self.n_init - len(starts)):
+                starts[f"random {at + 1}"] = random_topics(documents, number, seed + 1000 * at)
+        return starts or {"random": random_topics(documents, number, seed)}
+
+    def _refine(
+        self, documents: Documents, starts: dict[str, Floats]
+    ) -> tuple[TopicPrior, PriorChoice | None, Raced[TopicParams, TopicStatistics]]:
+        """The pseudo-counts, chosen under the first start, and the best of the starts under them."""
+        prior, chosen = self._prior(documents, next(iter(starts.values())))
+        steps = TopicSteps.of(documents, prior, self.n_jobs)
+        raced = climb(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"))
+        return prior, chosen, raced
+
+    def _prior(self, documents: Documents, topics: Floats) -> tuple[TopicPrior, PriorChoice | None]:
+        if self.smoothing == "auto":
+            chosen = choose_prior(documents, topics, CHOICE_SEED, self.n_jobs)
+            a, b = chosen.shares, chosen.words
+        else:
+            chosen, (a, b) = None, self.smoothing
+        self.pseudo_words_ = float(b)
+        return TopicPrior.of(documents, topics.shape[1], float(a), float(b)), chosen
+
+    def _keep(self, documents: Documents, prior: TopicPrior, refined: Refined[TopicParams, TopicStatistics]) -> None:
+        """Hold topics, the heaviest first, and every document's shares under them."""
+        self._forget()
+        weights = refined.sums.documents.sum(axis=0)
+        order = np.argsort(-weights, kind="stable")
+        topics = np.ascontiguousarray(refined.params.topics.T[order])
+        self._publish(topics, weights[order] / weights.sum(), prior.a[order])
+        self.words_, self.documents_, self.word_counts_ = documents.words, documents.names, documents.totals
+        self._documents = documents
+        self.proportions_ = self._shares(documents)
+        self._keep_climb(refined)
+        self.selection_ = None
+        if self._chosen is not None:
+            found = self._chosen
+            heldout = {str(k): value for k, value in found.heldout.items()}
+            self.selection_ = {"chosen": found.chosen, "directions": found.directions, "heldout": heldout}
+            if found.plausible:
+                self.selection_["plausible"] = list(found.plausible)
+            if found.unlimited is not None:
+                self.selection_["without_limit"] = found.unlimited
+
+    def _publish(self, topics: Floats, weights: Floats, pseudo_shares: Floats) -> None:
+        """Parameters under their public names."""
+        self.topics_, self.weights_, self.pseudo_shares_ = topics, weights, pseudo_shares
+        self.n_topics_ = self._n_features_out = len(topics)
+
+    # ------------------------------------------------------------ results
+
+    def top_words(self, n: int = 10) -> list[list[Any]]:
+        """The `n` most probable words of every topic."""
+        check_is_fitted(self)
+        return [self.words_[top].tolist() for top in top_words(self.topics_, n)]
+
+    @cached_property
+    def coherence_(self) -> Floats:
+        """NPMI (topic,) of the ten top words in the documents of the fit."""
+        return self.coherence()
+
+    def coherence(self, X: Any = None, n_words: int = 10) -> Floats:
+        """NPMI (topic,) of the top words, in the documents of the fit or in X."""
+        return npmi_coherence(self._given(X, "measure coherence on"), self.topics_, n_words)
+
+    @cached_property
+    def topic_table_(self) -> Any:
+        """One row per topic and word, the most probable first: topic, word, probability, rank."""
+        check_is_fitted(self)
+        return build_frame(topic_columns(self.words_, self.topics_), self._backend)
+
+    @cached_property
+    def document_table_(self) -> Any:
+        """One row per document of the fit and topic: document, topic, proportion."""
+        check_is_fitted(self)
+        if not hasattr(self, "proportions_"):
+            raise DataError("a model from a file keeps no documents; transform them again")
+        return build_frame(document_columns(self.documents_, self.proportions_), self._backend)
+
+    def pyldavis_arrays(self, X: Any = None) -> dict[str, Any]:
+        """What `pyLDAvis.prepare(**…)` takes, for the documents of the fit or X; empty documents are left out."""
+        documents = self._given(X, "draw")
+        return pyldavis_arrays(documents, self.topics_, self._shares(documents))
+
+    def _given(self, X: Any, use: str) -> Documents:
+        """X, or the documents of the fit."""
+        check_is_fitted(self)
+        if X is None and not hasattr(self, "_documents"):
+            raise DataError(f"a model from a file keeps no documents; give some to {use}")
+        return self._documents if X is None else self._read(X, reset=False)
+
+    def _examine(self, notes: list[str]) -> Examination:
+        examination = examine_topics(
+            self._documents, self.topics_, self.proportions_, self.weights_,
+            prior=(float(self.pseudo_shares_[0]), self.pseudo_words_), number=self._chosen,
+            converged=self.converged_, seed=CHOICE_SEED, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        examination.quantities["coherence"] = self.coherence_.tolist()  # files keep it, documents they do not
+        return examination
+
+    # ---------------------------------------------------------------- use
+
+    def transform(self, X: Any) -> Floats:
+        """Shares (document, topic) of documents; a document's answer does not depend on its company.
+
+        Words that the fit has not seen are left out, with a warning; a document without known words gets `weights_`.
+        """
+        check_is_fitted(self)
+        return self._shares(self._read(X, reset=False))
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log-likelihood (document,) in nats of half of every document's tokens given the other half.
+
+        Which half a token is in is drawn from what the document says, so the same document has the same halves.
+        """
+        check_is_fitted(self)
+        documents = self._read(X, reset=False)
+        with one_blas_thread():
+            topics = np.ascontiguousarray(self.topics_.T)
+            return completion(documents, topics, self.pseudo_shares_, HALVES_SEED, self.n_jobs)[0]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean over documents of `score_samples`: document completion, the larger the better."""
+        return float(self.score_samples(X).mean())
+
+    def _shares(self, documents: Documents) -> Floats:
+        """Shares of documents; one without a known word gets the weights."""
+        topics = np.ascontiguousarray(self.topics_.T)
+        with one_blas_thread():
+            shares, _ = shares_of(documents, topics, self.pseudo_shares_, self.n_jobs)
+        shares[documents.lengths == 0] = self.weights_
+        return shares
+
+    # -------------------------------------------------------------- input
+
+    def _read(self, X: Any, *, reset: bool = True, words: Any = None) -> Documents:
+        """Documents of X; those of matrices and wide frames under scikit-learn's rules for features."""
+        X = gathered(X)
+        if reset:
+            self._backend = backend_of(X)
+        if (bags := is_bags(X)) or is_named(X, self.columns):
+            if bags:
+                documents = read_documents(X, named=words if reset else self.words_)
+            else:
+                documents = read_documents(X, columns=self.columns, words=None if reset else self.words_, named=words)
+            if reset:
+                self.n_features_in_ = documents.n_words
+                self.__dict__.pop("feature_names_in_", None)
+        elif not reset and self._knows_columns(X):
+            documents = read_documents(X, words=self.words_)
+        else:
+            rules = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+            documents = read_documents(self._validated(X, reset=reset, **rules), named=words)
+            if not reset and documents.n_words != len(self.words_):
+                raise DataError(f"X has {documents.n_words} words, and the model was fitted on {len(self.words_)}")
+            if not reset:
+                documents = Documents(documents.matrix, documents.names, self.words_)
+        if reset and not documents.total:
+            raise DataError(f"the {documents.n_documents} documents hold no word; give at least one count above zero")
+        return documents
+
+    def _knows_columns(self, X: Any) -> bool:
+        """Whether a wide frame names words of the fit, which had them from elsewhere: then names decide, not places.
+
+        Where the fit had a frame scikit-learn's rule holds: the same names in the same order.
+        """
+        frame = as_frame(X)
+        if frame is None or "feature_names_in_" in self.__dict__:
+            return False
+        return bool({name for name in frame.columns if isinstance(name, str)} & set(self.words_.tolist()))
+
+    def _check_options(self) -> None:
+        if isinstance(self.init, str) and self.init not in ("auto", "spectral", "random"):
+            raise DataError(f"init={self.init!r} is not there; give 'auto', 'spectral', 'random', topics or a model")
+        if not self.n_init or self.n_init < 1 or (self.max_topics is not None and self.max_topics < 1):
+            raise DataError(f"n_init={self.n_init}, max_topics={self.max_topics}; give at least one of each")
+        smoothing = self.smoothing
+        if isinstance(smoothing, tuple | list):
+            good = len(smoothing) == 2 and all(is_amount(value) and value > 0 for value in smoothing)
+        else:
+            good = isinstance(smoothing, str) and smoothing == "auto"
+        if not good:
+            raise DataError(
+                f"smoothing={smoothing!r}; give 'auto', or two positive numbers (a document's topic, a topic's word)"
+            )
+
+    # --------------------------------------------------------- model file
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return topic_state(self)
+
+    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        restore_topics(self, arrays, metadata)
+
+    words_: Names
+    word_counts_: Floats
+    pseudo_words_: float
+
+
+# -----------------------------------------------------------------------------
+# Topics that a user brings to start from: an array, a frame or a fitted model → first topics over these words.
+
+BLEND = 0.05
+"""Share of the words' marginal in given topics: EM cannot lift a probability from zero."""
+
+
+def given_topics(init: Any, documents: Documents) -> Floats:
+    """First topics (M, K); words that the given ones lack get their share of the corpus."""
+    if hasattr(init, "topics_") and hasattr(init, "words_"):
+        return _blended(_by_word(init.topics_, init.words_, documents), documents)
+    frame = as_frame(init)
+    if frame is None:
+        topics = _array(init)
+        if topics.shape[1] != documents.n_words:
+            raise DataError(
+                f"init has {topics.shape[1]} words and the documents {documents.n_words}; give one column per word, "
+                "or a frame with the columns topic, word and probability"
+            )
+        return _blended(topics, documents)
+    names = [str(name) for name in frame.columns]
+    roles = {role: find_column(names, role, (role,), None) for role in ("topic", "word", "probability")}
+    if None in roles.values():
+        raise DataError(f"init is a frame with the columns {names}; give topic, word and probability")
+    rows, topic_names = encode(column(frame, roles["topic"]), "topic")
+    cols, words = encode(column(frame, roles["word"]), "word")
+    _check_named({"topic": rows, "word": cols})
+    topics = np.zeros((len(topic_names), len(words)))
+    advice = "give probabilities of words"
+    chances = as_numbers(to_arrow(column(frame, roles["probability"]), "probability"), "init's probability", advice)
+    np.add.at(topics, (rows, cols), chances)
+    return _blended(_by_word(_array(topics), words, documents), documents)
+
+
+def _check_named(codes: Mapping[str, NDArray[np.int32]]) -> None:
+    """Refuse a row without a topic or a word: its probability belongs to nothing, and code -1 is the last name."""
+    for role, coded in codes.items():
+        gaps = np.flatnonzero(coded < 0)
+        if len(gaps):
+            raise DataError(f"init has no {role} in row {gaps[0] + 1}; fill it in, or leave such rows out")
+
+
+def _array(init: Any) -> Floats:
+    try:
+        topics = np.array(init, np.float64)
+    except (TypeError, ValueError):
+        kind = type(init).__name__
+        raise DataError(f"init is a {kind}; give topics (topic, word), a frame or a fitted model") from None
+    if topics.ndim != 2 or not topics.size:
+        raise DataError(f"init has shape {topics.shape}; give topics (topic, word)")
+    if not np.isfinite(topics).all() or (topics < 0).any() or (topics.sum(axis=1) <= 0).any():
+        raise DataError("init holds a negative or infinite number, or a topic of zeros; give probabilities of words")
+    return topics
+
+
+def _by_word(topics: Floats, words: Names, documents: Documents) -> Floats:
+    """Topics over the documents' words, matched by name."""
+    place = match(documents.words, words, "word")
+    found = np.where(place >= 0, topics[:, place], 0.0)
+    if not (found.sum(axis=1) > 0).all():
+        raise DataError("a topic of init has none of the documents' words; name words alike, or leave the topic out")
+    return found
+
+
+def _blended(topics: Floats, documents: Documents) -> Floats:
+    shares = topics / topics.sum(axis=1, keepdims=True)
+    return np.ascontiguousarray((1 - BLEND) * shares.T + BLEND * word_shares(documents)[:, None])
+
+
+# -----------------------------------------------------------------------------
+# What topics say to people: tables, notes of a fit, the arrays pyLDAvis takes.
+
+
+def topic_columns(words: Names, topics: Floats) -> dict[str, NDArray[Any]]:
+    """Columns of topics.csv: topic, word, probability, rank (1 first)."""
+    K, M = topics.shape
+    order = top_words(topics, M)
+    return {
+        "topic": np.repeat(np.arange(K), M),
+        "word": words[order.reshape(-1)],
+        "probability": np.take_along_axis(topics, order, axis=1).reshape(-1),
+        "rank": np.tile(np.arange(1, M + 1), K),
+    }
+
+
+def document_columns(documents: Names, shares: Floats) -> dict[str, NDArray[Any]]:
+    """Columns of documents.csv: document, topic, proportion."""
+    return long_columns(("document", "topic", "proportion"), documents, np.arange(shares.shape[1]), shares)
+
+
+def pyldavis_arrays(documents: Documents, topics: Floats, shares: Floats) -> dict[str, Any]:
+    """The arguments of `pyLDAvis.prepare`; empty documents and words without counts are left out."""
+    used, occur = np.flatnonzero(documents.lengths > 0), np.flatnonzero(documents.totals > 0)
+    kept = topics[:, occur]
+    return {
+        "topic_term_dists": kept / kept.sum(axis=1, keepdims=True),
+        "doc_topic_dists": shares[used],
+        "doc_lengths": documents.lengths[used],
+        "vocab": [str(word) for word in documents.words[occur].tolist()],
+        "term_frequency": documents.totals[occur],
+    }
+
+
+def told(winner: str, n_starts: int, found: TopicNumber | None, prior: PriorChoice | None) -> list[str]:
+    """Notes of a fit: which start won, how the number and the pseudo-counts were found."""
+    notes = [f"the best of {n_starts} starts was {winner}" if n_starts > 1 else f"started from {winner} topics"]
+    if found is not None:
+        number = found.chosen if found.unlimited is None else found.unlimited
+        topics = f"{number} topic{'s' if number > 1 else ''}"
+        if found.heldout:
+            others = [str(other) for other in found.plausible if other != number]
+            notes.append(
+                f"{topics} are a practical number: directions of the word pairs end late or never, and held-out "
+                "nats per token for more and more topics are "
+                + ", ".join(f"{k}: {value:.3f}" for k, value in found.heldout.items())
+                + (f"; other documents of the kind might as well give {' or '.join(others)}" if others else "")
+            )
+        else:
+            hold = f"{number - 1} direction{'s' if number != 2 else ''}"
+            notes.append(f"{topics}: {hold} of the word pairs hold on documents they were not found on")
+        if found.unlimited is not None:
+            notes.append(f"max_topics={found.chosen} cut the number: {topics} would have been chosen without it")
+    if prior is not None and prior.scores:
+        notes.append(
+            f"pseudo-counts {prior.shares:g} per topic and {prior.words:g} per word predict documents left out best"
+        )
+    return notes
+
+
+# -----------------------------------------------------------------------------
+# What the model file of topics holds: topics, weights, pseudo-counts, words, the story of the fit.
+
+
+def topic_state(model: TopicModel) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of a fitted model."""
+    arrays = {
+        "topics": model.topics_,
+        "weights": model.weights_,
+        "word_counts": model.word_counts_,
+        "pseudo_shares": model.pseudo_shares_,
+    }
+    metadata = {"words": plain_names(model.words_.tolist()), "pseudo_words": model.pseudo_words_}
+    return with_story(model, arrays, metadata)
+
+
+def restore_topics(model: TopicModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `topic_state` described; what does not fit together raises ValueError."""
+    words, K = read_names(metadata, "words"), len(arrays["weights"])
+    if not K:
+        raise ValueError("weights holds nothing")
+    shapes = {"topics": (K, len(words)), "weights": (K,), "word_counts": (len(words),), "pseudo_shares": (K,)}
+    check_numbers(arrays, shapes)
+    sums = np.append(arrays["topics"].sum(axis=1), arrays["weights"].sum())
+    if (np.abs(sums - 1) > ROUNDING).any():
+        raise ValueError("topics or weights do not sum to one")
+    if type(metadata["pseudo_words"]) is not float or not metadata["pseudo_words"] >= 0:
+        raise ValueError("pseudo_words is no number of zero or more")
+    restore_story(model, arrays, metadata, words if metadata["feature_names_in"] is not None else [])
+    if model.n_features_in_ != len(words):
+        raise ValueError(f"n_features_in is {model.n_features_in_} for {len(words)} words")
+    model.words_, model.word_counts_ = name_array(words, "words"), arrays["word_counts"]
+    model.pseudo_words_ = metadata["pseudo_words"]
+    model._publish(arrays["topics"], arrays["weights"], arrays["pseudo_shares"])
