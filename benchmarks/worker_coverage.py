@@ -4,7 +4,7 @@
 
 A worker's accuracy is the share of its labels that are right, on tasks with a truth; counted are workers with at least
 ten such labels, and those with at least a hundred. On simulated crowds the intervals cover what they promise
-(`python tests/statistics/test_worker_intervals.py 2000`); on real ones workers err together, which no interval made
+(`python tests/labels/test_diagnostics_intervals.py 2000`); on real ones workers err together, which no interval made
 without truth can know.
 """
 

@@ -66,7 +66,7 @@ FAMILIES = [
     {"Delete", "Not"},
 ]
 """What may replace what; the names are those of cosmic-ray's operators."""
-ABOUT_MODULES = ("tests/docs/test_numbers.py", "tests/contract/test_values.py")
+ABOUT_MODULES = ("tests/docs/test_numbers.py", "tests/system/test_values.py")
 """Tests that look at what an import made, constants and classes, and need not execute a line that uses them."""
 SLOWER = 5
 """A test this many times slower than under coverage (and ten seconds) is in an endless loop: killed."""

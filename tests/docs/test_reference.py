@@ -1,4 +1,4 @@
-"""Every public name stands in the reference and has an example; the examples themselves run in tests/contract."""
+"""Every public name stands in the reference and has an example; the examples themselves run in tests/system."""
 
 from __future__ import annotations
 

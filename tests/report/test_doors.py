@@ -39,7 +39,7 @@ from latentfit.topics.page import SHOWN_WORDS
 from latentfit.topics.plot import relevances
 from tests.report.worlds import name
 
-STORED = Path(__file__).parents[1] / "files" / "models"
+STORED = Path(__file__).parents[1] / "system" / "models"
 NAMES = np.array([name(n) for n in range(200)], object)
 
 

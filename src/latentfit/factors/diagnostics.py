@@ -8,7 +8,7 @@ two bumps, when half of the rows give another answer, when few rows hold a switc
 Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018: conditions (I), (II), (27) and (31) on the estimated P(h) with its
           moments (8), Lemma 2; Kolmogorov–Smirnov scores (29)–(30) of the chosen candidates
 Needs     fitted switches, the rows they were fitted to, the spectral start
-Promises  a switch whose conditions fail is named; simulated cases hold the verdicts (tests/statistics)
+Promises  a switch whose conditions fail is named; simulated cases hold the verdicts (tests/factors)
 Differs   conditions are stated of the truth; here they are asked of the fit, and of fits of two halves of the rows
 
 Symbols   paper   here             shape        meaning

@@ -1,0 +1,116 @@
+"""Verdicts on communities: doubt below the detection threshold, trust above it; numbers, overlap, thresholds.
+
+A few graphs run here; ``LATENTFIT_VERDICTS=200`` runs the full count on each side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latentfit import BlockModel
+from latentfit.communities.diagnostics import detection_ratio, expected_overlap, kesten_stigum
+from latentfit.communities.select import choose_blocks
+from latentfit.simulate import block_graph
+from reproduction.pairs_communities import block_error, overlap
+from tests.communities.simulated_graphs import hopeless, sound
+from tests.system.verdict_counts import COUNT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", [True, False])
+def test_below_the_threshold_blocks_are_doubted_and_near_guessing(told):
+    wrong, seen = [], []
+    count = COUNT or 4
+    for seed in range(count):
+        made, K = hopeless(seed)
+        model = BlockModel(K if told else None).fit(made.matrix)
+        seen.append(overlap(made.blocks, model.labels_))
+        if model.report_.verdict == "trusted":
+            wrong.append((seed, model.report_.quantities["informative_signals"]))
+    assert len(wrong) <= 0.01 * count, wrong
+    assert np.mean(seen) < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", [True, False])
+def test_sound_graphs_are_trusted(told):
+    wrong, seen = [], []
+    count = COUNT or 4
+    for seed in range(count):
+        made, K = sound(seed)
+        model = BlockModel(K if told else None).fit(made.matrix)
+        seen.append(overlap(made.blocks, model.labels_))
+        if model.report_.verdict != "trusted":
+            wrong.append((seed, model.report_.reasons))
+    assert len(wrong) <= 0.01 * count, wrong
+    assert np.mean(seen) > 0.7
+
+
+@pytest.mark.slow
+def test_the_number_is_found():
+    """K = 1 to 10 well above the threshold: at least three in four right, one block never split."""
+    right, split = [], []
+    for K in range(1, 11):
+        for power in (None, 2.5):
+            made = block_graph(2000, K, 10.0, strength=2.5, power=power, random_state=K)
+            found = choose_blocks(made.matrix).chosen
+            right.append(found == K)
+            split.append(K == 1 and found > 1)
+    assert np.mean(right) >= 0.75
+    assert not any(split)
+
+
+def test_thresholds():
+    assert detection_ratio(5.0, 1.0) == pytest.approx(16 / 12)
+    a, b = 7.0, 2.0
+    ratios = kesten_stigum(np.array([[a, b], [b, a]]), np.full(2, 0.5), (a + b) / 2)
+    assert ratios == pytest.approx([detection_ratio(a, b)])
+    made = block_graph(300, 4, 9.0, strength=1.7, random_state=0)
+    np.testing.assert_allclose(kesten_stigum(made.affinity, np.full(4, 0.25), 9.0), 1.7, rtol=1e-9)
+
+
+def test_expected_overlap_is_calibrated():
+    """What the beliefs promise is what the truth grants."""
+    promised, granted = [], []
+    for seed in range(4):
+        made = block_graph(1500, 2, 6.0, strength=2.0, random_state=seed)
+        model = BlockModel(2).fit(made.matrix)
+        promised.append(expected_overlap(model.probabilities_))
+        granted.append(overlap(made.blocks, model.labels_))
+    assert np.mean(promised) == pytest.approx(np.mean(granted), abs=0.06)
+    assert expected_overlap(np.ones((5, 1))) == 1.0
+
+
+def test_errors_of_block_matrices():
+    made = block_graph(200, 2, 10.0, strength=4.0, random_state=0)
+    assert block_error(made, made.blocks, 3 * made.affinity) == pytest.approx(0, abs=1e-12)
+    dense = made.affinity[np.ix_(made.blocks, made.blocks)]
+    guess = np.ones((200, 200)) / 200**2
+    want = np.abs(dense / dense.sum() - guess).sum()
+    assert block_error(made, np.zeros(200, np.int64), np.ones((1, 1))) == pytest.approx(want)
+
+
+def test_simulated_graphs_are_what_they_say():
+    made = block_graph(4000, 3, 12.0, strength=2.0, sizes=[3, 2, 1], power=3.0, random_state=1)
+    assert made.matrix.nnz / 4000 == pytest.approx(12.0, rel=0.05)
+    assert not made.matrix.diagonal().any()
+    assert (made.matrix != made.matrix.T).nnz == 0
+    np.testing.assert_allclose(np.bincount(made.blocks) / 4000, [1 / 2, 1 / 3, 1 / 6], atol=1e-3)
+    assert made.propensity.mean() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"n": 2, "n_blocks": 3}, "at least one node per block"),
+        ({"n": 50, "degree": 0.0}, "positive degree"),
+        ({"n": 50, "power": 2.0}, "no mean"),
+        ({"n": 50, "degree": 2.0, "strength": 3.0}, "negative affinities"),
+        ({"n": 50, "n_blocks": 4, "degree": 10.0, "strength": -2.0}, "negative affinities"),
+        ({"n": 50, "sizes": [1.0, 0.0]}, "positive size"),
+    ],
+)
+def test_graphs_that_cannot_be_drawn(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        block_graph(**arguments)
