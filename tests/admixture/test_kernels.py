@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from latentfit.core.kernels.admixture import admixture_curvature, admixture_step
-
-from .admixture_twin import curvature, log_likelihood, newton_step
+from tests.admixture.reference import curvature, log_likelihood, newton_step
 
 FLOOR = 1e-7
 

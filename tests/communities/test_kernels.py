@@ -10,8 +10,7 @@ from latentfit.communities.data import read_graph
 from latentfit.communities.em import BlockSteps
 from latentfit.core.kernels.belief import MOST_BLOCKS, belief_sums, belief_sweeps
 from latentfit.simulate import block_graph
-
-from . import belief_twin as twin
+from tests.communities import reference as twin
 
 GROUPS = 16
 

@@ -7,8 +7,7 @@ import pytest
 
 from latentfit.core import kernels
 from latentfit.core.kernels import BLOCK_ROWS, DenseCodes, RaggedCells
-
-from .mixture_twin import twin_pass
+from tests.core.mixture_reference import twin_pass
 
 
 def random_model(rng, n_rows, sizes, n_classes, dtype=np.uint8, missing=0.3):

@@ -7,8 +7,7 @@ import pytest
 
 import latentfit.core.kernels.hmm as kernels
 from latentfit.core.kernels.hmm import Chains, best_paths, chain_log_likelihood, chain_posteriors, chain_sums
-
-from .hmm_twin import best_path, forward_backward
+from tests.hmm.reference import best_path, forward_backward
 
 SIZES = [7, 0, 1, 12, 30, 12, 3, 25]
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.labels.data.labels import Labels
-
-from .label_matrices import coded
+from tests.labels.label_matrices import coded
 
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,7 @@ import latentfit
 from latentfit.core.verdict import FitReport
 from latentfit.labels.data.labels import Labels
 from latentfit.simulate import crowd, specialist_crowd
-
-from crowds import BROKEN, broken, sound  # isort: skip
+from tests.labels.simulated_crowds import BROKEN, broken, sound
 
 
 def report_of(labels: Labels) -> FitReport:

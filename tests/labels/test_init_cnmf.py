@@ -11,8 +11,7 @@ from latentfit.core.mixture.parameters import unstack_confusions
 from latentfit.labels.init.cnmf import divergence, factor_cnmf, update_confusions, update_weights
 from latentfit.labels.init.multispa import factor_multispa
 from latentfit.labels.moments import count_label_pairs
-
-from .dawid_skene_worlds import confusions, draw_labels, exact_pairs
+from tests.labels.exact_models import confusions, draw_labels, exact_pairs
 
 
 def twin_cell(A, weights, m, j, k, l):

@@ -20,8 +20,7 @@ from latentfit.labels.init.designated import (
     to_simplex,
 )
 from latentfit.labels.moments import count_label_pairs
-
-from .label_matrices import coded
+from tests.labels.label_matrices import coded
 
 
 def crowd(seed: int, n_tasks: int, n_workers: int, n_classes: int, share: float) -> PairCounts:

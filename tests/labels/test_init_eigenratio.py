@@ -10,8 +10,7 @@ from latentfit.core.errors import DataError
 from latentfit.labels.data.labels import from_wide
 from latentfit.labels.init.eigenratio import _ratio, factor_eigenratio, rater_weights
 from latentfit.labels.init.ghosh import threshold_ratings
-
-from .label_matrices import coded, ratings
+from tests.labels.label_matrices import coded, ratings
 
 
 def twin(given: np.ndarray) -> np.ndarray:

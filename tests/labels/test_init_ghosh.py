@@ -9,8 +9,7 @@ import latentfit.labels.init.ghosh as ghosh
 from latentfit.core.errors import DataError
 from latentfit.labels.data.labels import from_wide
 from latentfit.labels.init.ghosh import factor_ghosh
-
-from .label_matrices import coded, ratings
+from tests.labels.label_matrices import coded, ratings
 
 
 def twin(given: np.ndarray) -> np.ndarray:

@@ -8,8 +8,7 @@ import pytest
 from latentfit.labels.data.labels import Labels, from_wide
 from latentfit.labels.init.ghosh import threshold_ratings
 from latentfit.labels.init.kos import by_messages, by_singular_vector, combine_thresholds, factor_kos
-
-from .label_matrices import coded
+from tests.labels.label_matrices import coded
 
 
 def crowd(

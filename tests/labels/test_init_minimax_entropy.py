@@ -19,8 +19,7 @@ from latentfit.labels.init.minimax_entropy import (
     update_labels,
 )
 from latentfit.labels.init.votes import vote_shares
-
-from .label_matrices import coded
+from tests.labels.label_matrices import coded
 
 
 def crowd(seed: int, n_tasks: int, n_workers: int, n_classes: int, share: float = 0.6) -> tuple:

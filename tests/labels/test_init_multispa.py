@@ -18,8 +18,7 @@ from latentfit.labels.init.multispa import (
     successive_projection,
 )
 from latentfit.labels.moments import count_label_pairs
-
-from .dawid_skene_worlds import confusions, draw_labels, exact_pairs
+from tests.labels.exact_models import confusions, draw_labels, exact_pairs
 
 
 def twin_projection(Z, n_classes):

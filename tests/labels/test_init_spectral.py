@@ -15,8 +15,7 @@ from latentfit.labels.init.spectral import (
     whiten,
     whitened_moments,
 )
-
-from .dawid_skene_worlds import confusions, draw_labels, exact_labels, tenths
+from tests.labels.exact_models import confusions, draw_labels, exact_labels, tenths
 
 
 def twin_group_labels(labels, group, n_classes):

@@ -21,8 +21,7 @@ from latentfit.labels.init.tensor import (
     simplex_step,
     weight_quadratic,
 )
-
-from .dawid_skene_worlds import confusions, draw_labels, exact_labels, tenths
+from tests.labels.exact_models import confusions, draw_labels, exact_labels, tenths
 
 
 def twin_objective(moments, A, weights):

@@ -16,8 +16,7 @@ from latentfit.core.table.table import Column, Table
 from latentfit.engine.limits import one_blas_thread
 from latentfit.tables.diagnostics.verdict import examine_table
 from latentfit.tables.estimator.latent_class import LatentClass
-
-from tables_with_truth import BROKEN, Case, broken, draw, profiles, sound  # isort: skip
+from tests.tables.simulated_tables import BROKEN, Case, broken, draw, profiles, sound
 
 
 def examine(case: Case):
