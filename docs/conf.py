@@ -15,7 +15,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
 import latentfit
-from latentfit.core.registry import FAMILIES
+from latentfit.core.registry import FAMILIES, simulators
 
 project = "Latentfit"
 author = copyright = "The Latentfit developers"
@@ -67,11 +67,16 @@ def _skip_others(app: Sphinx, what: str, name: str, thing: Any, skip: bool, opti
 
 
 def _every_picture(app: Sphinx, page: str, source: list[str]) -> None:
-    """The page of pictures gets every function that draws."""
+    """The page of pictures gets every function that draws, that of simulators everything they offer."""
     if page == "reference/plot":
         for module in (f"latentfit.{family.name}.plot" for family in FAMILIES):
             drawing = [name for name in vars(import_module(module)) if name.startswith("plot_")]
             source[0] += "".join(f"\n.. autofunction:: {module}.{name}\n" for name in drawing)
+    if page == "reference/simulate":
+        for module in simulators():
+            for name in module.__all__:
+                kind = "autoclass" if isinstance(getattr(module, name), type) else "autofunction"
+                source[0] += f"\n.. {kind}:: {getattr(module, name).__module__}.{name}\n"
 
 
 def _attributes_as_definitions(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -160,12 +160,11 @@ def found(target: str) -> Any:
 
 @cache
 def head_of(path: str) -> str:
-    return (
-        ast.get_docstring(
-            ast.parse(((ROOT if path.startswith("reproduction/") else SOURCE) / path).read_text(encoding="utf-8"))
-        )
-        or ""
-    )
+    """The docstring of a module, and the comments that open its further parts."""
+    text = ((ROOT if path.startswith("reproduction/") else SOURCE) / path).read_text(encoding="utf-8")
+    parts = re.findall(r"^# -{70,}\n((?:#.*\n)+)", text, re.M)
+    openings = [re.sub(r"^# ?", "", part, flags=re.M) for part in parts]
+    return "\n".join([ast.get_docstring(ast.parse(text)) or "", *openings])
 
 
 def block(docstring: str, key: str) -> str | None:
@@ -260,13 +259,7 @@ def test_what_a_module_cites_is_in_the_index(path):
 
 
 def _with_heads() -> list[str]:
-    holding = {target.partition(": ")[0] for _, row in EVERY_ROW for target in row.targets}
-    return sorted(path for path in modules() if _begun(path) or _has_steps(path) or path in holding)
-
-
-def _begun(path: str) -> bool:
-    head = head_of(path)
-    return bool(re.search(YEAR, head)) or any(block(head, key) is not None for key in HEAD)
+    return [path for path in modules() if block(head_of(path), "Paper") is not None or _has_steps(path)]
 
 
 def _has_steps(path: str) -> bool:

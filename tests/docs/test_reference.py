@@ -29,7 +29,7 @@ def public_names() -> list[str]:
     for module in plot_modules():
         drawing = vars(importlib.import_module(module))
         names += [f"{module}.{name}" for name in sorted(drawing) if name.startswith("plot_")]
-    for module in ("latentfit.tables.estimator.query", "latentfit.labels.simulate", "latentfit.core.errors"):
+    for module in ("latentfit.tables.estimator.query", "latentfit.core.errors"):
         inside = vars(importlib.import_module(module)).items()
         names += [
             f"{module}.{name}" for name, thing in inside if getattr(thing, "__module__", "") == module and _public(name)
@@ -55,6 +55,7 @@ def in_reference(name: str) -> bool:
         or re.search(rf"{directive}{re.escape(name)}$", REFERENCE, re.M)
         or (module == "latentfit" and re.search(rf"{directive}{last}$", REFERENCE, re.M))
         or re.search(rf"\.\. automodule:: {re.escape(module)}$", REFERENCE, re.M)
+        or re.search(rf"\.\. automodule:: {re.escape(str(thing_of(name).__module__))}$", REFERENCE, re.M)
     )
 
 

@@ -23,7 +23,17 @@ from latentfit.core.kernels import Floats
 from latentfit.core.sampling import draw_truth
 from latentfit.labels.data.labels import Labels, assemble
 
-__all__ = ["Crowd", "choose_workers", "crowd", "draw_confusions", "draw_labels", "draw_truth", "specialist_crowd"]
+__all__ = [
+    "Crowd",
+    "LabelledCrowd",
+    "choose_workers",
+    "crowd",
+    "digits_crowd",
+    "draw_confusions",
+    "draw_labels",
+    "draw_truth",
+    "specialist_crowd",
+]
 
 Ints = NDArray[np.int32]
 Kind = Literal["skilled", "one-coin", "guessing", "mixed"]
