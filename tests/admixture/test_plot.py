@@ -7,7 +7,7 @@ import pytest
 
 from latentfit import Admixture, BernoulliMixture
 from latentfit.admixture.plot import matched_colours, plot_ancestry
-from latentfit.core.canvas import people_order
+from latentfit.core.assign import people_order
 from latentfit.core.errors import DataError
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")

@@ -12,9 +12,9 @@ from scipy.stats import chi2, kstest, norm
 from latentfit.core.em import em
 from latentfit.core.tensor.whitened import Spectrum
 from latentfit.core.verdict import Examiner
-from latentfit.factors import diagnostics as switch_rivals
-from latentfit.factors import diagnostics as switches
-from latentfit.factors.diagnostics import Rival
+from latentfit.factors.diagnostics import verdict as switch_rivals
+from latentfit.factors.diagnostics import verdict as switches
+from latentfit.factors.diagnostics.verdict import Rival
 from latentfit.factors.em.steps import SwitchParams, plane_steps, way_to_sum
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from latentfit import PairMatrix, load
 from latentfit.cli.main import main
-from latentfit.core.canvas import people_order
+from latentfit.core.assign import people_order
 from latentfit.simulate import pairs
 from latentfit.topics.plot import relevances
 

@@ -14,7 +14,7 @@ from latentfit.core.estimator import seed_of
 from latentfit.core.registry import FAMILIES
 
 ROOMS = ("init", "moments", "em", "select", "diagnostics", "theory")
-FILLED_IN = {"Examiner"}
+FILLED_IN = {"Anyone", "Cover", "Examiner"}
 """Those that are there to be filled in, step by step."""
 
 

@@ -191,7 +191,7 @@ def _newton_target(shares: Floats, gradient: Floats, hessian: Floats) -> Floats:
 # One fit of the admixture model, from calls to parameters: starts, then the climb, or least squares alone.
 #
 # Likelihood races three starts by successive halving: the alternation from the people who stand furthest apart, and
-# from # two draws of people; the climb has several tops on real panels, and one start in eight ended on a lower one.
+# from two draws of people; the climb has several tops on real panels, and one start in eight ended on a lower one.
 
 LEAST_PEOPLE = 100
 """People from which on likelihood refines: with 50 its proportions were worse than those of least squares, whose error

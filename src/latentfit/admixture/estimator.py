@@ -41,7 +41,7 @@ from latentfit.admixture.select import NumberPath, choose_populations
 from latentfit.core.checkpoint import KeptFile
 from latentfit.core.em import Begun
 from latentfit.core.errors import DataError, DataWarning
-from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import as_frame, backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import MOST_POPULATIONS
@@ -57,6 +57,7 @@ from latentfit.core.model_file import (
     typed,
     with_story,
 )
+from latentfit.core.progress import StageClock
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
 from latentfit.io.scan import Scan

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from latentfit.admixture.estimator import Admixture
-from latentfit.core.canvas import MOST_NAMES, check_drawable, new_figure, people_order, stack_bars
+from latentfit.core.assign import people_order
+from latentfit.core.canvas import MOST_NAMES, check_drawable, new_figure, stack_bars
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 

@@ -107,7 +107,7 @@ def content_order(graph: Graph) -> NDArray[np.intp]:
 # listing in which every edge stands both ways with the same weight counts it once); without weights an edge given twice
 # is one edge. Links of a node with itself say nothing about blocks and are left out. A weight of zero is no edge; only
 # ratios of weights matter to a fit (`Graph.evened`). A node without edges is kept: in a matrix an empty row, in a
-# list a # row without a target. Rows without a name at all are left out.
+# list a row without a target. Rows without a name at all are left out.
 
 ALIASES = {
     "source": ("source", "from", "src", "u", "node_1", "node1", "i", "left"),

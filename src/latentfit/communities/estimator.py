@@ -28,7 +28,7 @@ from latentfit.communities.em import (
 from latentfit.communities.init.spectral import Codes, spectral_labels
 from latentfit.communities.select import AGREE, DegreeTest, NumberOfBlocks, choose_blocks, examine_degrees
 from latentfit.core.errors import DataError, NotIdentifiableError
-from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.belief import MOST_BLOCKS
@@ -45,6 +45,7 @@ from latentfit.core.model_file import (
 )
 from latentfit.core.multistart import Raced
 from latentfit.core.names import Names, match
+from latentfit.core.progress import StageClock
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs

@@ -25,6 +25,7 @@ Symbols   here         shape                  meaning
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,3 +155,13 @@ def align_each_worker(mixture: Mixture, labels_per_worker: NDArray[np.int64]) ->
     sorted_ = np.take_along_axis(confusions, orders[:, :, None], axis=1)
     weights = labels_per_worker @ mixture.weights[orders]
     return stack_confusions(weights / weights.sum(), sorted_)
+
+
+def people_order(shares: Floats, groups: NDArray[Any] | None) -> NDArray[np.intp]:
+    """People by group (as the groups first appear), then by their largest population and its share."""
+    largest = shares.argmax(axis=1)
+    keys = [-shares.max(axis=1), largest]
+    if groups is not None:
+        first = {name: place for place, name in enumerate(dict.fromkeys(groups.tolist()))}
+        keys.append(np.array([first[name] for name in groups.tolist()]))
+    return np.lexsort(keys)

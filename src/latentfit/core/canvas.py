@@ -6,11 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.errors import DataError
-from latentfit.core.kernels import Floats
 
 MOST_NAMES = 60
 """People whose names are written below their bars: more cannot be read."""
@@ -72,13 +70,3 @@ def stack_bars(ax: Any, places: Any, shares: Any, colours: Iterable[int], names:
 def some_of(what: str, shown: int, total: int) -> str:
     """The name of an axis on which perhaps not all are shown."""
     return what if shown == total else f"{what} ({shown} of {total})"
-
-
-def people_order(shares: Floats, groups: NDArray[Any] | None) -> NDArray[np.intp]:
-    """People by group (as the groups first appear), then by their largest population and its share."""
-    largest = shares.argmax(axis=1)
-    keys = [-shares.max(axis=1), largest]
-    if groups is not None:
-        first = {name: place for place, name in enumerate(dict.fromkeys(groups.tolist()))}
-        keys.append(np.array([first[name] for name in groups.tolist()]))
-    return np.lexsort(keys)

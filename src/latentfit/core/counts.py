@@ -170,17 +170,17 @@ def _whole_if_exact(values: NDArray[Any]) -> NDArray[Any]:
 # Accepted: a scipy.sparse matrix, a dense matrix, a frame of pairs (two columns of ids, text or whole numbers, a third
 # with counts if each pair is not one observation), a wide frame (pandas: its index names the rows; else a column of
 # words), a tuple of columns ``(i, j)`` or ``(i, j, count)``, a list of pairs, an array of two columns of whole
-# numbers, a # `latentfit.scan` of files of pairs, whose counts are added batch by batch.
+# numbers, a `latentfit.scan` of files of pairs, whose counts are added batch by batch.
 #
 # Pairs or a matrix: two columns of whole numbers are pairs of ids, unless they are square; a matrix of two columns
-# can be # given as a sparse matrix or a frame whose index names the rows. Three columns of numbers may be either and
+# can be given as a sparse matrix or a frame whose index names the rows. Three columns of numbers may be either and
 # are
-# refused, # unless a column is called count or they are square.
+# refused, unless a column is called count or they are square.
 #
 # Rules: counts of the same pair are added; a missing count is no count, and a pair with a missing name is left out
 # (both
 # with a `DataWarning` that says how many); negative and infinite counts are refused; fractional counts are weights.
-# Rows # and columns without counts are kept: an item that was named is an item of the answer.
+# Rows and columns without counts are kept: an item that was named is an item of the answer.
 #
 # One list of items or two: columns of a frame share one list when their names say that both hold the same kind (source
 # and target, word and context, item_1 and item_2) and at least half of the names of the side with fewer occur on the

@@ -1,15 +1,18 @@
-"""Seconds per stage of a fit, what `verbose` prints of them, and the report that carries them."""
+"""What every estimator does alike: settings, names of features, how a climb is kept, the report, saving and loading.
+
+An estimator's file reads top to bottom like the stages of a fit, under the same headings: parameters; `fit` (read the
+data, choose the number, initialise, run EM, keep: `_read`, `_choose`, `_starts`, `_refine`, `_keep`); results, with the
+diagnostics (`_examine`); use; input, with what is refused (`_check_options`); the model file.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sys
-import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from inspect import signature
 from typing import Any, ClassVar, Protocol, Self
@@ -27,62 +30,10 @@ from latentfit.core.frames import as_frame, with_gaps
 from latentfit.core.kernels import Floats
 from latentfit.core.model_file import ModelFile, write_model
 from latentfit.core.numbers import is_amount
-from latentfit.core.progress import Stage, is_watched, stage, watched_by
-from latentfit.core.verdict import Examination, FitReport
+from latentfit.core.progress import StageClock
+from latentfit.core.verdict import Examination, FitReport, make_report
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
-
-
-class StageClock:
-    """Seconds per stage of a fit; each stage is told to whoever watches, and printed when `verbose`."""
-
-    def __init__(self, verbose: int = 0) -> None:
-        self.seconds: dict[str, float] = {}
-        self.verbose = verbose
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        try:
-            with watched_by(Lines()) if self.verbose and not is_watched() else nullcontext(), stage(name):
-                yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
-
-
-class Lines:
-    """A line on stderr for every stage that ended, and for every number that is tried."""
-
-    def __init__(self) -> None:
-        self.said = ""
-
-    def opened(self, one: Stage) -> None:
-        pass
-
-    def moved(self, one: Stage) -> None:
-        text = f"{one.what}: {one.detail.partition(' · ')[0]}"
-        if one.detail and one.unit != "passes" and text != self.said:
-            print(text, file=sys.stderr)
-            self.said = text
-
-    def closed(self, one: Stage) -> None:
-        passes = f"{one.done:,} passes, " if one.unit == "passes" else ""
-        print(f"{one.what}: {passes}{one.seconds:.2f} s", file=sys.stderr)
-
-
-def make_report(examination: Examination, notes: list[str], clock: StageClock) -> FitReport:
-    """The public report of a fit."""
-    return FitReport(examination.verdict, examination.reasons, examination.quantities, notes, dict(clock.seconds))
-
-
-# -----------------------------------------------------------------------------
-# What every estimator does alike: settings, names of features, how a climb is kept, the report, saving and loading.
-#
-# An estimator's file reads top to bottom like the pipe, under the same headings: parameters; `fit` (read the data,
-# choose
-# the number, make the starts, refine, keep: `_read`, `_choose`, `_starts`, `_refine`, `_keep`, stages of one clock
-# under # the names of the folders); results, with the diagnosis (`_examine`); use; input, with what cannot be
-# (`_check_options`); # the model file, whose two functions stand in a module of their own.
 
 COUNTED = ("n_", "max_", "bins")
 """How the names of parameters begin that count something; None is the default of most."""

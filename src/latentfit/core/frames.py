@@ -169,7 +169,7 @@ def find_column(names: Sequence[str], wanted: str, aliases: Sequence[str], given
 # Long or wide? Whether a frame has one row per pair (two columns of ids, a count) or is a matrix of numbers.
 #
 # Names of columns alone cannot say: the vocabulary of a document-term frame may hold "title" and "term". So the
-# structure # decides, and where it does not, nobody guesses.
+# structure decides, and where it does not, nobody guesses.
 
 MOST_COLUMNS = 6
 """Columns up to which a frame of numbers alone may still be a long one: two ids, a count, and a few others."""

@@ -246,7 +246,7 @@ def long_name(what: str, longest: int) -> DataError:
 #
 # A code is a name's place in the order of appearance. What the names are (words, whole numbers, an order of their own)
 # is decided when all have been seen, by the rules for a column in memory (`names.encode`), so a column in pieces has
-# the # names of the whole column.
+# the names of the whole column.
 
 Codes = NDArray[np.int32]
 

@@ -9,8 +9,10 @@ Nothing that is computed may depend on who watches.
 from __future__ import annotations
 
 import math
+import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import monotonic
@@ -141,3 +143,40 @@ def counted(things: Iterable[T], what: str, total: int, unit: str) -> Iterator[T
             work.at(at)
             yield thing
         work.at(total)
+
+
+class StageClock:
+    """Seconds per stage of a fit; each stage is told to whoever watches, and printed when `verbose`."""
+
+    def __init__(self, verbose: int = 0) -> None:
+        self.seconds: dict[str, float] = {}
+        self.verbose = verbose
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        try:
+            with watched_by(Lines()) if self.verbose and not is_watched() else nullcontext(), stage(name):
+                yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+
+
+class Lines:
+    """A line on stderr for every stage that ended, and for every number that is tried."""
+
+    def __init__(self) -> None:
+        self.said = ""
+
+    def opened(self, one: Stage) -> None:
+        pass
+
+    def moved(self, one: Stage) -> None:
+        text = f"{one.what}: {one.detail.partition(' · ')[0]}"
+        if one.detail and one.unit != "passes" and text != self.said:
+            print(text, file=sys.stderr)
+            self.said = text
+
+    def closed(self, one: Stage) -> None:
+        passes = f"{one.done:,} passes, " if one.unit == "passes" else ""
+        print(f"{one.what}: {passes}{one.seconds:.2f} s", file=sys.stderr)

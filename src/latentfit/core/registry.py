@@ -30,6 +30,8 @@ class Estimator:
     """`module:function` that reads a data file for the report; None: its report uses no data."""
     roles: tuple[str, ...] = ("id",)
     """Roles of the columns that its data files may have."""
+    has_page: bool = True
+    """Whether the page of its family is made for it; otherwise it gets the plain page."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ FAMILIES = (
                 f"{ROWS}:predict_rows",
                 "its own label",
                 f"{ROWS}:read_table_input",
+                has_page=False,
             ),
             Estimator(
                 "LatentClassImputer",
@@ -108,6 +111,7 @@ FAMILIES = (
                 f"{ROWS}:predict_rows",
                 "classes",
                 f"{ROWS}:read_table_input",
+                has_page=False,
             ),
         ),
         (
@@ -297,7 +301,7 @@ FAMILIES = (
 )
 ESTIMATORS = {estimator.name: estimator for family in FAMILIES for estimator in family.estimators}
 COMMANDS = {command.name: command for family in FAMILIES for command in family.commands}
-PAGES = {estimator.name: family.page for family in FAMILIES for estimator in family.estimators}
+PAGES = {one.name: family.page for family in FAMILIES for one in family.estimators if one.has_page}
 
 
 def estimator_class(name: str) -> type[LatentModel]:

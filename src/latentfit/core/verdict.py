@@ -11,6 +11,7 @@ from scipy.special import betaincinv, ndtri
 
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
+from latentfit.core.progress import StageClock
 
 WORST_CONDITION = 1e15
 """Condition number of a singular matrix, as far as double precision can tell."""
@@ -149,3 +150,8 @@ def jeffreys(share: Floats, trials: Floats, coverage: float) -> tuple[Floats, Fl
     low = np.where(alpha < 1, 0.0, betaincinv(alpha, beta, tail))
     high = np.where(beta < 1, 1.0, betaincinv(alpha, beta, 1 - tail))
     return np.minimum(low, share), np.maximum(high, share)
+
+
+def make_report(examination: Examination, notes: list[str], clock: StageClock) -> FitReport:
+    """The public report of a fit."""
+    return FitReport(examination.verdict, examination.reasons, examination.quantities, notes, dict(clock.seconds))

@@ -161,7 +161,7 @@ def fill_from(path: Path, offset: int, buffer: NDArray[Any]) -> None:
 # Records on their way through a temporary file, divided among buckets: sorting what is longer than memory.
 #
 # Pieces are added in order; one bucket's share of all of them comes back in that order. The file has no name, so
-# nothing # stays behind, however the process ends.
+# nothing stays behind, however the process ends.
 
 Numbers = NDArray[Any]
 HASHED_AT_ONCE = 1 << 21

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.em import Refined
 from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError
-from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import backend_of, build_frame, long_columns
 from latentfit.core.kernels import Floats
 from latentfit.core.matrix import NamedMatrix, canonical_order, match_columns, read_shares
@@ -29,6 +29,7 @@ from latentfit.core.model_file import (
     with_story,
 )
 from latentfit.core.names import objects
+from latentfit.core.progress import StageClock
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
 from latentfit.fractions.diagnostics import examine_fractions

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.canvas import MOST_NAMES, check_drawable, new_axes, people_order, some_of, stack_bars
+from latentfit.core.assign import people_order
+from latentfit.core.canvas import MOST_NAMES, check_drawable, new_axes, some_of, stack_bars
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.fractions.estimator import MixtureFractions

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.em import em
 from latentfit.core.errors import DataError, IdentifiabilityWarning, NotIdentifiableError
-from latentfit.core.estimator import LatentModel, StageClock, seed_of
+from latentfit.core.estimator import LatentModel, seed_of
 from latentfit.core.frames import Columns, backend_of, build_frame
 from latentfit.core.kernels import BLOCK_ROWS, Floats
 from latentfit.core.kernels.hmm import MOST_STATES, best_paths, chain_log_likelihood, chain_posteriors
@@ -30,6 +30,7 @@ from latentfit.core.model_file import (
 )
 from latentfit.core.names import Names
 from latentfit.core.numbers import is_amount
+from latentfit.core.progress import StageClock
 from latentfit.core.table.table import Column
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread

@@ -73,7 +73,7 @@ def _values_of(kind: Any, missing: Sequence[str]) -> Any:
 #
 # Files here are read to the end for that, at the speed of the disk; of compressed files and those on a store the first
 # megabytes tell. What fails to be UTF-8 is Windows-1252 (all of Latin-1 that is ever written), unless it shows that
-# it is # no text, or UTF-8 that was damaged: then the reader refuses it and names the line.
+# it is no text, or UTF-8 that was damaged: then the reader refuses it and names the line.
 
 CHUNK = 1 << 20
 AHEAD = 1 << 24

@@ -135,7 +135,7 @@ def poisson_rates(counts: Floats) -> Floats:
 # Model     B_ij = ρ_i ρ'_j (1 + sign · x_i y_j) with x = Δ/ρ; ρ and x drawn from unknown laws, that of x one per
 # level of #           frequency
 # Paper     Huang, Kakade, Kong & Valiant 2018, (4), and the anchor step of Section 4.2; Robbins 1956 for empirical
-# Bayes # Needs     a decomposition above the noise (`factor.scaled_svd`)
+# Bayes Needs     a decomposition above the noise (`factor.scaled_svd`)
 # Promises  x and y lie in intervals whose corners keep every B_ij nonnegative, so the matrix stays in factored form
 # Differs   from the paper entirely: its phases estimate each x_i from its own counts. Here a row's likelihood in x_i is
 #           exact, Σ_j C_ij log(1 + sign · x_i ŷ_j): the chance of one count is linear in y_j, so its posterior mean ŷ_j
@@ -416,7 +416,7 @@ def _frequency_groups(seen: Floats, own: Side) -> list[tuple[NDArray[np.intp], i
 #
 # Every item gets `smoothing` pseudo-counts, spread over causes like the causes' weights: what draws a rare item to the
 # middle hardly moves a frequent one. They would flatten the marginals too, so these are put back afterwards as their
-# own # posterior means (`refine.mixing.poisson_rates`): an item's causes come from EM, its frequency from its count.
+# own posterior means (`refine.mixing.poisson_rates`): an item's causes come from EM, its frequency from its count.
 
 CANDIDATES = (0.5, 2.0, 5.0, 10.0, 20.0)
 """Pseudo-counts an item that are tried: .5 to 2 where every cause has items of its own, 5 to 20 for words in text."""

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.counts import Counts, read_counts
 from latentfit.core.errors import DataError, NotIdentifiableError
-from latentfit.core.estimator import Climb, LatentModel, StageClock
+from latentfit.core.estimator import Climb, LatentModel
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import pair_ratios
@@ -28,6 +28,7 @@ from latentfit.core.model_file import (
 )
 from latentfit.core.names import Names, match
 from latentfit.core.numbers import is_amount
+from latentfit.core.progress import StageClock
 from latentfit.core.spectral import PairModel, ScaledSVD, pair_model, scaled_svd
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread

@@ -32,7 +32,7 @@ def plot_items(
     --------
     >>> import latentfit
     >>> from latentfit.pairs.plot import plot_items
-    >>> data = latentfit.pairs.simulate(60, 3000, "topics", n_components=3, random_state=0).counts
+    >>> data = latentfit.simulate.pairs(60, 3000, "topics", n_components=3, random_state=0).counts
     >>> model = latentfit.PairMatrix(3).fit(data)
     >>> plot_items(model).get_xlabel()
     'component 1'
@@ -64,7 +64,7 @@ def plot_marginal(model: PairMatrix, *, ax: Any = None) -> Any:
     --------
     >>> import latentfit
     >>> from latentfit.pairs.plot import plot_marginal
-    >>> counts = latentfit.pairs.simulate(60, 3000, "zipf", random_state=0).counts
+    >>> counts = latentfit.simulate.pairs(60, 3000, "zipf", random_state=0).counts
     >>> plot_marginal(latentfit.PairMatrix().fit(counts)).get_xlabel()
     'rank of the item'
     """
@@ -84,7 +84,7 @@ def plot_ranks(model: PairMatrix, *, ax: Any = None) -> Any:
     --------
     >>> import latentfit
     >>> from latentfit.pairs.plot import plot_ranks
-    >>> counts = latentfit.pairs.simulate(60, 3000, "zipf", random_state=0).counts
+    >>> counts = latentfit.simulate.pairs(60, 3000, "zipf", random_state=0).counts
     >>> plot_ranks(latentfit.PairMatrix(None).fit(counts)).get_xlabel()
     'components'
     """

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.canvas import people_order
+from latentfit.core.assign import people_order
 from latentfit.core.kernels import Floats
 from latentfit.report.page import MOST_ROWS
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.em import Refined
 from latentfit.core.errors import DataError, NotIdentifiableError
-from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import as_frame, backend_of, build_frame, column, find_column, long_columns
 from latentfit.core.kernels import WIDEST, Floats
 from latentfit.core.model_file import (
@@ -29,6 +29,7 @@ from latentfit.core.model_file import (
 from latentfit.core.multistart import Raced
 from latentfit.core.names import Names, encode, match, to_arrow
 from latentfit.core.numbers import as_numbers, is_amount
+from latentfit.core.progress import StageClock
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs

@@ -125,7 +125,7 @@ def _curvature_part(pieces: Pieces, beside: tuple[Floats, ...], shares: Floats, 
 # Passes over genotypes whose parts lie on the workers of a dask cluster: the same bits as `admixture/data/passes.py`.
 #
 # What is kept per SNP travels with the call, since leaps of the climb need it whole: eight bytes a population beside
-# one # byte a person, so a small share of what a pass computes on.
+# one byte a person, so a small share of what a pass computes on.
 
 
 class ClusterSnps(SnpPasses):

@@ -108,15 +108,15 @@ def _patterns(table: Table, copies: Copies, chosen: NDArray[np.bool_]) -> Table:
 #
 # A cluster is pure when nothing in it is dependent. Inside the rows whose likeliest class is k the columns *are*
 # dependent, by selection, even when the model is true. Rows whose label is **drawn from their posterior** are, under
-# the # model, independent draws of class k: there the columns are compared with permutations of themselves
+# the model, independent draws of class k: there the columns are compared with permutations of themselves
 # (`independence`). A
 # cluster is flagged when the largest pair or the top eigenvalue stands `FLAG_AT` or more spreads above its
 # permutations. #
 # The stated impurity of a cluster is 1 − the mean posterior of its rows, cross-fitted (`cross_fit`): what is expected
-# of # them if the model is right. The *certified* impurity is what they stay below in 19 cases of 20, given only when
+# of them if the model is right. The *certified* impurity is what they stay below in 19 cases of 20, given only when
 # the
 # cluster was tested and not flagged. It adds to the stated one its chance (rows misplaced or not, q (1 − q) each) and
-# the # jackknife spread of the folds: a cluster stated at .095 exceeds .10 every second time.
+# the jackknife spread of the folds: a cluster stated at .095 exceeds .10 every second time.
 #
 # A flagged cluster names its suspects from the posterior-weighted correlations, which no draw disturbs: the pair with
 # the largest one, and the columns that weigh most in the leading eigenvector.

@@ -30,7 +30,6 @@ from latentfit.clusters.select.near_duplicates import NearCopy, Screened, screen
 from latentfit.clusters.select.path import ClusterPath, cluster_path, varying_columns
 from latentfit.core.em import Steps, em
 from latentfit.core.errors import DataError, DataWarning, IdentifiabilityWarning
-from latentfit.core.estimator import StageClock
 from latentfit.core.frames import backend_of, build_frame, long_columns
 from latentfit.core.kernels import WIDEST, Floats
 from latentfit.core.mixture.bootstrap import ratio_test
@@ -46,6 +45,7 @@ from latentfit.core.mixture.model import (
     weight_notes,
 )
 from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.progress import StageClock
 from latentfit.core.table.input import LearnColumn
 from latentfit.core.table.replicates import sample_rows, self_weighting
 from latentfit.core.table.stored import AnyTable, batches_with_weights

@@ -88,7 +88,7 @@ def oracle(X: Floats, h: Floats) -> Floats:
 # When one switch is always on, or a combination of switches always sums to one, a switch h and its opposite 1 − h
 # explain
 # the rows alike: x = … + w h = … + w·1 − w(1 − h). Contrary to the paper's remark on condition (I), no data can tell.
-# The # convention: the baseline is a switch of its own, and every other switch is on in at most half of the rows.
+# The convention: the baseline is a switch of its own, and every other switch is on in at most half of the rows.
 
 GAP = 0.02
 """Share of the constant 1 that switches may leave unexplained and still hold a baseline: noise blurs P(h)."""

@@ -71,7 +71,7 @@ def labels(
     latentfit labels votes.parquet --truth truth.csv --method robust
     latentfit labels 'history/*.parquet' --engine stream --cache coded
     """
-    from latentfit.core.estimator import StageClock
+    from latentfit.core.progress import StageClock
     from latentfit.io.read import read_columns
     from latentfit.labels.data.input import ALIASES
     from latentfit.labels.estimator.crowd import CrowdSettings, check_crowd, fit_crowd

@@ -67,7 +67,7 @@ def plan(
     """
     if simulate != (truth is not None):
         raise click.UsageError("--simulate and --truth go together; give both: the truth measures the replay's errors")
-    from latentfit.core.estimator import StageClock
+    from latentfit.core.progress import StageClock
     from latentfit.io.read import read_columns
     from latentfit.labels.cli.labels import (
         errors_against,

@@ -29,7 +29,8 @@ from latentfit.core.verdict import WORST_CONDITION, Examination, Examiner
 from latentfit.labels import theory
 from latentfit.labels.data.labels import CodedLabels, Labels
 from latentfit.labels.data.stored import block_hashes
-from latentfit.labels.diagnostics.duplicates import agreements, expected_agreement, joint_agreement, pairs_within_reach
+from latentfit.labels.diagnostics.duplicates import agreements, expected_agreement, pairs_within_reach
+from latentfit.labels.diagnostics.joint_agreement import joint_agreement
 from latentfit.labels.diagnostics.structure import examine_classes, examine_graph, listed, spell
 from latentfit.labels.diagnostics.workers import Judged, WorkerQuality, examine_repeats, own_posterior, worker_quality
 from latentfit.labels.init.votes import sums_of
@@ -175,17 +176,15 @@ def _examine_workers(
 
 
 def _examine_jointly(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -> None:
-    """Agreement beyond the model over all pairs: with few tasks no single pair shows it."""
+    """Agreement beyond the model over all workers: with few tasks no single pair shows it."""
     found = joint_agreement(labels, mixture)
-    examiner.quantities["joint_agreement"] = (
-        None if found is None else {"value": found.value, "limit": found.limit, "share_above": found.share_above}
-    )
+    examiner.quantities["joint_agreement"] = None if found is None else {"value": found.value, "limit": found.limit}
     if found is not None and found.beyond:
         examiner.doubt(
             "caution",
-            "Workers agree with one another more than the model explains (sum of squared standardised residuals over "
-            f"pairs {found.value:.1f}, limit {found.limit:.1f}); they may share a source, and the consensus may follow "
-            "it: check some tasks by hand, or ask workers from elsewhere.",
+            "Workers agree with one another more than the model explains (sum of squared positive residuals over "
+            f"triples {found.value:.1f}, limit {found.limit:.1f}); they may share a source, and the consensus may "
+            "follow it: check some tasks by hand, or ask workers from elsewhere.",
         )
 
 

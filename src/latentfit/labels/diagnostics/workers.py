@@ -323,7 +323,7 @@ def drop_of_others(judged: Judged) -> tuple[Floats, Floats]:
 # Given the class, the answers of one worker to one task are independent in Dawid and Skene's model. Judges that
 # remember,
 # that answer without chance, and rows that were copied are not: their answers agree with one another more often than
-# the # worker's confusion matrix allows, and count for more than they tell.
+# the worker's confusion matrix allows, and count for more than they tell.
 
 REPEATS_LARGEST_Z = 4.0
 LEAST_EXCESS = 0.05

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from latentfit.core.em import Refined, Step
 from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError, nearest
-from latentfit.core.estimator import StageClock, make_report
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture, unstack_confusions
 from latentfit.core.model_file import (
@@ -37,7 +36,8 @@ from latentfit.core.model_file import (
 from latentfit.core.multistart import Entrant
 from latentfit.core.names import Names, from_names, tell_alike
 from latentfit.core.numbers import is_amount, is_gap_word
-from latentfit.core.verdict import FitReport
+from latentfit.core.progress import StageClock
+from latentfit.core.verdict import FitReport, make_report
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, engine_for
 from latentfit.labels.data.labels import CodedLabels, Labels, check_scores, recode

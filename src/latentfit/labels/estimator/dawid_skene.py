@@ -13,12 +13,13 @@ from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.errors import DataError, IdentifiabilityWarning
-from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import unstack_confusions
 from latentfit.core.model_file import features_of, restore_features
 from latentfit.core.names import Names
+from latentfit.core.progress import StageClock
 from latentfit.core.verdict import FitReport
 from latentfit.io.scan import Scan
 from latentfit.labels.data.input import is_long, read_gold, read_labels

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from latentfit.core.em import Refined
 from latentfit.core.errors import DataError
-from latentfit.core.estimator import LatentModel, StageClock
+from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import as_frame, with_gaps
 from latentfit.core.kernels import WIDEST, Floats
 from latentfit.core.mixture.em import pseudo_rows
@@ -32,6 +32,7 @@ from latentfit.core.model_file import (
     with_story,
 )
 from latentfit.core.names import is_gap
+from latentfit.core.progress import StageClock
 from latentfit.core.progress import tried as numbers_tried
 from latentfit.core.table.input import Bins, read_table
 from latentfit.core.table.replicates import sample_rows

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.em import Refined, em
 from latentfit.core.errors import DataError
-from latentfit.core.estimator import StageClock, seed_of
+from latentfit.core.estimator import seed_of
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import WIDEST, Floats
 from latentfit.core.mixture.em import maximise_tables, shaped_prior, table_steps
@@ -39,6 +39,7 @@ from latentfit.core.mixture.model import (
 from latentfit.core.mixture.pair_counts import count_table_pairs
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, normalise_tables
 from latentfit.core.multistart import Replication
+from latentfit.core.progress import StageClock
 from latentfit.core.table.input import Bins, LearnColumn, LearnWords, read_table
 from latentfit.core.table.replicates import sample_rows, self_weighting
 from latentfit.core.table.stored import AnyTable, StoredTable
