@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import beta, binom, chi2_contingency, norm
+from scipy.stats import beta, binom, chi2_contingency, gamma, norm
 
 from tacit.data.labels import Labels
-from tacit.diagnose import agreement, copies, label_structure, labels, meetings, scatter, theorems, workers
+from tacit.diagnose import (
+    agreement,
+    copies,
+    joint_agreement,
+    label_structure,
+    labels,
+    meetings,
+    scatter,
+    theorems,
+    workers,
+)
 from tacit.diagnose.intervals import jeffreys, reach_ends, standard_errors_of, wilson
 from tacit.diagnose.report import Examiner
 from tacit.engine.mixture import Mixture, stack_confusions
@@ -617,3 +628,33 @@ def test_meetings_of_the_busiest_workers():
         assert by_part.tolist() == [[m < 3] * 3 + [m == 3] for m in range(4)]
         patch.setattr(meetings, "pairs_within_reach", lambda data: None)
         assert meetings.meetings(labels_of(tasks, 5), 4) is None
+
+
+# ------------------------------------------------------------------ all workers together
+
+
+def test_the_limit_over_triples_by_loops_and_by_normal_draws():
+    """Six workers, of whom the first two share too few tasks: fourteen pairs, in all twenty triples."""
+    rng = np.random.default_rng(0)
+    left, right = (ends[1:] for ends in np.triu_indices(6, 1))
+    root = rng.normal(size=(14, 9)) / 4  # as in a fit, fewer directions than pairs
+    z, covariance = root @ rng.normal(size=9) + 0.3, root @ root.T
+    names = list(zip(left, right, strict=True))
+    within = np.array([[set(pair) <= set(three) for pair in names] for three in combinations(range(6), 3)], float)
+    V = within @ covariance @ within.T
+    sizes = np.sqrt(np.diag(V))
+    mean = np.trace(V) / 2
+    variance = (2 / np.pi * np.outer(sizes, sizes) * V + (5 / 4 - 2 / np.pi) * V**2).sum()
+    found = joint_agreement._tested(z, covariance, left, right, 6)
+    assert found.value == pytest.approx((np.maximum(within @ z, 0) ** 2).sum())
+    limit = gamma.isf(joint_agreement.FALSE_ALARMS, mean**2 / variance, scale=variance / mean)
+    assert found.limit == pytest.approx(limit)
+    drawn = np.square(np.maximum(rng.normal(size=(100_000, 9)) @ root.T @ within.T, 0)).sum(axis=1)
+    assert drawn.mean() == pytest.approx(mean, rel=0.03)
+    assert drawn.var() == pytest.approx(variance, rel=0.1)
+    assert 0.0005 < (drawn > found.limit).mean() < 0.006
+
+
+def test_workers_who_never_differ_are_under_any_limit():
+    left, right = np.triu_indices(4, 1)
+    assert not joint_agreement._tested(np.zeros(6), np.zeros((6, 6)), left, right, 4).beyond

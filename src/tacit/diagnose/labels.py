@@ -177,17 +177,15 @@ def _examine_workers(
 
 
 def _examine_jointly(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -> None:
-    """Agreement beyond the model over all pairs: with few tasks no single pair shows it."""
+    """Agreement beyond the model over all workers: with few tasks no single pair shows it."""
     found = joint_agreement(labels, mixture)
-    examiner.quantities["joint_agreement"] = (
-        None if found is None else {"value": found.value, "limit": found.limit, "share_above": found.share_above}
-    )
+    examiner.quantities["joint_agreement"] = None if found is None else {"value": found.value, "limit": found.limit}
     if found is not None and found.beyond:
         examiner.doubt(
             "caution",
-            "Workers agree with one another more than the model explains (sum of squared standardised residuals over "
-            f"pairs {found.value:.1f}, limit {found.limit:.1f}); they may share a source, and the consensus may follow "
-            "it: check some tasks by hand, or ask workers from elsewhere.",
+            "Workers agree with one another more than the model explains (sum of squared positive residuals over "
+            f"triples {found.value:.1f}, limit {found.limit:.1f}); they may share a source, and the consensus may "
+            "follow it: check some tasks by hand, or ask workers from elsewhere.",
         )
 
 
