@@ -230,3 +230,77 @@ def test_a_stopped_fit_of_incomplete_rows_resumes_with_the_same_bits(tmp_path, m
     assert np.array_equal(resumed.components_, whole.components_)
     assert resumed.n_iter_ == whole.n_iter_
     assert not (tmp_path / "c").exists()
+
+
+# --------------------------------------------------------------- verdict
+
+
+def test_weights_of_features_never_observed_with_their_switch_are_named():
+    rng = np.random.default_rng(0)
+    W, H = rng.normal(size=(3, 10)), rng.random((1500, 3)) < [0.3, 0.4, 0.35]
+    W[:, 0] = [6, 0, 0]  # feature 0 shows switch 0 plainly
+    X = H @ W + 0.3 * rng.normal(size=(1500, 10))
+    X[np.ix_(X[:, 0] > 3, [8, 9])] = np.nan
+    model = BinaryFactors(3).fit(X)
+    switch = int(np.abs(model.components_[:, 0]).argmax())
+    assert model.report_.verdict == "caution"
+    said = f"Switch {switch} is on, apart from the other switches, in about 0 of the rows that show features 8, 9,"
+    assert any(said in reason for reason in model.report_.reasons)
+    assert model.report_.quantities["fewest_cells"] < 1
+
+
+def two_files(n, *, shared, seed=0):
+    """Rows of two files: each shows its own five features, and the `shared` first ones."""
+    rng = np.random.default_rng(seed)
+    W = np.zeros((4, 10 + shared))
+    W[:2, shared : shared + 5], W[2:, shared + 5 :] = rng.normal(size=(2, 5)), rng.normal(size=(2, 5))
+    H = (rng.random((n, 5 if shared else 4)) < 0.35).astype(float)
+    if shared:
+        W = np.concatenate([W, np.where(np.arange(10 + shared) < shared, 2.0, 0.0)[None]])
+    X = H @ W + 0.2 * rng.normal(size=(n, W.shape[1]))
+    X[: n // 2, shared : shared + 5] = np.nan
+    X[n // 2 :, shared + 5 :] = np.nan
+    return X
+
+
+def test_switches_of_features_without_common_rows_are_doubted():
+    report = BinaryFactors(4).fit(two_files(800, shared=0)).report_
+    assert report.verdict != "trusted"
+    assert any("The features form 2 groups" in reason for reason in report.reasons)
+    assert report.quantities["fewest_rows_of_a_pair"] < 20
+
+
+def test_switches_that_no_row_shows_together_are_doubted_beside_common_features():
+    reasons = BinaryFactors(5).fit(two_files(800, shared=2)).report_.reasons
+    assert not any("groups" in reason for reason in reasons)
+    assert any("rows show both switch" in reason for reason in reasons)
+
+
+def test_values_missing_at_random_leave_the_verdict():
+    for seed in range(3):
+        X = without(binary_factors(1500, m=15, d=4, sigma=0.2, random_state=seed).X, 0.2, seed)
+        assert BinaryFactors().fit(X).report_.reasons == []
+
+
+def test_rows_without_any_value_are_no_evidence():
+    X = binary_factors(120, m=8, d=2, sigma=0.2, random_state=0).X
+    longer = np.concatenate([X, np.full((40, 8), np.nan)])
+    plain, empty = BinaryFactors(2).fit(X), BinaryFactors(2).fit(longer)
+    assert np.array_equal(plain.components_, empty.components_)
+    assert empty.report_.quantities["n_rows"] == 120
+    assert "missing_share" not in empty.report_.quantities
+    assert empty.transform(longer)[-1] == pytest.approx(empty.switch_probabilities_, abs=1e-12)
+    some = without(longer, 0.1)
+    assert BinaryFactors(2).fit(some).report_.quantities["n_rows"] == 120
+
+
+def test_rows_on_counts_rows_that_can_show_the_switch():
+    X = two_files(800, shared=0)
+    report = BinaryFactors(4).fit(X).report_
+    assert sum(report.quantities["rows_on"]) == pytest.approx(4 * 400 * 0.35, rel=0.15)
+
+
+def test_posteriors_are_at_most_one():
+    X = without(binary_factors(3000, m=12, d=6, sigma=0.2, random_state=0).X, 0.1)
+    model = BinaryFactors(6, max_iter=5).fit(X)
+    assert model.transform(X).max() <= 1

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tacit.data.sampling import lower_half
 from tacit.diagnose.report import Examination, Examiner
+from tacit.diagnose.switch_cells import FEWEST_ROWS, count_observed, examine_cells
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.engine.passes import RowPasses
 from tacit.factor.assign import match_classes
@@ -50,10 +51,6 @@ ALWAYS = 0.98
 EVEN, APART = 0.03, 0.05
 """A switch this near to being on in half of the rows, and this little correlated with the others, has no third moment
 of its own: condition (II) fails."""
-MOST_MISSING = 0.3
-"""Share of missing cells up to which the checks on completed rows say something."""
-FEWEST_ROWS = 20.0
-"""Rows in which a switch should be on, and off."""
 UNSTABLE = 0.4
 """Relative change of a switch's weights between all rows and half of them."""
 KS_LIMIT, KS_EFFECT = 2.2, 0.02
@@ -80,13 +77,13 @@ def examine_switches(
     seed: int = 0,
     noise: float | None = None,
     last: tuple[float, float] | None = None,
-    missing: float | None = None,
+    missing: Floats | None = None,
 ) -> Examination:
     """Diagnose fitted switches; X are the rows they were fitted to, of which samples are looked at.
 
     `noise` is σ where it was given; `last` the eigenvalue of the last switch and its threshold where they are not those
-    of X, whose features were divided by noise that the fit itself made room in; `missing` the share of cells of X that
-    were drawn from the fitted model because they are missing.
+    of X, whose features were divided by noise that the fit itself made room in; `missing` the rows as they came,
+    NaN where X holds draws from the fitted model.
     """
     examiner = Examiner()
     n, on = X.n_rows, switch_shares(params)
@@ -97,9 +94,12 @@ def examine_switches(
         "spread": params.spread.tolist(),
         "rows_on": (on * n).tolist(),
     }
-    _examine_rows(examiner, on, n)
-    if missing is not None:
-        _examine_missing(examiner, missing)
+    if missing is None:
+        _examine_rows(examiner, on, np.minimum(on, 1 - on) * n)
+    else:
+        counts = count_observed(missing, params)
+        _examine_rows(examiner, on, np.where(on < 0.5, counts.rows_on, counts.rows_off))
+        examine_cells(examiner, counts, X.rows.names)
     _examine_eigenvalues(examiner, seen, params.d, noise, last)
     if start is not None:
         _examine_candidates(examiner, start)
@@ -125,8 +125,8 @@ def switch_shares(params: SwitchParams) -> Floats:
 # ------------------------------------------------------------------- data
 
 
-def _examine_rows(examiner: Examiner, on: Floats, n: int) -> None:
-    fewest = np.minimum(on, 1 - on) * n
+def _examine_rows(examiner: Examiner, on: Floats, fewest: Floats) -> None:
+    """Is every switch on, and off, in some rows? `fewest` are the rows of its rarer state."""
     rare = np.flatnonzero((fewest < FEWEST_ROWS) & (on <= ALWAYS))
     if len(rare):
         worst = int(rare[np.argmin(fewest[rare])])
@@ -135,17 +135,6 @@ def _examine_rows(examiner: Examiner, on: Floats, n: int) -> None:
             "caution",
             f"Switch {worst} is {state} in about {fewest[worst]:.0f} rows, fewer than {FEWEST_ROWS:.0f}; bring more "
             "rows or ask for fewer switches.",
-        )
-
-
-def _examine_missing(examiner: Examiner, share: float) -> None:
-    """Other checks see missing cells as the model draws them, so with many of these they cannot contradict it."""
-    examiner.quantities["missing_share"] = share
-    if share > MOST_MISSING:
-        examiner.doubt(
-            "caution",
-            f"{share:.0%} of the cells are missing, more than {MOST_MISSING:.0%}: too few remain to check the fit; "
-            "leave out the features and rows that are mostly empty.",
         )
 
 

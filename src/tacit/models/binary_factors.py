@@ -185,7 +185,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 self._kept = varying_features(whole)
                 self._constant = np.where(self._kept, 0.0, whole.first)
                 matrix = whole.take_features(self._kept) if not self._kept.all() else whole
-                observed = matrix.values if isinstance(matrix, Matrix) and matrix.has_missing else None
+                matrix, observed = self._informative(matrix)
                 if observed is not None:
                     matrix = Matrix(self._filled(observed), matrix.names)
                 rows = passes_for(matrix, self.engine, self._seed())
@@ -209,7 +209,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                     matrix = Matrix(draw_missing(observed, refined.params, self._seed()), matrix.names)
                     rows = passes_for(matrix, self.engine, self._seed())
                     seen = spectrum(rows)
-        self._missing = None if observed is None else float(np.isnan(observed).mean())
+        self._missing = observed
         self._names = matrix.names
         self._keep(rows, start, refined, count, notes)
         self._clock, self._seen = clock, seen
@@ -217,6 +217,15 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             kept.done()
         self._warn_limit("EM" if self.refine == "em" else "alternating least squares")
         return self
+
+    def _informative(self, matrix: AnyMatrix) -> tuple[AnyMatrix, Floats | None]:
+        """Rows that hold a value, since the others are no evidence; and their values if some are missing (NaN)."""
+        if not isinstance(matrix, Matrix) or not matrix.has_missing:
+            return matrix, None
+        some = ~np.isnan(matrix.values).all(axis=1)
+        self._check_rows(int(some.sum()))
+        matrix = matrix if some.all() else Matrix(np.ascontiguousarray(matrix.values[some]), matrix.names)
+        return matrix, matrix.values if matrix.has_missing else None
 
     def _filled(self, values: Floats) -> Floats:
         """Complete rows for the moments: of the rank asked for, or of the least that explains its own draws."""
@@ -560,5 +569,5 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     _kept: NDArray[np.bool_]  # which those are
     _scale: Floats  # what they were divided by, so that noise is equal
     _last: tuple[float, float] | None  # the last switch's eigenvalue and its threshold, where noise is unequal
-    _missing: float | None  # share of the cells that are missing
+    _missing: Floats | None  # the rows as they came, where values are missing
     _constant: Floats  # what features that were set aside always are

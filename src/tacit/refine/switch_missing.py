@@ -108,6 +108,13 @@ def refine_observed(
     )  # fmt: skip
 
 
+def expected_pairs(values: Floats, params: SwitchParams) -> Floats:
+    """Σ E[h hᵀ] (m, d, d) over the rows that show each feature."""
+    x, observed = split_missing(values)
+    steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", None, observed)
+    return square_of_pairs(steps.expect(params).both, params.d)
+
+
 def split_missing(values: Floats) -> tuple[Floats, Floats]:
     """Values with 0 where they are missing, and 1 where they are observed."""
     gaps = np.isnan(values)
@@ -168,7 +175,7 @@ def posterior_observed(values: Floats, params: SwitchParams) -> tuple[Floats, Fl
         largest = logs.max(axis=1, keepdims=True)
         weight = np.exp(logs - largest)
         total = weight.sum(axis=1, keepdims=True)
-        mean[block] = weight @ states(params.d) / total
+        mean[block] = np.minimum(weight @ states(params.d) / total, 1.0)  # sums in two orders differ by rounding
         log_sum[block] = (largest + np.log(total))[:, 0]
     constant = (x**2).sum(axis=1) / (2 * params.sigma2)
     return mean, log_sum - constant - observed.sum(axis=1) / 2 * np.log(2 * np.pi * params.sigma2)
