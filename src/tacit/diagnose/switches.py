@@ -31,6 +31,7 @@ from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.engine.passes import RowPasses
 from tacit.factor.assign import match_classes
 from tacit.factor.n_switches import ALPHA, threshold
+from tacit.factor.observed_count import MOST_TESTED, observed_values
 from tacit.factor.switches import KS_NULL, SCORE_ROWS, sampled, score
 from tacit.factor.unequal_noise import unequal_noise
 from tacit.kernels import Floats
@@ -100,7 +101,7 @@ def examine_switches(
         counts = count_observed(missing, params)
         _examine_rows(examiner, on, np.where(on < 0.5, counts.rows_on, counts.rows_off))
         examine_cells(examiner, counts, X.rows.names)
-    _examine_eigenvalues(examiner, seen, params.d, noise, last)
+    _examine_eigenvalues(examiner, seen, params.d, noise, last, missing, seed)
     if start is not None:
         _examine_candidates(examiner, start)
     many, hashes = X.sample(SCORE_ROWS[1])
@@ -139,9 +140,13 @@ def _examine_rows(examiner: Examiner, on: Floats, fewest: Floats) -> None:
 
 
 def _examine_eigenvalues(
-    examiner: Examiner, seen: Spectrum, d: int, noise: float | None = None, known: tuple[float, float] | None = None
-) -> None:
-    """Does every eigenvalue that was taken rise above the noise, and does none that was left?"""
+    examiner: Examiner, seen: Spectrum, d: int, noise: float | None = None, known: tuple[float, float] | None = None,
+    missing: Floats | None = None, seed: int = 0,
+) -> None:  # fmt: skip
+    """Does every eigenvalue that was taken rise above the noise, and does none that was left?
+
+    Where values are missing the observed cells are asked: rows completed by the fitted model agree with it.
+    """
     sigma2 = None if noise is None else noise**2
     if seen.squares - float(seen.mean @ seen.mean) < RESOLVED * seen.squares:
         examiner.doubt(
@@ -156,6 +161,9 @@ def _examine_eigenvalues(
             "them; bring more features or rows, or ask for fewer switches.",
         )
         return
+    tested = missing is not None and seen.m <= MOST_TESTED
+    if missing is not None and tested:
+        known = observed_values(missing, d - 1, seed).compared(ALPHA, noise)
     last, limit = known or (float(seen.values[d - 1]), threshold(seen.values, seen.n, seen.m, d, ALPHA, sigma2))
     examiner.quantities |= {"smallest_eigenvalue": last, "noise_threshold": limit}
     if last <= limit:
@@ -165,12 +173,14 @@ def _examine_eigenvalues(
             "fewer switches; ask for fewer or bring more rows.",
         )
     if d + 1 < min(seen.n, seen.m):
-        beyond = threshold(seen.values, seen.n, seen.m, d + 1, 0.001, sigma2)
-        examiner.quantities["next_eigenvalue_over_threshold"] = float(seen.values[d]) / max(beyond, 1e-300)
-        if seen.values[d] > NEAR * beyond > 1e-12 * seen.values[0]:
+        further, beyond = float(seen.values[d]), threshold(seen.values, seen.n, seen.m, d + 1, 0.001, sigma2)
+        if missing is not None and tested:
+            further, beyond = observed_values(missing, d, seed).compared(0.001, noise)
+        examiner.quantities["next_eigenvalue_over_threshold"] = further / max(beyond, 1e-300)
+        if further > NEAR * beyond > 1e-12 * seen.values[0]:
             examiner.doubt(
                 "caution",
-                f"A further eigenvalue, {seen.values[d]:.3g}, rises above what noise alone makes, {beyond:.3g}: there "
+                f"A further eigenvalue, {further:.3g}, rises above what noise alone makes, {beyond:.3g}: there "
                 "are more switches, or noise is not the same in all features; ask for more.",
             )
 

@@ -23,6 +23,7 @@ from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.missing_rows import fill_rows
 from tacit.factor.n_switches import SwitchCount
+from tacit.factor.observed_count import MOST_TESTED, count_observed_switches
 from tacit.factor.unequal_noise import determined, unequal_noise
 from tacit.io.scan import Scan, whole
 from tacit.kernels import Floats
@@ -186,8 +187,10 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 self._constant = np.where(self._kept, 0.0, whole.first)
                 matrix = whole.take_features(self._kept) if not self._kept.all() else whole
                 matrix, observed = self._informative(matrix)
+                counted = None
                 if observed is not None:
-                    matrix = Matrix(self._filled(observed), matrix.names)
+                    filled, counted = self._filled(observed)
+                    matrix = Matrix(filled, matrix.names)
                 rows = passes_for(matrix, self.engine, self._seed())
             with clock.stage("moments"):
                 rows, unequal = self._equalise(rows)
@@ -197,7 +200,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                     key = matrix_key(seen, matrix.names)
                     kept = SwitchCheckpoint(checkpoint, key, self._settings(), resume=resume)
             with clock.stage("number"):
-                d, count = self._choose(seen) if unequal is None else (unequal.d, unequal)
+                counted = counted or unequal
+                d, count = self._choose(seen) if counted is None else (counted.d, counted)
                 count = None if self.n_components is not None else count
             with clock.stage("factor"):
                 start, params, notes = self._starts(rows, d, seen)
@@ -227,22 +231,31 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         matrix = matrix if some.all() else Matrix(np.ascontiguousarray(matrix.values[some]), matrix.names)
         return matrix, matrix.values if matrix.has_missing else None
 
-    def _filled(self, values: Floats) -> Floats:
-        """Complete rows for the moments: of the rank asked for, or of the least that explains its own draws."""
+    def _filled(self, values: Floats) -> tuple[Floats, SwitchCount | None]:
+        """Complete rows for the moments, and the number of switches where it is not given.
+
+        The number is tested on the observed cells; of too many features, or where there is no noise to test against, it
+        is the least rank that explains its own draws.
+        """
         if self.feature_noise == "unequal":
             raise DataError(
                 "feature_noise must be 'equal' where values are missing, got 'unequal'; give feature_noise='equal', or "
                 "fill the missing values first"
             )
-        largest = max(values.shape[1] - 1, 0)
-        if self.n_components is not None:
-            check_number(self.n_components)
-            return fill_rows(values, min(self.n_components, largest), self._seed())
+        largest, d, count = max(values.shape[1] - 1, 0), self.n_components, None
+        if d is not None:
+            check_number(d)
+        elif values.shape[1] <= MOST_TESTED and self.noise != 0:
+            count = count_observed_switches(values, MOST_FOUND, self.noise, self._seed())
+            d = count.d
+        if d is not None:
+            return fill_rows(values, min(d, largest), self._seed()), count
         for rank in range(1, MOST_FOUND + 1):
             filled = fill_rows(values, min(rank, largest), self._seed())
-            if rank >= largest or estimate_number(spectrum(over(filled)), MOST_FOUND, self.noise).d <= rank:
+            count = estimate_number(spectrum(over(filled)), MOST_FOUND, self.noise)
+            if rank >= largest or count.d <= rank:
                 break
-        return filled
+        return filled, count
 
     def _refine_settled(
         self,
