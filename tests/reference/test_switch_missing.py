@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from tacit import BinaryFactors
+from tacit.diagnose.switches import _fit_half
 from tacit.errors import DataError, DataWarning
 from tacit.factor.missing_rows import fill_rows, fit_gaussian_rows
+from tacit.factor.observed_count import observed_values
 from tacit.refine.switch_missing import (
     ObservedSteps,
     draw_missing,
@@ -304,3 +306,38 @@ def test_posteriors_are_at_most_one():
     X = without(binary_factors(3000, m=12, d=6, sigma=0.2, random_state=0).X, 0.1)
     model = BinaryFactors(6, max_iter=5).fit(X)
     assert model.transform(X).max() <= 1
+
+
+# ---------------------------------------------------------------- number
+
+
+def test_eigenvalues_of_observed_cells_equal_sample_eigenvalues_on_complete_rows():
+    X = binary_factors(500, m=8, d=3, sigma=0.5, random_state=0).X
+    sample = np.linalg.eigvalsh(X.T @ X / len(X))[::-1]
+    for rank in range(4):
+        found = observed_values(X, rank, 0)
+        assert found.n == pytest.approx(500)
+        assert found.values[rank:] * found.sigma2 == pytest.approx(sample[rank:], rel=1e-4)
+
+
+def weak_switches(seed, n=200):
+    """Three dependent switches in as much noise, 28 % of the cells missing."""
+    rng = np.random.default_rng(seed)
+    W, H = rng.normal(size=(3, 10)), rng.random((n, 3)) < rng.uniform(0.2, 0.45, 3)
+    H[:, 1] |= H[:, 0] & (rng.random(n) < 0.4)
+    return without(H @ W + rng.normal(size=(n, 10)), 0.28, seed)
+
+
+def test_missing_values_hide_few_of_the_weak_switches():
+    found = [BinaryFactors(refine=None).fit(weak_switches(seed)).n_components_ for seed in range(40)]
+    assert np.mean(np.array(found) == 3) > 0.55  # .45 where rows completed by a smaller model are counted
+    assert max(found) <= 4
+
+
+def test_a_half_of_the_rows_is_fitted_to_its_observed_cells():
+    X = weak_switches(0)
+    params = BinaryFactors(3).fit(X)._params
+    W = _fit_half(X[:100], params, 0)
+    fitted = refine_observed(X[:100], SwitchParams(W, params.log_prior, params.sigma2), max_iter=0)
+    begun = refine_observed(X[:100], params, max_iter=0)
+    assert fitted.log_likelihood > begun.log_likelihood
