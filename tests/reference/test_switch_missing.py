@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import tacit
 from tacit import BinaryFactors
 from tacit.diagnose.switches import _fit_half
 from tacit.errors import DataError, DataWarning
@@ -184,13 +187,73 @@ def test_many_missing_values_make_the_verdict_caution():
     assert "of the cells are missing, more than 30%" in report.reasons[0]
 
 
-def test_columns_without_any_value_are_set_aside():
+def test_columns_without_any_value_are_set_aside(tmp_path):
     X = without(binary_factors(500, m=6, d=2, sigma=0.1, random_state=0).X, 0.1)
     X[:, 2] = np.nan
-    with pytest.warns(DataWarning, match="1 features never change"):
+    with pytest.warns(DataWarning, match=r"1 features hold no value \(2\)"):
         model = BinaryFactors(2).fit(X)
     assert (model.components_[:, 2] == 0).all()
     assert np.isnan(model.inverse_transform(model.transform(X))[:, 2]).all()
+    model.save(tmp_path / "m.tacit")
+    again = tacit.load(tmp_path / "m.tacit")
+    assert np.array_equal(again.transform(X), model.transform(X))
+    assert np.isnan(again.inverse_transform(again.transform(X))[:, 2]).all()
+
+
+def test_data_without_any_value_are_refused_as_such():
+    with pytest.raises(DataError, match="none of the 4 features holds a value"):
+        BinaryFactors().fit(np.full((20, 4), np.nan))
+
+
+def test_files_with_missing_values_are_read_whole_with_the_engine_memory(tmp_path):
+    X = without(binary_factors(400, m=6, d=2, sigma=0.1, random_state=0).X, 0.1)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    frame[:200].to_csv(tmp_path / "1.csv", index=False)
+    frame[200:].to_csv(tmp_path / "2.csv", index=False)
+    files = tacit.scan(str(tmp_path / "*.csv"))
+    with pytest.raises(DataError, match="give engine='memory'"):
+        BinaryFactors(2).fit(files)
+    fitted = BinaryFactors(2, engine="memory").fit(files)
+    assert np.allclose(fitted.components_, BinaryFactors(2).fit(frame).components_, atol=1e-12)
+    assert fitted.feature_names_in_.tolist() == list("abcdef")
+
+
+def test_the_sign_of_nan_does_not_matter():
+    X = without(binary_factors(200, m=8, d=3, sigma=0.7, random_state=0).X, 0.25)
+    other = np.where(np.isnan(X), -np.float64("nan"), X)
+    assert np.signbit(other[np.isnan(X)]).all() != np.signbit(X[np.isnan(X)]).all()
+    assert np.array_equal(BinaryFactors(3).fit(X).components_, BinaryFactors(3).fit(other).components_)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fits_without_noise_converge(seed):
+    X = without(binary_factors(600, m=10, d=4, sigma=0.0, random_state=seed).X, 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert BinaryFactors().fit(X).converged_
+
+
+def test_several_completions_find_an_optimum_that_one_misses():
+    rng = np.random.default_rng(4004)
+    W, p = rng.normal(size=(6, 12)), rng.uniform(0.2, 0.45, 6)
+    H = rng.random((3000, 6)) < p
+    H[:, 1] |= H[:, 0] & (rng.random(3000) < 0.4)
+    X = without(H @ W + 0.5 * rng.normal(size=(3000, 12)), 0.25, 1004)
+    true = refine_observed(X, first_params(W, H.mean(axis=0), 0.25))
+    assert BinaryFactors(6).fit(X).objective_ > true.objective - 1
+
+
+@pytest.mark.parametrize("options", [{"refine": None}, {"max_iter": 0}, {}])
+def test_notes_give_the_share_of_missing_cells(options):
+    X = without(binary_factors(300, m=6, d=2, sigma=0.2, random_state=0).X, 0.1)
+    assert any("of the cells are missing" in note for note in BinaryFactors(2, **options).fit(X).report_.notes)
+
+
+def test_incomplete_rows_are_refused_by_models_of_many_switches():
+    data = binary_factors(400, m=18, d=15, sigma=0.05, random_state=0)
+    model = BinaryFactors(15, max_iter=1, search="newton").fit(data.X)
+    with pytest.raises(DataError, match="rows must be complete for a model of more than 14 switches"):
+        model.transform(without(data.X, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -297,9 +360,15 @@ def test_rows_without_any_value_are_no_evidence():
 
 
 def test_rows_on_counts_rows_that_can_show_the_switch():
-    X = two_files(800, shared=0)
-    report = BinaryFactors(4).fit(X).report_
-    assert sum(report.quantities["rows_on"]) == pytest.approx(4 * 400 * 0.35, rel=0.15)
+    rng = np.random.default_rng(0)
+    W = np.array([[2.0, 2, 2, 0, 0, 0, 0], [0, 0, 0, 1, 2, -2, 1]])
+    H = rng.random((1000, 2)) < 0.4
+    X = H @ W + 0.1 * rng.normal(size=(1000, 7))
+    X[:700, :3] = np.nan  # only the last 300 rows show switch 0
+    model = BinaryFactors(2).fit(X)
+    first = int(np.abs(model.components_[:, 0]).argmax())
+    assert model.report_.quantities["rows_on"][first] == pytest.approx(H[700:, 0].sum(), abs=2)
+    assert model.report_.quantities["rows_on"][1 - first] == pytest.approx(H[:, 1].sum(), abs=2)
 
 
 def test_posteriors_are_at_most_one():

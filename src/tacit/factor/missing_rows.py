@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from tacit.data.matrix import hash_rows
+from tacit.data.matrix import cell_words, hash_rows
 from tacit.data.sampling import Words, scramble, uniform
 from tacit.kernels import Floats
 
@@ -125,8 +125,8 @@ def _draw_rows(values: Floats, model: GaussianRows, hashes: Words, columns: Word
 
 def column_hashes(values: Floats, seed: int) -> Words:
     """One number per column from what it holds; the order of rows does not matter."""
-    cells = [np.ascontiguousarray(values[:, n] + 0.0).view(np.uint64) for n in range(values.shape[1])]
-    return np.array([scramble(column, seed).sum(dtype=np.uint64) for column in cells], np.uint64)
+    words = [cell_words(values[:, n]) for n in range(values.shape[1])]
+    return np.array([scramble(column, seed).sum(dtype=np.uint64) for column in words], np.uint64)
 
 
 def cell_normals(rows: Words, columns: Words, seed: int) -> Floats:

@@ -65,7 +65,20 @@ FeatureNoise = Literal["equal", "unequal"]
 MOST_FOUND = 12
 """Switches that are looked for when no number is given."""
 COMPARED_ITERATIONS = 60
-"""EM iterations on the observed cells after which two initialisations are compared, where values are missing."""
+"""EM iterations on the observed cells after which initialisations are compared, where values are missing."""
+MOST_FILLS = 4
+"""Completions of the rows at most that initialisations start from, where values are missing."""
+AGREED = 1.0
+"""Nats by which two initialisations may differ that reached the same optimum."""
+SEEDS_PER_FILL = 16
+"""Seeds that the draws of one completion may use: they take the next few numbers."""
+
+Tried = tuple[SpectralStart | None, Climbed, list[str]]
+"""An initialisation, the fit that came of it, and its notes."""
+
+
+def _objective(tried: Tried) -> float:
+    return tried[1].objective
 
 
 class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
@@ -109,7 +122,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         As every model has it; the work is matrix products on one thread, so it changes nothing.
     engine : str
         ``"memory"``, ``"stream"`` (rows in a flat file, read block by block), ``"dask"`` or ``"dask=ADDRESS"``: the
-        same bits; ``"auto"`` streams what `tacit.scan` names and holds all else in memory.
+        same bits; ``"auto"`` streams what `tacit.scan` names and holds all else in memory. Missing values need
+        ``"memory"``, which reads what `tacit.scan` names as a whole; ``"stream"`` and ``"dask"`` refuse them.
 
     Attributes
     ----------
@@ -279,35 +293,55 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         first: tuple[SpectralStart | None, SwitchParams, list[str]],
         kept: SwitchCheckpoint | None,
     ) -> tuple[SpectralStart | None, Climbed, list[str]]:
-        """EM on the observed cells from the better of two initialisations.
+        """EM on the observed cells from the best of several initialisations, by their objective after a few iterations.
 
-        The first is of rows completed by a Gaussian model, which lack the third moments of missing cells; the second
-        of rows completed by the first fit, which has them.
+        They come in pairs: of rows completed by a Gaussian model, which lack the third moments of missing cells, and of
+        rows completed by that fit, which has them. Pairs with other draws follow until the best objective was reached
+        twice.
         """
         start, params, notes = first
         refined, notes = self._refine_settled(rows, start, params, notes, None)
+        note = f"{np.isnan(values).mean():.1%} of the cells are missing"
         if self.refine != "em" or not self.max_iter:
             at_start = refine_observed(values, refined.params, noise=self.noise, max_iter=0, tol=self.tol)
+            notes = [*notes, f"{note}; the weights are those of rows completed by draws from a Gaussian model"]
             return start, replace(at_start, n_iter=refined.n_iter, converged=refined.converged), notes
-        short = {"noise": self.noise, "max_iter": min(COMPARED_ITERATIONS, self.max_iter), "tol": self.tol}
-        best = refine_observed(values, refined.params, **short)  # type: ignore[arg-type]
-        again = over(draw_missing(values, best.params, self._seed()))
-        start_again, params, notes_again = self._starts(again, refined.params.d, spectrum(again))
-        refined, notes_again = self._refine_settled(again, start_again, params, notes_again, None)
-        rival = refine_observed(values, refined.params, **short)  # type: ignore[arg-type]
-        if rival.objective > best.objective:
-            best, start, notes = rival, start_again, notes_again
-        notes = [*notes, f"{np.isnan(values).mean():.1%} of the cells are missing; EM used the observed ones"]
-        left = self.max_iter - best.n_iter
-        if best.converged or left <= 0:
-            return start, best, notes
+        tries: list[Tried] = []
+        for fill in range(MOST_FILLS):
+            seed, d = self._seed() + SEEDS_PER_FILL * fill, refined.params.d
+            if fill:
+                start, refined, notes = self._initialised(fill_rows(values, min(d, values.shape[1] - 1), seed), d)
+            pair = [(start, self._compared(values, refined), notes)]
+            start, refined, notes = self._initialised(draw_missing(values, pair[0][1].params, seed), d)
+            pair.append((start, self._compared(values, refined), notes))
+            tries.append(max(pair, key=_objective))
+            best = max(tries, key=_objective)
+            if sum(_objective(one) > _objective(best) - AGREED for one in tries) > 1:
+                break
+        start, fitted, notes = best
+        notes = [*notes, f"{note}; EM used the observed ones"]
+        left = self.max_iter - fitted.n_iter
+        if fitted.converged or left <= 0:
+            return start, fitted, notes
         keep = None if kept is None else kept.keeping()
         last = refine_observed(
-            values, best.params, noise=self.noise, max_iter=left, tol=self.tol, callback=self._progress("EM"),
+            values, fitted.params, noise=self.noise, max_iter=left, tol=self.tol, callback=self._progress("EM"),
             begun=None if kept is None or kept.saved is None else kept.saved.place.begun,
             keep=None if keep is None else lambda at: keep(SwitchPlace(at)),
         )  # fmt: skip
-        return start, replace(last, n_iter=best.n_iter + last.n_iter, path=best.path + last.path[1:]), notes
+        return start, replace(last, n_iter=fitted.n_iter + last.n_iter, path=fitted.path + last.path[1:]), notes
+
+    def _initialised(self, filled: Floats, d: int) -> Tried:
+        """The whole fit of completed rows."""
+        rows = over(filled)
+        start, params, notes = self._starts(rows, d, spectrum(rows))
+        refined, notes = self._refine_settled(rows, start, params, notes, None)
+        return start, refined, notes
+
+    def _compared(self, values: Floats, refined: Climbed) -> Climbed:
+        """EM on the observed cells for as many iterations as initialisations are compared after."""
+        most = min(COMPARED_ITERATIONS, self.max_iter)
+        return refine_observed(values, refined.params, noise=self.noise, max_iter=most, tol=self.tol)
 
     def _equalise(self, rows: RowPasses) -> tuple[RowPasses, SwitchCount | None]:
         """Rows whose features have noise of one size, and the number of switches that goes with it.
@@ -514,13 +548,18 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         check_is_fitted(self)
         rows = np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._kept])
         if self.n_components_ > MOST_WITH_MISSING and np.isnan(rows).any():
-            check_number(self.n_components_)
+            raise DataError(
+                f"rows must be complete for a model of more than {MOST_WITH_MISSING} switches, got missing values (NaN) "
+                f"for one of {self.n_components_}; fill the missing values, or leave these rows out"
+            )
         return rows if self.feature_noise == "equal" else divided(rows, self._scale)
 
     # -------------------------------------------------------------- input
 
     def _read_rows(self, X: Any) -> AnyMatrix:
         """Rows in memory, or in a file (`tacit.scan`, or engine="stream"); wide ones are read whole."""
+        if isinstance(X, Scan) and self.engine == "memory":
+            return self._read(whole(X))
         if isinstance(X, Scan):
             self._backend, matrix = "pyarrow", store_scan(X)
             self._name_features(matrix.names)
@@ -531,7 +570,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             read = self._read(X)
             check_values(read.values, read.names)
             matrix = store_matrix(read)
-        if self.engine == "memory" or matrix.n_features > matrix.n_rows:  # then the spectrum is as large as the data
+        if matrix.n_features > matrix.n_rows:  # then the spectrum is as large as the data
             return matrix.loaded()
         if self.split or self.refine in ("wls", "als"):
             what = "split=True" if self.split else f"refine={self.refine!r}"
