@@ -182,16 +182,16 @@ def varying_features(matrix: Varying) -> NDArray[np.bool_]:
     tell_counting(matrix)
     if empty.any():
         warnings.warn(
-            f"{empty.sum()} features hold no value ({_listed(matrix.names, empty)}); they were set aside and weigh 0 in "
-            "every switch",
+            f"{empty.sum()} features hold no value ({_listed(matrix.names, empty)}); they were set aside and weigh 0 "
+            "in every switch",
             DataWarning,
             stacklevel=4,
         )
     fixed = ~varies & ~empty
     if fixed.any():
         warnings.warn(
-            f"{fixed.sum()} features never change ({_listed(matrix.names, fixed)}); they were set aside and weigh 0 in "
-            "every switch",
+            f"{fixed.sum()} features never change ({_listed(matrix.names, fixed)}); they were set aside and weigh 0 "
+            "in every switch",
             DataWarning,
             stacklevel=4,
         )

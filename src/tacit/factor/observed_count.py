@@ -2,8 +2,8 @@
 
 Completed rows cannot tell: cells drawn from a model of r switches dilute the (r+1)-th eigenvalue. Here the test is the
 score of the likelihood of the observed cells: with a zero-mean Gaussian model of r factors, Σ = LLᵀ + σ²I fitted to
-them, s = Σ_oo⁻¹ x_o of every row has the covariance P = Σ_oo⁻¹ unless there is a further factor. Along directions that L
-leaves, the eigenvalues of Σ_i s sᵀ relative to Σ_i P take the place of the sample eigenvalues beyond the r-th.
+them, s = Σ_oo⁻¹ x_o of every row has the covariance P = Σ_oo⁻¹ unless there is a further factor. Along directions
+orthogonal to L the eigenvalues of Σ_i s sᵀ relative to Σ_i P take the place of the sample eigenvalues beyond the r-th.
 
 Paper     Kritchman & Nadler 2009 (the test, see `factor/n_switches.py`); Tipping & Bishop 1999 (the model)
 Needs     values missing at random, noise of one variance in all features, features ≤ `MOST_TESTED`
@@ -13,7 +13,7 @@ Differs   the number of rows in the threshold is the one that gives a Wishart ma
 Symbols   paper   here      shape     meaning
           ℓ_j     values    (m,)      eigenvalues over σ², those of the r factors first
           n       n         —         rows that complete data would need for the same deviation
-          —       B         (q, q)    Σ_i P along the q = m − r directions that the factors leave
+          —       B         (m, m)    Σ_i P
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tacit.kernels import Floats
 MOST_TESTED = 300
 """Features up to which the score is tested: its cost grows with their third power."""
 NOISE_FREE = 1e-10
-"""Mean square beside that of the values below which what the factors leave is rounding, and no noise to test against."""
+"""Share of the mean square below which what the factors leave is rounding, and no noise to test against."""
 DEVIATION_ROWS = 400
 """Rows that the equivalent number of rows is estimated from."""
 

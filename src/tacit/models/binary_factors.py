@@ -549,8 +549,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         rows = np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._kept])
         if self.n_components_ > MOST_WITH_MISSING and np.isnan(rows).any():
             raise DataError(
-                f"rows must be complete for a model of more than {MOST_WITH_MISSING} switches, got missing values (NaN) "
-                f"for one of {self.n_components_}; fill the missing values, or leave these rows out"
+                f"rows must be complete for a model of more than {MOST_WITH_MISSING} switches, got missing values "
+                f"(NaN) for one of {self.n_components_}; fill the missing values, or leave these rows out"
             )
         return rows if self.feature_noise == "equal" else divided(rows, self._scale)
 

@@ -103,6 +103,7 @@ def refine_observed(
     x, observed = split_missing(values)
     steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", noise, observed)
     start = SwitchParams(start.W, start.log_prior, steps.variance(start.sigma2))
+    fitted: Refined[SwitchParams, SwitchSums]
     fitted = em(steps, start, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, begun=begun, keep=keep)
     if tol > 0 and fitted.n_iter < max_iter and fitted.params.sigma2 <= 2 * steps.floor:
         return replace(fitted, converged=True)  # without noise the objective falls by rounding alone: EM is at its end
