@@ -102,10 +102,10 @@ def examine_switches(
         "rows_on": (on * n).tolist(),
     }
     if missing is None:
-        _examine_rows(examiner, on, np.minimum(on, 1 - on) * n)
+        _examine_rows(examiner, on, n)
     else:
         counts = count_observed(missing, params)
-        _examine_rows(examiner, on, np.where(on < 0.5, counts.rows_on, counts.rows_off))
+        _examine_rows(examiner, on, n, np.where(on < 0.5, counts.rows_on, counts.rows_off))
         examine_cells(examiner, counts, X.rows.names)
     _examine_eigenvalues(examiner, seen, params.d, noise, last, missing, seed)
     if start is not None:
@@ -137,8 +137,9 @@ def switch_shares(params: SwitchParams) -> Floats:
 # ------------------------------------------------------------------- data
 
 
-def _examine_rows(examiner: Examiner, on: Floats, fewest: Floats) -> None:
-    """Is every switch on, and off, in some rows? `fewest` are the rows of its rarer state."""
+def _examine_rows(examiner: Examiner, on: Floats, n: int, fewest: Floats | None = None) -> None:
+    """Is every switch on, and off, in some rows? `fewest` are the rows of its rarer state where not all rows show it."""
+    fewest = np.minimum(on, 1 - on) * n if fewest is None else fewest
     rare = np.flatnonzero((fewest < FEWEST_ROWS) & (on <= ALWAYS))
     if len(rare):
         worst = int(rare[np.argmin(fewest[rare])])
