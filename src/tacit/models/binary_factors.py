@@ -68,8 +68,9 @@ COMPARED_ITERATIONS = 60
 """EM iterations on the observed cells after which initialisations are compared, where values are missing."""
 MOST_FILLS = 4
 """Completions of the rows at most that initialisations start from, where values are missing."""
-AGREED = 1.0
-"""Nats by which two initialisations may differ that reached the same optimum."""
+AGREED = 0.1
+"""Nats by which two initialisations may differ that reached the same optimum; the earlier one is then taken, so that
+rounding does not decide."""
 SEEDS_PER_FILL = 16
 """Seeds that the draws of one completion may use: they take the next few numbers."""
 
@@ -77,8 +78,10 @@ Tried = tuple[SpectralStart | None, Climbed, list[str]]
 """An initialisation, the fit that came of it, and its notes."""
 
 
-def _objective(tried: Tried) -> float:
-    return tried[1].objective
+def _best(tries: list[Tried]) -> list[Tried]:
+    """Those that reached the highest objective, in their order."""
+    highest = max(fitted.objective for _, fitted, _ in tries)
+    return [tried for tried in tries if tried[1].objective > highest - AGREED]
 
 
 class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
@@ -314,11 +317,10 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             pair = [(start, self._compared(values, refined), notes)]
             start, refined, notes = self._initialised(draw_missing(values, pair[0][1].params, seed), d)
             pair.append((start, self._compared(values, refined), notes))
-            tries.append(max(pair, key=_objective))
-            best = max(tries, key=_objective)
-            if sum(_objective(one) > _objective(best) - AGREED for one in tries) > 1:
+            tries.append(_best(pair)[0])
+            if len(_best(tries)) > 1:
                 break
-        start, fitted, notes = best
+        start, fitted, notes = _best(tries)[0]
         notes = [*notes, f"{note}; EM used the observed ones"]
         left = self.max_iter - fitted.n_iter
         if fitted.converged or left <= 0:
