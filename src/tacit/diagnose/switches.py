@@ -71,7 +71,7 @@ NEAR = 1.02
 """A further eigenvalue this much above its noise threshold means one switch more."""
 OBSERVED_ALPHA = 0.05
 """Level at which the observed cells are asked for a further switch where values are missing, which may hide it: among
-trusted fits of a few hundred rows it found half of those with too few switches, and one in fifteen of the others."""
+trusted fits of a few hundred rows it found half of those with too few switches, and one in twelve of the others."""
 
 
 def examine_switches(
@@ -138,7 +138,7 @@ def switch_shares(params: SwitchParams) -> Floats:
 
 
 def _examine_rows(examiner: Examiner, on: Floats, n: int, fewest: Floats | None = None) -> None:
-    """Is every switch on, and off, in some rows? `fewest` are the rows of its rarer state where not all rows show it."""
+    """Is every switch on, and off, in some rows? `fewest`: rows of its rarer state, where not all rows show it."""
     fewest = np.minimum(on, 1 - on) * n if fewest is None else fewest
     rare = np.flatnonzero((fewest < FEWEST_ROWS) & (on <= ALWAYS))
     if len(rare):
