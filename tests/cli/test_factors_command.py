@@ -60,6 +60,44 @@ def test_options_and_errors(table, tmp_path, capsys):
     assert "no column 'g3'" in capsys.readouterr().err
 
 
+def write_csv(path, values, names="abcdef", **options):
+    pd.DataFrame(values, columns=list(names)).to_csv(path, index=False, **options)
+    return str(path)
+
+
+@pytest.fixture
+def incomplete():
+    X = binary_factors(600, m=6, d=2, sigma=0.1, random_state=1).X
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("word", ["NA", "?", "-"])
+def test_words_for_missing_values_are_answered_with_the_option(incomplete, word, tmp_path, capsys):
+    path = write_csv(tmp_path / "rows.csv", incomplete, na_rep=word)
+    assert main(["factors", path, "--out", str(tmp_path / "out"), "--quiet"]) == 3
+    said = capsys.readouterr().err
+    assert "leave the cell empty, or give --missing" in said
+    assert main(["factors", path, "--missing", word, "--out", str(tmp_path / "out"), "--quiet"]) == 0
+
+
+def test_a_column_without_values_can_be_saved_and_used(incomplete, tmp_path):
+    incomplete[:, 2] = np.nan
+    path, out = write_csv(tmp_path / "rows.csv", incomplete), tmp_path / "out"
+    assert main(["factors", path, "--out", str(out), "--quiet"]) == 0
+    again = str(tmp_path / "again")
+    assert main(["predict", path, "--model", str(out / "model.tacit"), "--out", again, "--quiet"]) == 0
+
+
+def test_several_incomplete_files_are_read_with_the_engine_memory(incomplete, tmp_path, capsys):
+    write_csv(tmp_path / "1.csv", incomplete[:300])
+    write_csv(tmp_path / "2.csv", incomplete[300:])
+    arguments = ["factors", str(tmp_path / "*.csv"), "--out", str(tmp_path / "out"), "--quiet"]
+    assert main([*arguments, "--engine", "stream"]) == 3
+    assert "--engine memory" in capsys.readouterr().err
+    assert main([*arguments, "--engine", "memory"]) == 0
+
+
 def test_main_table_on_stdout(table, capsys):
     assert main(["factors", str(table), "--id", "sample", "--out", "-", "--json", "--quiet"]) == 0
     assert capsys.readouterr().out.startswith("sample,switch,probability,on")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import tacit
 from tacit import BinaryFactors
+from tacit.diagnose.switches import _fit_half
 from tacit.errors import DataError, DataWarning
 from tacit.factor.missing_rows import fill_rows, fit_gaussian_rows
+from tacit.factor.observed_count import observed_values
 from tacit.refine.switch_missing import (
     ObservedSteps,
     draw_missing,
@@ -182,13 +187,73 @@ def test_many_missing_values_make_the_verdict_caution():
     assert "of the cells are missing, more than 30%" in report.reasons[0]
 
 
-def test_columns_without_any_value_are_set_aside():
+def test_columns_without_any_value_are_set_aside(tmp_path):
     X = without(binary_factors(500, m=6, d=2, sigma=0.1, random_state=0).X, 0.1)
     X[:, 2] = np.nan
-    with pytest.warns(DataWarning, match="1 features never change"):
+    with pytest.warns(DataWarning, match=r"1 features hold no value \(2\)"):
         model = BinaryFactors(2).fit(X)
     assert (model.components_[:, 2] == 0).all()
     assert np.isnan(model.inverse_transform(model.transform(X))[:, 2]).all()
+    model.save(tmp_path / "m.tacit")
+    again = tacit.load(tmp_path / "m.tacit")
+    assert np.array_equal(again.transform(X), model.transform(X))
+    assert np.isnan(again.inverse_transform(again.transform(X))[:, 2]).all()
+
+
+def test_data_without_any_value_are_refused_as_such():
+    with pytest.raises(DataError, match="none of the 4 features holds a value"):
+        BinaryFactors().fit(np.full((20, 4), np.nan))
+
+
+def test_files_with_missing_values_are_read_whole_with_the_engine_memory(tmp_path):
+    X = without(binary_factors(400, m=6, d=2, sigma=0.1, random_state=0).X, 0.1)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    frame[:200].to_csv(tmp_path / "1.csv", index=False)
+    frame[200:].to_csv(tmp_path / "2.csv", index=False)
+    files = tacit.scan(str(tmp_path / "*.csv"))
+    with pytest.raises(DataError, match="give engine='memory'"):
+        BinaryFactors(2).fit(files)
+    fitted = BinaryFactors(2, engine="memory").fit(files)
+    assert np.allclose(fitted.components_, BinaryFactors(2).fit(frame).components_, atol=1e-12)
+    assert fitted.feature_names_in_.tolist() == list("abcdef")
+
+
+def test_the_sign_of_nan_does_not_matter():
+    X = without(binary_factors(200, m=8, d=3, sigma=0.7, random_state=0).X, 0.25)
+    other = np.where(np.isnan(X), -np.float64("nan"), X)
+    assert np.signbit(other[np.isnan(X)]).all() != np.signbit(X[np.isnan(X)]).all()
+    assert np.array_equal(BinaryFactors(3).fit(X).components_, BinaryFactors(3).fit(other).components_)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fits_without_noise_converge(seed):
+    X = without(binary_factors(600, m=10, d=4, sigma=0.0, random_state=seed).X, 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert BinaryFactors().fit(X).converged_
+
+
+def test_several_completions_find_an_optimum_that_one_misses():
+    rng = np.random.default_rng(4004)
+    W, p = rng.normal(size=(6, 12)), rng.uniform(0.2, 0.45, 6)
+    H = rng.random((3000, 6)) < p
+    H[:, 1] |= H[:, 0] & (rng.random(3000) < 0.4)
+    X = without(H @ W + 0.5 * rng.normal(size=(3000, 12)), 0.25, 1004)
+    true = refine_observed(X, first_params(W, H.mean(axis=0), 0.25))
+    assert BinaryFactors(6).fit(X).objective_ > true.objective - 1
+
+
+@pytest.mark.parametrize("options", [{"refine": None}, {"max_iter": 0}, {}])
+def test_notes_give_the_share_of_missing_cells(options):
+    X = without(binary_factors(300, m=6, d=2, sigma=0.2, random_state=0).X, 0.1)
+    assert any("of the cells are missing" in note for note in BinaryFactors(2, **options).fit(X).report_.notes)
+
+
+def test_incomplete_rows_are_refused_by_models_of_many_switches():
+    data = binary_factors(400, m=18, d=15, sigma=0.05, random_state=0)
+    model = BinaryFactors(15, max_iter=1, search="newton").fit(data.X)
+    with pytest.raises(DataError, match="rows must be complete for a model of more than 14 switches"):
+        model.transform(without(data.X, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -230,3 +295,118 @@ def test_a_stopped_fit_of_incomplete_rows_resumes_with_the_same_bits(tmp_path, m
     assert np.array_equal(resumed.components_, whole.components_)
     assert resumed.n_iter_ == whole.n_iter_
     assert not (tmp_path / "c").exists()
+
+
+# --------------------------------------------------------------- verdict
+
+
+def test_weights_of_features_never_observed_with_their_switch_are_named():
+    rng = np.random.default_rng(0)
+    W, H = rng.normal(size=(3, 10)), rng.random((1500, 3)) < [0.3, 0.4, 0.35]
+    W[:, 0] = [6, 0, 0]  # feature 0 shows switch 0 plainly
+    X = H @ W + 0.3 * rng.normal(size=(1500, 10))
+    X[np.ix_(X[:, 0] > 3, [8, 9])] = np.nan
+    model = BinaryFactors(3).fit(X)
+    switch = int(np.abs(model.components_[:, 0]).argmax())
+    assert model.report_.verdict == "caution"
+    said = f"Switch {switch} is on, apart from the other switches, in about 0 of the rows that show features 8, 9,"
+    assert any(said in reason for reason in model.report_.reasons)
+    assert model.report_.quantities["fewest_cells"] < 1
+
+
+def two_files(n, *, shared, seed=0):
+    """Rows of two files: each shows its own five features, and the `shared` first ones."""
+    rng = np.random.default_rng(seed)
+    W = np.zeros((4, 10 + shared))
+    W[:2, shared : shared + 5], W[2:, shared + 5 :] = rng.normal(size=(2, 5)), rng.normal(size=(2, 5))
+    H = (rng.random((n, 5 if shared else 4)) < 0.35).astype(float)
+    if shared:
+        W = np.concatenate([W, np.where(np.arange(10 + shared) < shared, 2.0, 0.0)[None]])
+    X = H @ W + 0.2 * rng.normal(size=(n, W.shape[1]))
+    X[: n // 2, shared : shared + 5] = np.nan
+    X[n // 2 :, shared + 5 :] = np.nan
+    return X
+
+
+def test_switches_of_features_without_common_rows_are_doubted():
+    report = BinaryFactors(4).fit(two_files(800, shared=0)).report_
+    assert report.verdict != "trusted"
+    assert any("The features form 2 groups" in reason for reason in report.reasons)
+    assert report.quantities["fewest_rows_of_a_pair"] < 20
+
+
+def test_switches_that_no_row_shows_together_are_doubted_beside_common_features():
+    reasons = BinaryFactors(5).fit(two_files(800, shared=2)).report_.reasons
+    assert not any("groups" in reason for reason in reasons)
+    assert any("rows show both switch" in reason for reason in reasons)
+
+
+def test_values_missing_at_random_leave_the_verdict():
+    for seed in range(3):
+        X = without(binary_factors(1500, m=15, d=4, sigma=0.2, random_state=seed).X, 0.2, seed)
+        assert BinaryFactors().fit(X).report_.reasons == []
+
+
+def test_rows_without_any_value_are_no_evidence():
+    X = binary_factors(120, m=8, d=2, sigma=0.2, random_state=0).X
+    longer = np.concatenate([X, np.full((40, 8), np.nan)])
+    plain, empty = BinaryFactors(2).fit(X), BinaryFactors(2).fit(longer)
+    assert np.array_equal(plain.components_, empty.components_)
+    assert empty.report_.quantities["n_rows"] == 120
+    assert "missing_share" not in empty.report_.quantities
+    assert empty.transform(longer)[-1] == pytest.approx(empty.switch_probabilities_, abs=1e-12)
+    some = without(longer, 0.1)
+    assert BinaryFactors(2).fit(some).report_.quantities["n_rows"] == 120
+
+
+def test_rows_on_counts_rows_that_can_show_the_switch():
+    rng = np.random.default_rng(0)
+    W = np.array([[2.0, 2, 2, 0, 0, 0, 0], [0, 0, 0, 1, 2, -2, 1]])
+    H = rng.random((1000, 2)) < 0.4
+    X = H @ W + 0.1 * rng.normal(size=(1000, 7))
+    X[:700, :3] = np.nan  # only the last 300 rows show switch 0
+    model = BinaryFactors(2).fit(X)
+    first = int(np.abs(model.components_[:, 0]).argmax())
+    assert model.report_.quantities["rows_on"][first] == pytest.approx(H[700:, 0].sum(), abs=2)
+    assert model.report_.quantities["rows_on"][1 - first] == pytest.approx(H[:, 1].sum(), abs=2)
+
+
+def test_posteriors_are_at_most_one():
+    X = without(binary_factors(3000, m=12, d=6, sigma=0.2, random_state=0).X, 0.1)
+    model = BinaryFactors(6, max_iter=5).fit(X)
+    assert model.transform(X).max() <= 1
+
+
+# ---------------------------------------------------------------- number
+
+
+def test_eigenvalues_of_observed_cells_equal_sample_eigenvalues_on_complete_rows():
+    X = binary_factors(500, m=8, d=3, sigma=0.5, random_state=0).X
+    sample = np.linalg.eigvalsh(X.T @ X / len(X))[::-1]
+    for rank in range(4):
+        found = observed_values(X, rank, 0)
+        assert found.n == pytest.approx(500)
+        assert found.values[rank:] * found.sigma2 == pytest.approx(sample[rank:], rel=1e-4)
+
+
+def weak_switches(seed, n=200):
+    """Three dependent switches in as much noise, 28 % of the cells missing."""
+    rng = np.random.default_rng(seed)
+    W, H = rng.normal(size=(3, 10)), rng.random((n, 3)) < rng.uniform(0.2, 0.45, 3)
+    H[:, 1] |= H[:, 0] & (rng.random(n) < 0.4)
+    return without(H @ W + rng.normal(size=(n, 10)), 0.28, seed)
+
+
+def test_missing_values_hide_few_of_the_weak_switches():
+    found = [BinaryFactors(refine=None).fit(weak_switches(seed)).n_components_ for seed in range(40)]
+    assert np.mean(np.array(found) == 3) > 0.55  # .45 where rows completed by a smaller model are counted
+    assert max(found) <= 4
+
+
+def test_a_half_of_the_rows_is_fitted_to_its_observed_cells():
+    X = weak_switches(0)
+    params = BinaryFactors(3).fit(X)._params
+    W = _fit_half(X[:100], params, 0)
+    fitted = refine_observed(X[:100], SwitchParams(W, params.log_prior, params.sigma2), max_iter=0)
+    begun = refine_observed(X[:100], params, max_iter=0)
+    assert fitted.log_likelihood > begun.log_likelihood

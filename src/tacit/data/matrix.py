@@ -82,9 +82,15 @@ def hash_rows(values: Floats, seed: int) -> NDArray[np.uint64]:
     """One number per row from what it says, equal rows numbered apart; the order of features does not matter."""
     content = np.zeros(len(values), np.uint64)
     for n in range(values.shape[1]):
-        cells = np.ascontiguousarray(values[:, n] + 0.0)  # −0 and 0 are the same number
-        content += scramble(cells.view(np.uint64), seed)  # wraps around, exactly
+        content += scramble(cell_words(values[:, n]), seed)  # wraps around, exactly
     return numbered_apart(content, seed)
+
+
+def cell_words(column: Floats) -> NDArray[np.uint64]:
+    """The bits of numbers: 0 and −0 have the same, and so has every NaN."""
+    cells = np.ascontiguousarray(column + 0.0)
+    cells[np.isnan(cells)] = np.nan
+    return cells.view(np.uint64)
 
 
 def read_matrix(data: Any, *, missing: bool = False) -> Matrix:
@@ -157,23 +163,42 @@ class Varying(Protocol):
     @property
     def names(self) -> tuple[str | int, ...]: ...
     @property
+    def first(self) -> Floats: ...
+    @property
     def varies(self) -> NDArray[np.bool_]: ...
 
 
 def varying_features(matrix: Varying) -> NDArray[np.bool_]:
     """Which features change at all; those that do not are named in a warning."""
     varies = matrix.varies
+    first = matrix.first
+    empty = np.isnan(first)
+    if empty.all():
+        raise DataError(f"none of the {matrix.n_features} features holds a value; give at least one column of numbers")
     if not varies.any():
         raise DataError(
             f"all {matrix.n_features} features are the same in all {matrix.n_rows} rows; give rows that differ"
         )
     tell_counting(matrix)
-    if not varies.all():
-        fixed = [str(name) for name, moves in zip(matrix.names, varies.tolist(), strict=True) if not moves]
-        listed = ", ".join(fixed[:SHOWN]) + (", …" if len(fixed) > SHOWN else "")
+    if empty.any():
         warnings.warn(
-            f"{len(fixed)} features never change ({listed}); they were set aside and weigh 0 in every switch",
+            f"{empty.sum()} features hold no value ({_listed(matrix.names, empty)}); they were set aside and weigh 0 "
+            "in every switch",
+            DataWarning,
+            stacklevel=4,
+        )
+    fixed = ~varies & ~empty
+    if fixed.any():
+        warnings.warn(
+            f"{fixed.sum()} features never change ({_listed(matrix.names, fixed)}); they were set aside and weigh 0 "
+            "in every switch",
             DataWarning,
             stacklevel=4,
         )
     return np.asarray(varies)
+
+
+def _listed(names: tuple[str | int, ...], marked: NDArray[np.bool_]) -> str:
+    """Some of the marked names."""
+    some = [str(names[at]) for at in np.flatnonzero(marked).tolist()]
+    return ", ".join(some[:SHOWN]) + (", …" if len(some) > SHOWN else "")

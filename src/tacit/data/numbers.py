@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,8 @@ def as_numbers(
 
 
 def _cure(word: str, advice: str) -> str:
-    if is_gap_word(word):
-        return "where nothing is known leave the cell empty"
+    if is_gap_word(word) or not any(character.isalnum() for character in word):
+        return f"where nothing is known leave the cell empty, or give --missing {quote(word)} if it means that"
     if _THOUSANDS.fullmatch(word):
         return "write decimals with a point, and thousands without a comma"
     return "write decimals with a point" if _COMMA.fullmatch(word) else advice

@@ -24,17 +24,22 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.matrix import hash_rows
 from tacit.data.sampling import lower_half
 from tacit.diagnose.report import Examination, Examiner
+from tacit.diagnose.switch_cells import FEWEST_ROWS, count_observed, examine_cells
 from tacit.diagnose.switch_rivals import Rival, tested_rivals
 from tacit.engine.passes import RowPasses
 from tacit.factor.assign import match_classes
+from tacit.factor.missing_rows import fill_rows
 from tacit.factor.n_switches import ALPHA, threshold
+from tacit.factor.observed_count import MOST_TESTED, observed_values
 from tacit.factor.switches import KS_NULL, SCORE_ROWS, sampled, score
 from tacit.factor.unequal_noise import unequal_noise
 from tacit.kernels import Floats
 from tacit.moments.whitened import Spectrum, second_moments
 from tacit.refine.em import em
+from tacit.refine.switch_missing import refine_observed
 from tacit.refine.switch_start import SpectralStart, spectral_start
 from tacit.refine.switch_states import pair_totals, states
 from tacit.refine.switches import SwitchParams, first_params, plane_steps, way_to_sum
@@ -50,10 +55,6 @@ ALWAYS = 0.98
 EVEN, APART = 0.03, 0.05
 """A switch this near to being on in half of the rows, and this little correlated with the others, has no third moment
 of its own: condition (II) fails."""
-MOST_MISSING = 0.3
-"""Share of missing cells up to which the checks on completed rows say something."""
-FEWEST_ROWS = 20.0
-"""Rows in which a switch should be on, and off."""
 UNSTABLE = 0.4
 """Relative change of a switch's weights between all rows and half of them."""
 KS_LIMIT, KS_EFFECT = 2.2, 0.02
@@ -68,6 +69,9 @@ UNEQUAL = 1.5
 """Ratio of the largest to the smallest noise of a feature that is worth a word."""
 NEAR = 1.02
 """A further eigenvalue this much above its noise threshold means one switch more."""
+OBSERVED_ALPHA = 0.05
+"""Level at which the observed cells are asked for a further switch where values are missing, which may hide it: among
+trusted fits of a few hundred rows it found half of those with too few switches, and one in twelve of the others."""
 
 
 def examine_switches(
@@ -80,13 +84,13 @@ def examine_switches(
     seed: int = 0,
     noise: float | None = None,
     last: tuple[float, float] | None = None,
-    missing: float | None = None,
+    missing: Floats | None = None,
 ) -> Examination:
     """Diagnose fitted switches; X are the rows they were fitted to, of which samples are looked at.
 
     `noise` is σ where it was given; `last` the eigenvalue of the last switch and its threshold where they are not those
-    of X, whose features were divided by noise that the fit itself made room in; `missing` the share of cells of X that
-    were drawn from the fitted model because they are missing.
+    of X, whose features were divided by noise that the fit itself made room in; `missing` the rows as they came,
+    NaN where X holds draws from the fitted model.
     """
     examiner = Examiner()
     n, on = X.n_rows, switch_shares(params)
@@ -97,10 +101,13 @@ def examine_switches(
         "spread": params.spread.tolist(),
         "rows_on": (on * n).tolist(),
     }
-    _examine_rows(examiner, on, n)
-    if missing is not None:
-        _examine_missing(examiner, missing)
-    _examine_eigenvalues(examiner, seen, params.d, noise, last)
+    if missing is None:
+        _examine_rows(examiner, on, n)
+    else:
+        counts = count_observed(missing, params)
+        _examine_rows(examiner, on, n, np.where(on < 0.5, counts.rows_on, counts.rows_off))
+        examine_cells(examiner, counts, X.rows.names)
+    _examine_eigenvalues(examiner, seen, params.d, noise, last, missing, seed)
     if start is not None:
         _examine_candidates(examiner, start)
     many, hashes = X.sample(SCORE_ROWS[1])
@@ -112,7 +119,12 @@ def examine_switches(
         _examine_conditions(examiner, params, n)
         _examine_rivals(examiner, rows, params, on, noise)
     if params.d > 1 and not any(level == "not identifiable" for level, _ in examiner.found):
-        _examine_halves(examiner, rows, params, hashes[some], seed, noise)
+        if missing is None:
+            _examine_halves(examiner, rows, params, hashes[some], seed, noise)
+        else:
+            hashes = hash_rows(missing, seed)
+            some = sampled(TEST_ROWS, hashes)
+            _examine_halves(examiner, missing[some], params, hashes[some], seed, noise)
     examiner.doubt_stopped(converged)
     return examiner.conclude()
 
@@ -125,8 +137,9 @@ def switch_shares(params: SwitchParams) -> Floats:
 # ------------------------------------------------------------------- data
 
 
-def _examine_rows(examiner: Examiner, on: Floats, n: int) -> None:
-    fewest = np.minimum(on, 1 - on) * n
+def _examine_rows(examiner: Examiner, on: Floats, n: int, fewest: Floats | None = None) -> None:
+    """Is every switch on, and off, in some rows? `fewest`: rows of its rarer state, where not all rows show it."""
+    fewest = np.minimum(on, 1 - on) * n if fewest is None else fewest
     rare = np.flatnonzero((fewest < FEWEST_ROWS) & (on <= ALWAYS))
     if len(rare):
         worst = int(rare[np.argmin(fewest[rare])])
@@ -138,21 +151,14 @@ def _examine_rows(examiner: Examiner, on: Floats, n: int) -> None:
         )
 
 
-def _examine_missing(examiner: Examiner, share: float) -> None:
-    """Other checks see missing cells as the model draws them, so with many of these they cannot contradict it."""
-    examiner.quantities["missing_share"] = share
-    if share > MOST_MISSING:
-        examiner.doubt(
-            "caution",
-            f"{share:.0%} of the cells are missing, more than {MOST_MISSING:.0%}: too few remain to check the fit; "
-            "leave out the features and rows that are mostly empty.",
-        )
-
-
 def _examine_eigenvalues(
-    examiner: Examiner, seen: Spectrum, d: int, noise: float | None = None, known: tuple[float, float] | None = None
-) -> None:
-    """Does every eigenvalue that was taken rise above the noise, and does none that was left?"""
+    examiner: Examiner, seen: Spectrum, d: int, noise: float | None = None, known: tuple[float, float] | None = None,
+    missing: Floats | None = None, seed: int = 0,
+) -> None:  # fmt: skip
+    """Does every eigenvalue that was taken rise above the noise, and does none that was left?
+
+    Where values are missing the observed cells are asked: rows completed by the fitted model agree with it.
+    """
     sigma2 = None if noise is None else noise**2
     if seen.squares - float(seen.mean @ seen.mean) < RESOLVED * seen.squares:
         examiner.doubt(
@@ -167,6 +173,9 @@ def _examine_eigenvalues(
             "them; bring more features or rows, or ask for fewer switches.",
         )
         return
+    tested = missing is not None and seen.m <= MOST_TESTED
+    if missing is not None and tested:
+        known = observed_values(missing, d - 1, seed).compared(ALPHA, noise)
     last, limit = known or (float(seen.values[d - 1]), threshold(seen.values, seen.n, seen.m, d, ALPHA, sigma2))
     examiner.quantities |= {"smallest_eigenvalue": last, "noise_threshold": limit}
     if last <= limit:
@@ -176,12 +185,16 @@ def _examine_eigenvalues(
             "fewer switches; ask for fewer or bring more rows.",
         )
     if d + 1 < min(seen.n, seen.m):
-        beyond = threshold(seen.values, seen.n, seen.m, d + 1, 0.001, sigma2)
-        examiner.quantities["next_eigenvalue_over_threshold"] = float(seen.values[d]) / max(beyond, 1e-300)
-        if seen.values[d] > NEAR * beyond > 1e-12 * seen.values[0]:
+        further, beyond = float(seen.values[d]), threshold(seen.values, seen.n, seen.m, d + 1, 0.001, sigma2)
+        near = NEAR
+        if missing is not None and tested:
+            further, beyond = observed_values(missing, d, seed).compared(OBSERVED_ALPHA, noise)
+            near = 1.0
+        examiner.quantities["next_eigenvalue_over_threshold"] = further / max(beyond, 1e-300)
+        if further > near * beyond > 1e-12 * seen.values[0]:
             examiner.doubt(
                 "caution",
-                f"A further eigenvalue, {seen.values[d]:.3g}, rises above what noise alone makes, {beyond:.3g}: there "
+                f"A further eigenvalue, {further:.3g}, rises above what noise alone makes, {beyond:.3g}: there "
                 "are more switches, or noise is not the same in all features; ask for more.",
             )
 
@@ -353,6 +366,8 @@ def _examine_halves(
 
 def _fit_half(half: Floats, params: SwitchParams, seed: int, noise: float | None = None) -> Floats:
     """The likelier of two fits: from the answer, and from a spectral start of its own."""
+    if np.isnan(half).any():
+        return _fit_observed_half(half, params, seed, noise)
     own = spectral_start(half, params.d, sigma=noise, rng=seed)
     starts = [replace(params, centres=None), first_params(own.W, own.share, own.sigma2)]
     best: tuple[float, Floats] | None = None
@@ -365,6 +380,15 @@ def _fit_half(half: Floats, params: SwitchParams, seed: int, noise: float | None
             best = fit.log_likelihood, fit.params.W @ basis.T
     assert best is not None
     return best[1]
+
+
+def _fit_observed_half(half: Floats, params: SwitchParams, seed: int, noise: float | None) -> Floats:
+    """The same on the observed cells; moments need complete rows, which a Gaussian model of this half completes."""
+    filled = fill_rows(half, min(params.d, half.shape[1] - 1), seed)
+    own = spectral_start(filled, params.d, sigma=noise, rng=seed)
+    starts = [params, first_params(own.W, own.share, own.sigma2)]
+    fits = [refine_observed(half, start, noise=noise, max_iter=HALF_PASSES) for start in starts]
+    return max(fits, key=lambda fit: fit.log_likelihood).params.W
 
 
 def relative_change(W: Floats, other: Floats) -> Floats:

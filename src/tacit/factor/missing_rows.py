@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from tacit.data.matrix import hash_rows
+from tacit.data.matrix import cell_words, hash_rows
 from tacit.data.sampling import Words, scramble, uniform
 from tacit.kernels import Floats
 
@@ -62,12 +62,13 @@ def fill_rows(values: Floats, rank: int, seed: int) -> Floats:
     return out
 
 
-def fit_gaussian_rows(values: Floats, rank: int) -> GaussianRows:
-    """EM for probabilistic PCA on the observed cells."""
+def fit_gaussian_rows(values: Floats, rank: int, *, with_mean: bool = True) -> GaussianRows:
+    """EM for probabilistic PCA on the observed cells; the mean is 0 if not `with_mean`."""
     observed = (~np.isnan(values)).astype(np.float64)
     x = np.where(np.isnan(values), 0.0, values)
     counts = np.maximum(observed.sum(axis=0), 1.0)
-    mean = x.sum(axis=0) / counts
+    mean = x.sum(axis=0) / counts if with_mean else np.zeros(x.shape[1])
+    used = rank + 1 if with_mean else rank  # the mean is the loading of a factor that is always 1
     centred = (x - mean) * observed
     left = centred.T @ centred / len(values)
     eigenvalues, vectors = np.linalg.eigh(left)
@@ -81,26 +82,28 @@ def fit_gaussian_rows(values: Floats, rank: int) -> GaussianRows:
         moments, cross = np.zeros((len(mean), (rank + 1) ** 2)), np.zeros((len(mean), rank + 1))
         for begin in range(0, len(x), BLOCK):
             block = slice(begin, begin + BLOCK)
-            z, M_inverse = _latent(x[block], observed[block], GaussianRows(loadings, mean, sigma2))
+            z, M_inverse = latent_rows(x[block], observed[block], GaussianRows(loadings, mean, sigma2))
             both = np.ones((len(z), rank + 1, rank + 1))
             both[:, :rank, :rank] = sigma2 * M_inverse + z[:, :, None] * z[:, None, :]
             both[:, :rank, rank] = both[:, rank, :rank] = z
             moments += observed[block].T @ both.reshape(len(z), -1)
             cross += x[block].T @ np.concatenate([z, np.ones((len(z), 1))], axis=1)
-        inverse = np.linalg.pinv(moments.reshape(-1, rank + 1, rank + 1), rcond=1e-12, hermitian=True)
+        moments = moments.reshape(-1, rank + 1, rank + 1)[:, :used, :used]
+        cross = cross[:, :used]
+        inverse = np.linalg.pinv(moments, rcond=1e-12, hermitian=True)
         weights = np.einsum("jkl,jl->jk", inverse, cross)
         before, sigma2 = sigma2, max((squares - float((weights * cross).sum())) / cells, floor)
-        loadings, mean = weights[:, :rank], weights[:, rank]
+        loadings, mean = weights[:, :rank], weights[:, rank] if with_mean else mean
         if abs(sigma2 - before) < CLOSE * before:
             break
     return GaussianRows(loadings, mean, sigma2)
 
 
-def _latent(x: Floats, observed: Floats, model: GaussianRows) -> tuple[Floats, Floats]:
+def latent_rows(x: Floats, observed: Floats, model: GaussianRows) -> tuple[Floats, Floats]:
     """E[z | observed cells] (n, r) and M⁻¹ (n, r, r)."""
     rank = model.loadings.shape[1]
     products = (model.loadings[:, :, None] * model.loadings[:, None, :]).reshape(len(model.loadings), -1)
-    M = (observed @ products).reshape(-1, rank, rank) + model.sigma2 * np.eye(rank)
+    M = (observed @ products).reshape(len(x), rank, rank) + model.sigma2 * np.eye(rank)
     inverse = np.asarray(np.linalg.inv(M), np.float64)
     return np.einsum("nkl,nl->nk", inverse, (x - model.mean * observed) @ model.loadings), inverse
 
@@ -116,14 +119,14 @@ def _draw_rows(values: Floats, model: GaussianRows, hashes: Words, columns: Word
     prior = cell_normals(hashes, columns, seed + 2) @ (left @ right)
     draw = prior @ model.loadings.T + model.mean + noise
     missed = np.where(np.isnan(values), 0.0, values - draw)
-    move, _ = _latent(missed, observed, GaussianRows(model.loadings, np.zeros_like(model.mean), model.sigma2))
+    move, _ = latent_rows(missed, observed, GaussianRows(model.loadings, np.zeros_like(model.mean), model.sigma2))
     return np.asarray(draw + move @ model.loadings.T)
 
 
 def column_hashes(values: Floats, seed: int) -> Words:
     """One number per column from what it holds; the order of rows does not matter."""
-    cells = [np.ascontiguousarray(values[:, n] + 0.0).view(np.uint64) for n in range(values.shape[1])]
-    return np.array([scramble(column, seed).sum(dtype=np.uint64) for column in cells], np.uint64)
+    words = [cell_words(values[:, n]) for n in range(values.shape[1])]
+    return np.array([scramble(column, seed).sum(dtype=np.uint64) for column in words], np.uint64)
 
 
 def cell_normals(rows: Words, columns: Words, seed: int) -> Floats:

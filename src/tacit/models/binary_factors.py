@@ -23,6 +23,7 @@ from tacit.errors import DataError, NotIdentifiableError
 from tacit.factor.independent_switches import factor_independent
 from tacit.factor.missing_rows import fill_rows
 from tacit.factor.n_switches import SwitchCount
+from tacit.factor.observed_count import MOST_TESTED, count_observed_switches
 from tacit.factor.unequal_noise import determined, unequal_noise
 from tacit.io.scan import Scan, whole
 from tacit.kernels import Floats
@@ -64,7 +65,23 @@ FeatureNoise = Literal["equal", "unequal"]
 MOST_FOUND = 12
 """Switches that are looked for when no number is given."""
 COMPARED_ITERATIONS = 60
-"""EM iterations on the observed cells after which two initialisations are compared, where values are missing."""
+"""EM iterations on the observed cells after which initialisations are compared, where values are missing."""
+MOST_FILLS = 4
+"""Completions of the rows at most that initialisations start from, where values are missing."""
+AGREED = 0.1
+"""Nats by which two initialisations may differ that reached the same optimum; the earlier one is then taken, so that
+rounding does not decide."""
+SEEDS_PER_FILL = 16
+"""Seeds that the draws of one completion may use: they take the next few numbers."""
+
+Tried = tuple[SpectralStart | None, Climbed, list[str]]
+"""An initialisation, the fit that came of it, and its notes."""
+
+
+def _best(tries: list[Tried]) -> list[Tried]:
+    """Those that reached the highest objective, in their order."""
+    highest = max(fitted.objective for _, fitted, _ in tries)
+    return [tried for tried in tries if tried[1].objective > highest - AGREED]
 
 
 class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
@@ -108,7 +125,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         As every model has it; the work is matrix products on one thread, so it changes nothing.
     engine : str
         ``"memory"``, ``"stream"`` (rows in a flat file, read block by block), ``"dask"`` or ``"dask=ADDRESS"``: the
-        same bits; ``"auto"`` streams what `tacit.scan` names and holds all else in memory.
+        same bits; ``"auto"`` streams what `tacit.scan` names and holds all else in memory. Missing values need
+        ``"memory"``, which reads what `tacit.scan` names as a whole; ``"stream"`` and ``"dask"`` refuse them.
 
     Attributes
     ----------
@@ -185,9 +203,11 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 self._kept = varying_features(whole)
                 self._constant = np.where(self._kept, 0.0, whole.first)
                 matrix = whole.take_features(self._kept) if not self._kept.all() else whole
-                observed = matrix.values if isinstance(matrix, Matrix) and matrix.has_missing else None
+                matrix, observed = self._informative(matrix)
+                counted = None
                 if observed is not None:
-                    matrix = Matrix(self._filled(observed), matrix.names)
+                    filled, counted = self._filled(observed)
+                    matrix = Matrix(filled, matrix.names)
                 rows = passes_for(matrix, self.engine, self._seed())
             with clock.stage("moments"):
                 rows, unequal = self._equalise(rows)
@@ -197,7 +217,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                     key = matrix_key(seen, matrix.names)
                     kept = SwitchCheckpoint(checkpoint, key, self._settings(), resume=resume)
             with clock.stage("number"):
-                d, count = self._choose(seen) if unequal is None else (unequal.d, unequal)
+                counted = counted or unequal
+                d, count = self._choose(seen) if counted is None else (counted.d, counted)
                 count = None if self.n_components is not None else count
             with clock.stage("factor"):
                 start, params, notes = self._starts(rows, d, seen)
@@ -209,7 +230,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                     matrix = Matrix(draw_missing(observed, refined.params, self._seed()), matrix.names)
                     rows = passes_for(matrix, self.engine, self._seed())
                     seen = spectrum(rows)
-        self._missing = None if observed is None else float(np.isnan(observed).mean())
+        self._missing = observed
         self._names = matrix.names
         self._keep(rows, start, refined, count, notes)
         self._clock, self._seen = clock, seen
@@ -218,22 +239,40 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         self._warn_limit("EM" if self.refine == "em" else "alternating least squares")
         return self
 
-    def _filled(self, values: Floats) -> Floats:
-        """Complete rows for the moments: of the rank asked for, or of the least that explains its own draws."""
+    def _informative(self, matrix: AnyMatrix) -> tuple[AnyMatrix, Floats | None]:
+        """Rows that hold a value, since the others are no evidence; and their values if some are missing (NaN)."""
+        if not isinstance(matrix, Matrix) or not matrix.has_missing:
+            return matrix, None
+        some = ~np.isnan(matrix.values).all(axis=1)
+        self._check_rows(int(some.sum()))
+        matrix = matrix if some.all() else Matrix(np.ascontiguousarray(matrix.values[some]), matrix.names)
+        return matrix, matrix.values if matrix.has_missing else None
+
+    def _filled(self, values: Floats) -> tuple[Floats, SwitchCount | None]:
+        """Complete rows for the moments, and the number of switches where it is not given.
+
+        The number is tested on the observed cells; of too many features, or where there is no noise to test against, it
+        is the least rank that explains its own draws.
+        """
         if self.feature_noise == "unequal":
             raise DataError(
                 "feature_noise must be 'equal' where values are missing, got 'unequal'; give feature_noise='equal', or "
                 "fill the missing values first"
             )
-        largest = max(values.shape[1] - 1, 0)
-        if self.n_components is not None:
-            check_number(self.n_components)
-            return fill_rows(values, min(self.n_components, largest), self._seed())
+        largest, d, count = max(values.shape[1] - 1, 0), self.n_components, None
+        if d is not None:
+            check_number(d)
+        elif values.shape[1] <= MOST_TESTED and self.noise != 0:
+            count = count_observed_switches(values, MOST_FOUND, self.noise, self._seed())
+            d = count.d
+        if d is not None:
+            return fill_rows(values, min(d, largest), self._seed()), count
         for rank in range(1, MOST_FOUND + 1):
             filled = fill_rows(values, min(rank, largest), self._seed())
-            if rank >= largest or estimate_number(spectrum(over(filled)), MOST_FOUND, self.noise).d <= rank:
+            count = estimate_number(spectrum(over(filled)), MOST_FOUND, self.noise)
+            if rank >= largest or count.d <= rank:
                 break
-        return filled
+        return filled, count
 
     def _refine_settled(
         self,
@@ -257,35 +296,54 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         first: tuple[SpectralStart | None, SwitchParams, list[str]],
         kept: SwitchCheckpoint | None,
     ) -> tuple[SpectralStart | None, Climbed, list[str]]:
-        """EM on the observed cells from the better of two initialisations.
+        """EM on the observed cells from the best of several initialisations, by their objective after a few iterations.
 
-        The first is of rows completed by a Gaussian model, which lack the third moments of missing cells; the second
-        of rows completed by the first fit, which has them.
+        They come in pairs: of rows completed by a Gaussian model, which lack the third moments of missing cells, and of
+        rows completed by that fit, which has them. Pairs with other draws follow until the best objective was reached
+        twice.
         """
         start, params, notes = first
         refined, notes = self._refine_settled(rows, start, params, notes, None)
+        note = f"{np.isnan(values).mean():.1%} of the cells are missing"
         if self.refine != "em" or not self.max_iter:
             at_start = refine_observed(values, refined.params, noise=self.noise, max_iter=0, tol=self.tol)
+            notes = [*notes, f"{note}; the weights are those of rows completed by draws from a Gaussian model"]
             return start, replace(at_start, n_iter=refined.n_iter, converged=refined.converged), notes
-        short = {"noise": self.noise, "max_iter": min(COMPARED_ITERATIONS, self.max_iter), "tol": self.tol}
-        best = refine_observed(values, refined.params, **short)  # type: ignore[arg-type]
-        again = over(draw_missing(values, best.params, self._seed()))
-        start_again, params, notes_again = self._starts(again, refined.params.d, spectrum(again))
-        refined, notes_again = self._refine_settled(again, start_again, params, notes_again, None)
-        rival = refine_observed(values, refined.params, **short)  # type: ignore[arg-type]
-        if rival.objective > best.objective:
-            best, start, notes = rival, start_again, notes_again
-        notes = [*notes, f"{np.isnan(values).mean():.1%} of the cells are missing; EM used the observed ones"]
-        left = self.max_iter - best.n_iter
-        if best.converged or left <= 0:
-            return start, best, notes
+        tries: list[Tried] = []
+        for fill in range(MOST_FILLS):
+            seed, d = self._seed() + SEEDS_PER_FILL * fill, refined.params.d
+            if fill:
+                start, refined, notes = self._initialised(fill_rows(values, min(d, values.shape[1] - 1), seed), d)
+            pair = [(start, self._compared(values, refined), notes)]
+            start, refined, notes = self._initialised(draw_missing(values, pair[0][1].params, seed), d)
+            pair.append((start, self._compared(values, refined), notes))
+            tries.append(_best(pair)[0])
+            if len(_best(tries)) > 1:
+                break
+        start, fitted, notes = _best(tries)[0]
+        notes = [*notes, f"{note}; EM used the observed ones"]
+        left = self.max_iter - fitted.n_iter
+        if fitted.converged or left <= 0:
+            return start, fitted, notes
         keep = None if kept is None else kept.keeping()
         last = refine_observed(
-            values, best.params, noise=self.noise, max_iter=left, tol=self.tol, callback=self._progress("EM"),
+            values, fitted.params, noise=self.noise, max_iter=left, tol=self.tol, callback=self._progress("EM"),
             begun=None if kept is None or kept.saved is None else kept.saved.place.begun,
             keep=None if keep is None else lambda at: keep(SwitchPlace(at)),
         )  # fmt: skip
-        return start, replace(last, n_iter=best.n_iter + last.n_iter, path=best.path + last.path[1:]), notes
+        return start, replace(last, n_iter=fitted.n_iter + last.n_iter, path=fitted.path + last.path[1:]), notes
+
+    def _initialised(self, filled: Floats, d: int) -> Tried:
+        """The whole fit of completed rows."""
+        rows = over(filled)
+        start, params, notes = self._starts(rows, d, spectrum(rows))
+        refined, notes = self._refine_settled(rows, start, params, notes, None)
+        return start, refined, notes
+
+    def _compared(self, values: Floats, refined: Climbed) -> Climbed:
+        """EM on the observed cells for as many iterations as initialisations are compared after."""
+        most = min(COMPARED_ITERATIONS, self.max_iter)
+        return refine_observed(values, refined.params, noise=self.noise, max_iter=most, tol=self.tol)
 
     def _equalise(self, rows: RowPasses) -> tuple[RowPasses, SwitchCount | None]:
         """Rows whose features have noise of one size, and the number of switches that goes with it.
@@ -492,13 +550,18 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         check_is_fitted(self)
         rows = np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._kept])
         if self.n_components_ > MOST_WITH_MISSING and np.isnan(rows).any():
-            check_number(self.n_components_)
+            raise DataError(
+                f"rows must be complete for a model of more than {MOST_WITH_MISSING} switches, got missing values "
+                f"(NaN) for one of {self.n_components_}; fill the missing values, or leave these rows out"
+            )
         return rows if self.feature_noise == "equal" else divided(rows, self._scale)
 
     # -------------------------------------------------------------- input
 
     def _read_rows(self, X: Any) -> AnyMatrix:
         """Rows in memory, or in a file (`tacit.scan`, or engine="stream"); wide ones are read whole."""
+        if isinstance(X, Scan) and self.engine == "memory":
+            return self._read(whole(X))
         if isinstance(X, Scan):
             self._backend, matrix = "pyarrow", store_scan(X)
             self._name_features(matrix.names)
@@ -509,7 +572,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             read = self._read(X)
             check_values(read.values, read.names)
             matrix = store_matrix(read)
-        if self.engine == "memory" or matrix.n_features > matrix.n_rows:  # then the spectrum is as large as the data
+        if matrix.n_features > matrix.n_rows:  # then the spectrum is as large as the data
             return matrix.loaded()
         if self.split or self.refine in ("wls", "als"):
             what = "split=True" if self.split else f"refine={self.refine!r}"
@@ -560,5 +623,5 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     _kept: NDArray[np.bool_]  # which those are
     _scale: Floats  # what they were divided by, so that noise is equal
     _last: tuple[float, float] | None  # the last switch's eigenvalue and its threshold, where noise is unequal
-    _missing: float | None  # share of the cells that are missing
+    _missing: Floats | None  # the rows as they came, where values are missing
     _constant: Floats  # what features that were set aside always are

@@ -18,12 +18,13 @@ def switch_state(model: BinaryFactors) -> tuple[Arrays, dict[str, Any]]:
     arrays = {
         "weights": np.ascontiguousarray(model._params.W),
         "log_prior": model._params.log_prior,
-        "constant": model._constant,
+        "constant": np.nan_to_num(model._constant),
         "scale": model._scale,
     }
     metadata = {
         "names": plain_names(model._names),
         "kept": np.flatnonzero(model._kept).tolist(),
+        "empty": np.flatnonzero(np.isnan(model._constant)).tolist(),  # features without a value: no constant is known
         "sigma2": float(model._params.sigma2),
         "noise": float(model.noise_),
     }
@@ -53,6 +54,11 @@ def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, A
     model._constant = arrays.get("constant", np.zeros(model.n_features_in_))  # files of 0.1.0 did not say
     if model._constant.shape != (model.n_features_in_,) or not np.isfinite(model._constant).all():
         raise ValueError(f"constant has shape {model._constant.shape} for {model.n_features_in_} features")
+    empty = metadata.get("empty", [])  # files of 0.1.0 had none
+    if not isinstance(empty, list) or not all(type(at) is int and 0 <= at < model.n_features_in_ for at in empty):
+        raise ValueError("empty names a feature that does not exist")
+    model._constant = model._constant.copy()
+    model._constant[empty] = np.nan
     model._scale = arrays.get("scale", np.ones(len(names)))  # files of 0.1.0 had none
     if model._scale.shape != (len(names),) or not (np.isfinite(model._scale) & (model._scale > 0)).all():
         raise ValueError(f"scale has shape {model._scale.shape} for {len(names)} features, or is not positive")

@@ -19,7 +19,7 @@ Symbols   paper   here       shape              meaning
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,9 +103,18 @@ def refine_observed(
     x, observed = split_missing(values)
     steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", noise, observed)
     start = SwitchParams(start.W, start.log_prior, steps.variance(start.sigma2))
-    return em(
-        steps, start, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, begun=begun, keep=keep
-    )  # fmt: skip
+    fitted: Refined[SwitchParams, SwitchSums]
+    fitted = em(steps, start, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, begun=begun, keep=keep)
+    if tol > 0 and fitted.n_iter < max_iter and fitted.params.sigma2 <= 2 * steps.floor:
+        return replace(fitted, converged=True)  # without noise the objective falls by rounding alone: EM is at its end
+    return fitted
+
+
+def expected_pairs(values: Floats, params: SwitchParams) -> Floats:
+    """Σ E[h hᵀ] (m, d, d) over the rows that show each feature."""
+    x, observed = split_missing(values)
+    steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", None, observed)
+    return square_of_pairs(steps.expect(params).both, params.d)
 
 
 def split_missing(values: Floats) -> tuple[Floats, Floats]:
@@ -168,7 +177,7 @@ def posterior_observed(values: Floats, params: SwitchParams) -> tuple[Floats, Fl
         largest = logs.max(axis=1, keepdims=True)
         weight = np.exp(logs - largest)
         total = weight.sum(axis=1, keepdims=True)
-        mean[block] = weight @ states(params.d) / total
+        mean[block] = np.minimum(weight @ states(params.d) / total, 1.0)  # sums in two orders differ by rounding
         log_sum[block] = (largest + np.log(total))[:, 0]
     constant = (x**2).sum(axis=1) / (2 * params.sigma2)
     return mean, log_sum - constant - observed.sum(axis=1) / 2 * np.log(2 * np.pi * params.sigma2)

@@ -1,0 +1,127 @@
+"""How many switches there are where values are missing, from the observed cells alone.
+
+Completed rows cannot tell: cells drawn from a model of r switches dilute the (r+1)-th eigenvalue. Here the test is the
+score of the likelihood of the observed cells: with a zero-mean Gaussian model of r factors, Σ = LLᵀ + σ²I fitted to
+them, s = Σ_oo⁻¹ x_o of every row has the covariance P = Σ_oo⁻¹ unless there is a further factor. Along directions
+orthogonal to L the eigenvalues of Σ_i s sᵀ relative to Σ_i P take the place of the sample eigenvalues beyond the r-th.
+
+Paper     Kritchman & Nadler 2009 (the test, see `factor/n_switches.py`); Tipping & Bishop 1999 (the model)
+Needs     values missing at random, noise of one variance in all features, features ≤ `MOST_TESTED`
+Promises  on complete rows the eigenvalues of `n_switches` over σ²
+Differs   the number of rows in the threshold is the one that gives a Wishart matrix the same mean squared deviation
+
+Symbols   paper   here      shape     meaning
+          ℓ_j     values    (m,)      eigenvalues over σ², those of the r factors first
+          n       n         —         rows that complete data would need for the same deviation
+          —       B         (m, m)    Σ_i P
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.data.matrix import hash_rows
+from tacit.factor.missing_rows import BLOCK, FIT_ROWS, GaussianRows, fit_gaussian_rows, latent_rows
+from tacit.factor.n_switches import ALPHA, SwitchCount, threshold
+from tacit.kernels import Floats
+
+MOST_TESTED = 300
+"""Features up to which the score is tested: its cost grows with their third power."""
+NOISE_FREE = 1e-10
+"""Share of the mean square below which what the factors leave is rounding, and no noise to test against."""
+DEVIATION_ROWS = 400
+"""Rows that the equivalent number of rows is estimated from."""
+
+
+@dataclass(frozen=True)
+class ObservedValues:
+    """Eigenvalues (m,) over σ² given `rank` factors, and the number of complete rows that they are worth."""
+
+    rank: int
+    values: Floats
+    n: float
+    sigma2: float
+
+    def compared(self, alpha: float, noise: float | None = None) -> tuple[float, float]:
+        """The eigenvalue beyond the factors, and what noise alone makes at this level; σ may be known."""
+        known = None if noise is None else noise**2 / self.sigma2
+        bar = threshold(self.values, max(int(self.n), 2), len(self.values), self.rank + 1, alpha, known)
+        return float(self.values[self.rank] * self.sigma2), bar * self.sigma2
+
+    def ratio(self, alpha: float, noise: float | None = None) -> float:
+        """The one over the other."""
+        value, bar = self.compared(alpha, noise)
+        return value / max(bar, 1e-300)
+
+
+def observed_values(values: Floats, rank: int, seed: int) -> ObservedValues:
+    """The test's eigenvalues for rows (n, m), NaN where a value is missing."""
+    hashes = hash_rows(values, seed)
+    order = np.argsort(hashes, kind="stable")
+    some = np.sort(order[:FIT_ROWS])
+    rows = values[some]
+    model = fit_gaussian_rows(rows, rank, with_mean=False)
+    m, L, sigma2 = values.shape[1], model.loadings, model.sigma2
+    left, spread, _ = np.linalg.svd(L, full_matrices=True)
+    rest = left[:, rank:]
+    B, scores = np.zeros((m, m)), np.empty((len(rows), m - rank))
+    for begin in range(0, len(rows), BLOCK):
+        block = rows[begin : begin + BLOCK]
+        observed = (~np.isnan(block)).astype(np.float64)
+        x = np.where(np.isnan(block), 0.0, block)
+        z, inverse = latent_rows(x, observed, model)
+        scores[begin : begin + BLOCK] = (x - observed * (z @ L.T)) @ rest / sigma2
+        B += observed_precision(observed, model, inverse)
+    half = _root(rest.T @ B @ rest)
+    further = np.linalg.eigvalsh(half @ scores.T @ scores @ half)[::-1]
+    few = values[np.sort(order[:DEVIATION_ROWS])]
+    q, deviation = m - rank, len(rows) * _deviation(few, model, rest @ half)
+    return ObservedValues(rank, np.concatenate([spread**2 / sigma2 + 1, further]), (q * q + q) / deviation, sigma2)
+
+
+def observed_precision(observed: Floats, model: GaussianRows, inverse: Floats) -> Floats:
+    """Σ_i P (m, m) of a block: P = (I − L M⁻¹ Lᵀ)/σ² over the observed features, 0 elsewhere."""
+    L, rank = model.loadings, model.loadings.shape[1]
+    total = np.diag(observed.sum(axis=0))
+    for a in range(rank):
+        for b in range(a, rank):
+            both = (observed * inverse[:, a, b, None]).T @ observed * np.outer(L[:, a], L[:, b])
+            total -= both if a == b else both + both.T
+    return np.asarray(total / model.sigma2)
+
+
+def _deviation(rows: Floats, model: GaussianRows, basis: Floats) -> float:
+    """Mean over rows of tr(Q)² + tr(Q²), Q = basisᵀ P basis: the mean square by which s sᵀ deviates in this basis."""
+    observed = (~np.isnan(rows)).astype(np.float64)
+    _, inverse = latent_rows(np.zeros_like(rows), observed, model)
+    total = 0.0
+    for mask, M_inverse in zip(observed, inverse, strict=True):
+        shown, L = basis * mask[:, None], model.loadings
+        through = shown.T @ L
+        Q = (shown.T @ shown - through @ M_inverse @ through.T) / model.sigma2
+        total += float(np.trace(Q)) ** 2 + float((Q * Q).sum())
+    return total / max(len(rows), 1)
+
+
+def _root(B: Floats) -> Floats:
+    """B^-½."""
+    values, vectors = np.linalg.eigh(B)
+    return np.asarray(vectors / np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300))) @ vectors.T)
+
+
+def count_observed_switches(values: Floats, most: int, noise: float | None, seed: int) -> SwitchCount:
+    """The number of factors after which no further eigenvalue rises above the noise, at least one."""
+    limit = min(values.shape[1] - 1, len(values) - 1, most)
+    square = float(np.nanmean(values**2))
+    before = observed_values(values, 0, seed).ratio(ALPHA, noise) if limit else np.inf
+    for rank in range(1, limit):
+        found = observed_values(values, rank, seed)
+        if found.sigma2 <= NOISE_FREE * square:
+            return SwitchCount(rank, 0.0, True, (np.inf, 0.0))
+        ratio = found.ratio(ALPHA, noise)
+        if ratio <= 1:
+            return SwitchCount(rank, found.sigma2, False, (before, ratio))
+        before = ratio
+    return SwitchCount(max(limit, 1), 0.0, False, (before, 0.0))
