@@ -83,11 +83,11 @@ def versions() -> str:
 def run(name: str, folder: Path) -> bool:
     """Run one benchmark into its file; whether it ended well."""
     command, path = COMMANDS[name], folder / f"{name}.txt"
-    busy, begun = os.getloadavg()[0], time.perf_counter()
+    busy, resume_from = os.getloadavg()[0], time.perf_counter()
     done = subprocess.run(
         [sys.executable, *shlex.split(f"benchmarks/{command}")], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     )
-    took = time.perf_counter() - begun
+    took = time.perf_counter() - resume_from
     print(f"{name}: {took / 60:.1f} minutes{f', exit code {done.returncode}' if done.returncode else ''}", flush=True)
     head = [
         f"$ python benchmarks/{command}",

@@ -63,7 +63,7 @@ def measured_switches(kind: str, folder: Path, peak: Any) -> dict[str, float]:
         weights = np.random.default_rng(1).standard_normal((SWITCHES, FEATURES))
         start = first_params(weights, np.full(SWITCHES, 0.4), 0.2)
         steps = SwitchSteps(passes, squares_of(passes), FEATURES, "all")
-        return repeated(lambda: steps.expect(start).log_likelihood, peak, before)
+        return repeated(lambda: steps.e_step(start).log_likelihood, peak, before)
 
 
 def measured_ancestry(kind: str, folder: Path, peak: Any, cells: float) -> dict[str, float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from latentfit.cli.console import Talk
+from latentfit.cli.console import Terminal
 from latentfit.cli.main import main as command_line
 from latentfit.cli.options import writable
 from latentfit.core.errors import nearest
@@ -39,7 +39,7 @@ def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, q
     chosen = keys_of(key)
     if not chosen:
         raise click.UsageError(f"there is no table or figure {key!r}; {nearest(key, words(), 'the keys are')}")
-    talk, folder = Talk(quiet), Path(out)
+    talk, folder = Terminal(quiet), Path(out)
     data = table.find_data()
     run = table.Run(repeats, quick, seed, data, talk.say, table.Progress(folder / "progress.jsonl"))
     outcomes: dict[str, table.Outcome] = {}

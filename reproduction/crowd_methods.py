@@ -101,7 +101,7 @@ def _fit_recipe(labels: Labels, method: Method, polish: Polish | None, seed: int
         return start.beliefs(labels, engine), start.mixture
     sums = start.sums(labels, engine)
     steps = crowd_steps(labels, sums, polish.smoothing, engine)
-    found = em(steps, steps.maximise(sums), max_iter=polish.max_iter, tol=polish.tol)
+    found = em(steps, steps.m_step(sums), max_iter=polish.max_iter, tol=polish.tol)
     mixture = align_to_labels(found.params, np.bincount(labels.workers, minlength=labels.n_workers))
     return posterior_of(engine, mixture)[0], mixture
 

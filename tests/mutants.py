@@ -336,7 +336,7 @@ def failures(output: str) -> list[str]:
 
 def verdict(mutation: Mutation, tests: Tests, copy: Path, seconds: float) -> dict:
     """Try one mutant in a private copy of the package."""
-    begun = time.monotonic()
+    resume_from = time.monotonic()
     chosen, left_out = tests.chosen(mutation, seconds)
     by = ""
     if chosen:
@@ -358,7 +358,7 @@ def verdict(mutation: Mutation, tests: Tests, copy: Path, seconds: float) -> dic
         "by": by,
         "tests": len(chosen),
         "left_out": left_out,
-        "seconds": round(time.monotonic() - begun, 1),
+        "seconds": round(time.monotonic() - resume_from, 1),
         "diff": mutation.diff,
     }
 

@@ -155,10 +155,10 @@ def test_a_newton_step_of_people_solves_their_quadratic_models():
     rng = np.random.default_rng(3)
     shares, often = rng.dirichlet(np.ones(3), 6), rng.uniform(0.2, 0.8, (25, 3))
     steps = AncestrySteps(calls, 1)
-    sums = steps.expect(Ancestry(shares, often))
+    sums = steps.e_step(Ancestry(shares, often))
     assert sums.log_likelihood == pytest.approx(admixture_twin.log_likelihood(calls, shares, often).sum())
-    assert steps.expect(sums.params) is sums  # looked at already
-    moved = steps.maximise(sums)
+    assert steps.e_step(sums.params) is sums  # looked at already
+    moved = steps.m_step(sums)
     assert moved.frequencies is sums.next_frequencies
     before = admixture_twin.log_likelihood(calls, shares, moved.frequencies)
     after = admixture_twin.log_likelihood(calls, moved.shares, moved.frequencies)

@@ -69,7 +69,7 @@ def test_the_likelihood_is_that_of_all_complete_rows_with_a_one(K):
     weight = rng.integers(1, 4, len(rows)).astype(float)
     table = table_of(rows, weight)
     want, posterior = by_enumeration(rows, weights, at_one)
-    sums = steps_of(table, K).expect(mixture_of(at_one, weights))
+    sums = steps_of(table, K).e_step(mixture_of(at_one, weights))
     assert sums.log_likelihood == pytest.approx(float(weight @ want), rel=1e-12)
     assert sums.entropy == pytest.approx(-float(weight @ (posterior * np.log(posterior)).sum(axis=1)), abs=1e-8)
     unseen = weight.sum() * unseen_share(mixture_of(at_one, weights))

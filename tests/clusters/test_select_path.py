@@ -49,7 +49,7 @@ def test_log_likelihood_rises_along_the_path_and_in_every_fit(seed: int, missing
     for fit in path.fits:
         for before, after in pairwise(fit.refined.path):
             assert after >= before - 1e-9 * abs(before)
-        assert plain_steps(table, fit.mixture.n_classes).expect(fit.mixture).log_likelihood == pytest.approx(
+        assert plain_steps(table, fit.mixture.n_classes).e_step(fit.mixture).log_likelihood == pytest.approx(
             fit.log_likelihood, rel=1e-12
         )
 
@@ -101,9 +101,9 @@ def test_a_split_gains_in_the_mixture_at_least_what_it_gains_in_its_class() -> N
     fit = cluster_path(table, most=2).fits[-1]
     posterior, _ = posterior_of(MemoryEngine(table, 1), fit.mixture)
     for split in split_classes(table, fit.mixture, posterior, np.random.default_rng(0)):
-        whole = plain_steps(table, 3).expect(with_split(fit.mixture, split)).log_likelihood
+        whole = plain_steps(table, 3).e_step(with_split(fit.mixture, split)).log_likelihood
         assert whole - fit.log_likelihood >= split.gain - 0.5  # rows below the least share are left out of the gain
-    twin = plain_steps(table, 3).expect(with_twin(fit.mixture)).log_likelihood
+    twin = plain_steps(table, 3).e_step(with_twin(fit.mixture)).log_likelihood
     assert twin == pytest.approx(fit.log_likelihood, rel=1e-12)
 
 
@@ -120,7 +120,7 @@ def test_the_gain_of_a_split_is_that_of_two_classes_on_the_rows_of_one(missing: 
         own = replace(table.take(share > LEAST_SHARE), row_weight=(share * weight)[share > LEAST_SHARE])
         alone = Mixture(np.ones(1), fit.mixture.table[:, [split.which]], table.first)
         exact = (
-            plain_steps(own, 2).expect(split.halves).log_likelihood - plain_steps(own, 1).expect(alone).log_likelihood
+            plain_steps(own, 2).e_step(split.halves).log_likelihood - plain_steps(own, 1).e_step(alone).log_likelihood
         )
         assert split.gain == pytest.approx(exact, rel=1e-4)
         assert split.gain > 0

@@ -34,7 +34,7 @@ from latentfit.clusters.select.splits import (
     with_split,
     with_twin,
 )
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.mixture import merge_init as merging
 from latentfit.core.mixture.merge_init import merge_down, merged_starts, single_merges
 from latentfit.core.mixture.parameters import Mixture
@@ -90,7 +90,7 @@ def test_halves_of_own_rows_are_those_of_two_classes_done_by_hand():
     profile = np.array([0.3, 0.6, 0.5])
     own = _OwnRows.of(table_of(codes), np.arange(4), weight, profile)
     upper = np.array([[1.0], [0.25], [0.5], [0.0]], np.float32)
-    halves = own.maximise(upper, 1.0)
+    halves = own.m_step(upper, 1.0)
     low, high = np.zeros(3), np.zeros(3)
     for column in range(3):
         for side, part in ((high, upper[:, 0]), (low, 1 - upper[:, 0])):
@@ -542,7 +542,7 @@ def refined(log_likelihood, n_classes, columns=3):
     mixture = binary(np.full((columns, n_classes), 0.5), np.full(n_classes, 1 / n_classes))
     totals = np.full(n_classes, 1.0)
     sums = Sums(log_likelihood, totals, np.zeros((2 * columns, n_classes)))
-    return Refined(mixture, sums, log_likelihood, log_likelihood, 1, True, [log_likelihood])
+    return EMResult(mixture, sums, log_likelihood, log_likelihood, 1, True, [log_likelihood])
 
 
 def path_of(values, quiet=()):
@@ -666,13 +666,13 @@ def challenged(monkeypatch, short, long, back=True):
     """What becomes of a fit at −100 when challengers reach `short` and, if they go on, `long`."""
     made = bare_walk()
     made.rows, made.tol, made.n_jobs, made.near = None, 0.1, 1, 4.0
-    went, begun = [], []
+    went, resume_from = [], []
     monkeypatch.setattr(walk, "plain_steps", lambda rows, number, n_jobs: number)
     monkeypatch.setattr(walk._Walk, "_merged", lambda self, upper: [("merged back", (upper, at)) for at in range(2)])
     monkeypatch.setattr(walk._Walk, "_split", lambda self, lower: [("split", (lower, at)) for at in range(2)])
 
     def em(steps, start, **rest):
-        begun.append((steps, start[0]))
+        resume_from.append((steps, start[0]))
         return SimpleNamespace(at=start[1], log_likelihood=short[start[1]])
 
     def go_on(steps, tried, max_iter, **rest):
@@ -685,7 +685,7 @@ def challenged(monkeypatch, short, long, back=True):
     names = ["one", "old", "three"]
     made.blank = None
     rose = made._challenge(found, names, 1, back)
-    assert begun == [(2, "above" if back else "below")] * 2
+    assert resume_from == [(2, "above" if back else "below")] * 2
     return rose, found[1].log_likelihood, names[1], went
 
 

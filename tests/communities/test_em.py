@@ -21,7 +21,7 @@ from latentfit.communities.em import (
     heaviest_first,
 )
 from latentfit.communities.select import DegreeTest, examine_degrees
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.multistart import Raced
 
 
@@ -161,10 +161,10 @@ def race_of_blocks(monkeypatch, objectives, used, *, winner="a", rounds=block_fi
     sums = {name: propagated([0, 1] if used[name] == 2 else [0, 0]) for name in names}
 
     def climbed(name):
-        return Refined(name, sums[name], objectives[name], objectives[name], 1, True, [])
+        return EMResult(name, sums[name], objectives[name], objectives[name], 1, True, [])
 
     monkeypatch.setattr(
-        block_fits, "halve", lambda entrants, **rest: Raced(winner, None, climbed(winner), {"rounds": rest["rounds"]})
+        block_fits, "halve", lambda candidates, **rest: Raced(winner, None, climbed(winner), {"rounds": rest["rounds"]})
     )
     monkeypatch.setattr(block_fits, "em", lambda steps, start, **rest: climbed(start))
     steps = SimpleNamespace(begin=lambda labels, n_blocks: labels)
@@ -196,7 +196,7 @@ def test_blocks_by_their_size():
     beliefs = np.array([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.1, 0.4, 0.5]])
     pairs = np.arange(9.0).reshape(3, 3)
     params = Blocks(np.array([0.1, 0.3, 0.6]), pairs + 10, beliefs, beliefs)
-    raced = Raced("a", None, Refined(params, Propagated(beliefs, beliefs, pairs, 0.0, 0.0), 0, 0, 1, True, []), {})
+    raced = Raced("a", None, EMResult(params, Propagated(beliefs, beliefs, pairs, 0.0, 0.0), 0, 0, 1, True, []), {})
     blocks, sums = heaviest_first(raced)  # 0, 1 and 2 nodes
     assert blocks.prior.tolist() == [0.6, 0.3, 0.1]
     np.testing.assert_array_equal(blocks.affinity, pairs[::-1, ::-1] + 10)

@@ -13,7 +13,7 @@ from latentfit import BlockModel, load, scan
 from latentfit.communities.data import read_graph
 from latentfit.communities.em import Blocks, BlockSteps, Propagated, blocks_in_use, fit_blocks, heaviest_first
 from latentfit.communities.select import examine_degrees
-from latentfit.core.em import Refined, em
+from latentfit.core.em import EMResult, em
 from latentfit.core.errors import DataError, ModelFileError, NotIdentifiableError
 from latentfit.core.model_file import read_model, write_model
 from latentfit.core.multistart import Raced
@@ -105,8 +105,8 @@ def test_the_m_step_is_the_maximum():
     """No nearby shares or affinities do better on the expected log-likelihood with its prior."""
     made = block_graph(200, 3, 8.0, strength=3.0, random_state=4)
     steps = BlockSteps.of(read_graph(made.matrix), degree_corrected=True)
-    sums = steps.expect(steps.begin(made.blocks, 3))
-    best = steps.maximise(sums)
+    sums = steps.e_step(steps.begin(made.blocks, 3))
+    best = steps.m_step(sums)
     held = steps.edges.mass @ sums.beliefs
 
     def value(prior, affinity):
@@ -330,7 +330,7 @@ def test_blocks_come_in_the_order_of_their_nodes():
     """Two blocks of nearly one size, one of whose nodes are unsure: the order is that of the nodes assigned."""
     beliefs = np.array([[0.9, 0.1]] * 4 + [[0.45, 0.55]] * 5)
     sums = Propagated(np.zeros((0, 2)), beliefs, np.eye(2), 0.0, 0.0)
-    refined = Refined(Blocks(np.array([0.6, 0.4]), np.eye(2), np.zeros((0, 2)), beliefs), sums, 0.0, 0.0, 0, True, [])
+    refined = EMResult(Blocks(np.array([0.6, 0.4]), np.eye(2), np.zeros((0, 2)), beliefs), sums, 0.0, 0.0, 0, True, [])
     assert beliefs.sum(axis=0).argmax() == 0
     params, ordered = heaviest_first(Raced("x", None, refined, {}))
     assert np.bincount(ordered.beliefs.argmax(axis=1)).tolist() == [5, 4]

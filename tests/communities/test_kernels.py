@@ -80,7 +80,7 @@ def test_any_number_of_threads_gives_the_same_bits():
     seen = []
     for threads in (1, 2, 5):
         steps = BlockSteps.of(graph, degree_corrected=True, threads=threads)
-        sums = steps.expect(steps.begin(made.blocks, 3))
+        sums = steps.e_step(steps.begin(made.blocks, 3))
         seen.append((sums.log_z, sums.pairs.tobytes(), sums.beliefs.tobytes(), sums.messages.tobytes()))
     assert seen[0] == seen[1] == seen[2]
 

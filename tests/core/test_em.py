@@ -15,7 +15,7 @@ class Scripted:
     objectives: list[float]
     n_cells: int = 1
 
-    def expect(self, params: int) -> int:
+    def e_step(self, params: int) -> int:
         return params
 
     def objective(self, params: int, sums: int) -> float:
@@ -24,7 +24,7 @@ class Scripted:
     def log_likelihood(self, sums: int) -> float:
         return self.objectives[sums]
 
-    def maximise(self, sums: int) -> int:
+    def m_step(self, sums: int) -> int:
         return min(sums + 1, len(self.objectives) - 1)
 
     def extrapolate(self, start: int, once: int, twice: int) -> int:

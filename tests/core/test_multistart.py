@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from latentfit.core.em import Begun, em
-from latentfit.core.multistart import Entrant, go_on, halve, race
+from latentfit.core.em import SolverState, em
+from latentfit.core.multistart import Candidate, go_on, halve, race
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Scripted:
     n_cells: int = 1
     looked: list[int] = field(default_factory=list)
 
-    def expect(self, params):
+    def e_step(self, params):
         self.looked.append(params)
         return params
 
@@ -28,7 +28,7 @@ class Scripted:
     def log_likelihood(self, sums):
         return self.objectives[sums]
 
-    def maximise(self, sums):
+    def m_step(self, sums):
         return min(sums + 1, len(self.objectives) - 1)
 
     def extrapolate(self, start, once, twice):
@@ -37,8 +37,8 @@ class Scripted:
 
 def test_a_later_start_wins_a_race_by_more_than_the_margin_a_cell():
     def winner(*ends, margin=0.0, cells=1):
-        entrants = [Entrant(str(n), Scripted([-99.0, end], cells), 0) for n, end in enumerate(ends)]
-        found = race(entrants, max_iter=1, tol=0.0, margin=margin)
+        candidates = [Candidate(str(n), Scripted([-99.0, end], cells), 0) for n, end in enumerate(ends)]
+        found = race(candidates, max_iter=1, tol=0.0, margin=margin)
         assert found.scores == {str(n): pytest.approx(end / cells) for n, end in enumerate(ends)}
         return found.name
 
@@ -52,16 +52,18 @@ def test_a_later_start_wins_a_race_by_more_than_the_margin_a_cell():
 
 def test_the_better_half_stays_and_the_last_goes_on_alone():
     ends = [3.0, 7.0, 5.0, 1.0, 6.0]
-    entrants = [Entrant(str(n), Scripted([end + 0.1 * step for step in range(40)], 2), 0) for n, end in enumerate(ends)]
-    found = halve(entrants, rounds=(2, 3, 4), max_iter=20, tol=0.0)
+    candidates = [
+        Candidate(str(n), Scripted([end + 0.1 * step for step in range(40)], 2), 0) for n, end in enumerate(ends)
+    ]
+    found = halve(candidates, rounds=(2, 3, 4), max_iter=20, tol=0.0)
     assert found.name == "1"
     assert found.refined.n_iter == 20
     assert len(found.refined.path) == 21
     after = {"0": 2, "1": 9, "2": 5, "3": 2, "4": 9}  # of five three stay, of these two
     assert found.scores == {name: pytest.approx((ends[int(name)] + 0.1 * n) / 2) for name, n in after.items()}
-    equal = [Entrant(name, Scripted([1.0, 2.0, 3.0]), 0) for name in "ab"]
+    equal = [Candidate(name, Scripted([1.0, 2.0, 3.0]), 0) for name in "ab"]
     assert halve(equal, rounds=(1, 1), max_iter=2, tol=0.0).name == "a"
-    short = halve(entrants, rounds=(2, 3, 4), max_iter=4, tol=0.0)
+    short = halve(candidates, rounds=(2, 3, 4), max_iter=4, tol=0.0)
     assert short.refined.n_iter == 4
     assert short.scores["1"] == pytest.approx((7.0 + 0.4) / 2)
 
@@ -75,7 +77,7 @@ def test_going_on_counts_all_passes_and_keeps_one_path():
     assert steps.looked == [4, 5]  # the sums of the start are known
     assert found.n_iter == 5
     assert found.path == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    assert heard == [Begun(4, 4, [0.0, 1.0, 2.0, 3.0, 4.0]), Begun(5, 5, found.path)]
+    assert heard == [SolverState(4, 4, [0.0, 1.0, 2.0, 3.0, 4.0]), SolverState(5, 5, found.path)]
     assert go_on(steps, first, 3, tol=0.0) is first
     done = em(Scripted([0.0, 1e-9]), 0, max_iter=9, tol=1e-3)
     assert done.converged
@@ -98,7 +100,7 @@ def test_a_stopped_climb_goes_on_where_it_stood():
     heard = []
     whole = em(steps, 0, max_iter=8, tol=0.0, accelerate=True, keep=heard.append)
     assert [at.n_iter for at in heard] == [2, 4, 6, 8]
-    again = em(steps, 0, max_iter=8, tol=0.0, accelerate=True, begun=heard[1])
+    again = em(steps, 0, max_iter=8, tol=0.0, accelerate=True, resume_from=heard[1])
     assert again == whole
 
 

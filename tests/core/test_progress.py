@@ -18,7 +18,7 @@ from latentfit import (
     MixtureFractions,
     TopicModel,
 )
-from latentfit.cli.console import Bars, amount, clock, speed, times
+from latentfit.cli.progress_bar import Bars, amount, clock, speed, times
 from latentfit.core.progress import MOST_FORETOLD, Stage, counted, passes_left, stage, tried, watched_by
 from latentfit.labels.select import simulate_plan
 from latentfit.simulate import crowd

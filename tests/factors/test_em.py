@@ -189,8 +189,8 @@ def test_m_step_is_the_maximum():
     params, rng = random_params(3, 4, 7)
     X = rng.standard_normal((200, 4))
     steps = SwitchSteps(X, float((X**2).sum()), 4, "all")
-    sums = steps.expect(params)
-    best = steps.maximise(sums)
+    sums = steps.e_step(params)
+    best = steps.m_step(sums)
     both = pair_totals(sums.totals, 3)
 
     def expected(W, sigma2):

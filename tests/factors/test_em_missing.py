@@ -80,7 +80,7 @@ def test_one_em_step_on_incomplete_rows_equals_the_literal_one(case):
     values, params = case
     x, observed = split_missing(values)
     steps = ObservedSteps(x, float((x**2).sum()), 5, "all", None, observed)
-    new = steps.maximise(steps.expect(params))
+    new = steps.m_step(steps.e_step(params))
     posteriors = [literal_posterior(row, params)[0] for row in values]
     misfit, cells = 0.0, 0
     for j in range(5):
@@ -104,10 +104,10 @@ def test_steps_on_complete_rows_equal_those_of_complete_data(case):
     X = binary_factors(200, m=5, d=3, sigma=0.4, random_state=4).X
     complete = SwitchSteps(X, float((X**2).sum()), 5, "all")
     seen = ObservedSteps(X, float((X**2).sum()), 5, "all", None, np.ones_like(X))
-    one, other = complete.expect(params), seen.expect(params)
+    one, other = complete.e_step(params), seen.e_step(params)
     assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-12)
     assert np.allclose(other.totals, one.totals, atol=1e-10)
-    first, second = complete.maximise(one), seen.maximise(other)
+    first, second = complete.m_step(one), seen.m_step(other)
     assert np.allclose(first.W, second.W, atol=1e-10)
     assert first.sigma2 == pytest.approx(second.sigma2, rel=1e-10)
 
@@ -408,5 +408,5 @@ def test_a_half_of_the_rows_is_fitted_to_its_observed_cells():
     params = BinaryFactors(3).fit(X)._params
     W = _fit_half(X[:100], params, 0)
     fitted = refine_observed(X[:100], SwitchParams(W, params.log_prior, params.sigma2), max_iter=0)
-    begun = refine_observed(X[:100], params, max_iter=0)
-    assert fitted.log_likelihood > begun.log_likelihood
+    resume_from = refine_observed(X[:100], params, max_iter=0)
+    assert fitted.log_likelihood > resume_from.log_likelihood

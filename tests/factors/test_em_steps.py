@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.multistart import Raced
 from latentfit.core.tensor import init as switch_start
 from latentfit.core.tensor.eigenpairs import Eigenpairs
@@ -175,7 +175,7 @@ def test_a_pass_and_its_objective_are_those_of_the_model():
     params = some_params()
     X = np.random.default_rng(2).normal(size=(7, 4))
     steps = SwitchSteps(X, float((X**2).sum()), 4, "all")
-    sums = steps.expect(params)
+    sums = steps.e_step(params)
     value, totals, cross = 0.0, np.zeros(8), np.zeros((3, 4))
     for x in X:
         chances = [
@@ -190,7 +190,7 @@ def test_a_pass_and_its_objective_are_those_of_the_model():
     np.testing.assert_allclose(sums.totals, totals)
     np.testing.assert_allclose(sums.cross, cross)
     assert steps.objective(params, sums) == pytest.approx(value + params.log_prior.mean())
-    found = steps.maximise(sums)
+    found = steps.m_step(sums)
     share = (totals + 1 / 8) / 8
     np.testing.assert_allclose(np.exp(found.log_prior), share)
     both = states(3).T @ (totals[:, None] * states(3))
@@ -224,7 +224,7 @@ def test_rows_in_a_plane_count_by_all_their_features():
     plane = plane_steps(X, basis, "all")
     full = SwitchSteps(X, float((X**2).sum()), 5, "all")
     wide = SwitchParams(params.W @ basis.T, params.log_prior, params.sigma2)
-    assert plane.expect(params).log_likelihood == pytest.approx(full.expect(wide).log_likelihood)
+    assert plane.e_step(params).log_likelihood == pytest.approx(full.e_step(wide).log_likelihood)
     assert plane.n_cells == 30
 
 
@@ -358,8 +358,8 @@ def test_the_baseline_takes_its_place_and_others_are_on_in_at_most_half_of_the_r
 def test_a_baseline_may_cost_a_thousandth_of_a_nat_a_row(monkeypatch, loss, taken):
     X = np.ones((1000, 2))
     params = SwitchParams(np.array([[1.0, 2.0], [3.0, 5.0]]), law(2, s10=0.4, s11=0.6), 0.1)
-    old = Refined(params, None, -50.0, -50.0, 3, True, [])
-    new = Refined(params, None, -50.0 - loss, -50.0, 4, True, [])
+    old = EMResult(params, None, -50.0, -50.0, 3, True, [])
+    new = EMResult(params, None, -50.0 - loss, -50.0, 4, True, [])
     limits = []
     monkeypatch.setattr(
         switch_always_on, "refine_switches", lambda *rest, max_iter, **more: limits.append(max_iter) or new
@@ -369,7 +369,7 @@ def test_a_baseline_may_cost_a_thousandth_of_a_nat_a_row(monkeypatch, loss, take
     assert found.n_iter == (7 if taken else 3)
     assert settle_baseline(X, old, max_iter=2, tol=0.1)[0].n_iter == found.n_iter
     assert limits == [2, 0]  # what the first climb left of the passes
-    plain = Refined(some_params(2, 2), None, -50.0, -50.0, 3, True, [])
+    plain = EMResult(some_params(2, 2), None, -50.0, -50.0, 3, True, [])
     assert settle_baseline(X, plain, max_iter=5, tol=0.1) == (plain, None)
 
 
@@ -511,7 +511,7 @@ def race(monkeypatch, *, sigma2=1.0, noise_free=False, exclusive=False, picks=3,
 
     def halve(entrants, *, rounds, max_iter, tol, accelerate):
         heard.append((len(entrants), max_iter == sum(rounds)))
-        return Raced(winner, None, Refined(entrants[1].start, None, 0.0, 0.0, 0, True, []), {})
+        return Raced(winner, None, EMResult(entrants[1].start, None, 0.0, 0.0, 0, True, []), {})
 
     monkeypatch.setattr(switch_race, "halve", halve)
     rows = switch_start._hashed(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30, dtype=np.uint64))

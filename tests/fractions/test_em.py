@@ -48,7 +48,7 @@ def test_one_step_and_its_objective(missing):
     data = Shares.of(X)
     steps = FractionSteps.of(data)
     H = random_profiles(steps.turned, 3, np.random.default_rng(0))
-    sums = steps.expect(Parts(H, np.full((len(X), 3), 1 / 3)))
+    sums = steps.e_step(Parts(H, np.full((len(X), 3), 1 / 3)))
     np.testing.assert_allclose(sums.fractions, fractions_of(data, H), atol=1e-9)
     squares = [(X[i, j] - sums.fractions[i] @ H[:, j]) ** 2 for i, j in np.argwhere(~np.isnan(X))]
     assert sums.residual == pytest.approx(sum(squares), rel=1e-10)
@@ -57,7 +57,7 @@ def test_one_step_and_its_objective(missing):
     variance = sum(squares) / N
     normal = sum(-0.5 * np.log(2 * np.pi * variance) - square / (2 * variance) for square in squares)
     assert steps.log_likelihood(sums) == pytest.approx(normal, rel=1e-10)
-    again = steps.maximise(sums)
+    again = steps.m_step(sums)
     np.testing.assert_allclose(again.profiles, profiles_of(steps.turned, sums.fractions), atol=1e-9)
 
 

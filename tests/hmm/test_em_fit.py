@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from latentfit.core.em import Refined, em
+from latentfit.core.em import EMResult, em
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels.hmm import ChainSums
 from latentfit.core.multistart import Raced
@@ -80,7 +80,7 @@ def test_objective_is_the_sum_over_all_paths_and_the_pseudo_counts():
     data = sequences("ab-c", "ba", "c")
     prior = ChainPrior(np.array([0.4, 0.4, 0.2]), np.array([0.5, 0.3, 0.2]), 2.0, 1.0)
     steps = ChainSteps(data, prior)
-    sums = steps.expect(CHAIN)
+    sums = steps.e_step(CHAIN)
     value = 0.0
     for word in ("ab-c", "ba", "c"):
         total = 0.0
@@ -135,7 +135,7 @@ def test_statistics_follow_their_states():
     steps = ChainSteps(data, chain_prior(data, 1.0))
     refined = em(steps, CHAIN, max_iter=2, tol=0.0)
     turned = permuted(refined, np.array([1, 0]))
-    again = steps.expect(turned.params)
+    again = steps.e_step(turned.params)
     for name in ("start", "transitions", "emissions"):
         np.testing.assert_allclose(getattr(turned.sums, name), getattr(again, name), rtol=1e-10)
         assert not np.allclose(getattr(refined.sums, name), getattr(again, name))
@@ -294,13 +294,13 @@ def test_moments_give_two_starts_where_observations_are_many(monkeypatch):
 
 def walk(monkeypatch, values, *, held="abcabcabca", onward=False, passes=9):
     """What `choose_smoothing` tries when strength s makes what is left out `values[s]` nats probable."""
-    tried, begun = [], []
+    tried, resume_from = [], []
 
     def climb(steps, start, *, max_iter, tol, accelerate):
         tried.append(steps.prior.emissions)
-        begun.append((start, max_iter))
+        resume_from.append((start, max_iter))
         params = Chain(CHAIN.start, CHAIN.transitions, np.full((2, 3), steps.prior.emissions))
-        return Refined(params, None, 0.0, 0.0, 0, True, [])
+        return EMResult(params, None, 0.0, 0.0, 0, True, [])
 
     monkeypatch.setattr(chain_fit, "em", climb)
     monkeypatch.setattr(chain_fit, "log_likelihood", lambda chain, held, threads: values[chain.emissions[0, 0]])
@@ -311,7 +311,7 @@ def walk(monkeypatch, values, *, held="abcabcabca", onward=False, passes=9):
     assert prior.moves == 1.0
     assert value == values[prior.emissions] == max(values[one] for one in tried)
     assert refined.params.emissions[0, 0] == prior.emissions
-    return prior.emissions, tried, begun
+    return prior.emissions, tried, resume_from
 
 
 def test_smoothing_is_walked_until_two_in_a_row_are_no_better(monkeypatch):
@@ -330,10 +330,10 @@ def test_smoothing_that_is_far_worse_ends_the_walk_at_once(monkeypatch):
 
 def test_later_climbs_go_on_from_the_first_for_a_third_of_the_passes(monkeypatch):
     values = {1.0: -5.0, 2.0: -4.9, 3.0: -4.8}
-    begun = walk(monkeypatch, values, onward=True)[2]
-    assert [(start.emissions[0, 0], passes) for start, passes in begun] == [(0.5, 9), (1.0, 3), (1.0, 3)]
-    begun = walk(monkeypatch, values)[2]
-    assert [(start.emissions[0, 0], passes) for start, passes in begun] == [(0.5, 9)] * 3
+    resume_from = walk(monkeypatch, values, onward=True)[2]
+    assert [(start.emissions[0, 0], passes) for start, passes in resume_from] == [(0.5, 9), (1.0, 3), (1.0, 3)]
+    resume_from = walk(monkeypatch, values)[2]
+    assert [(start.emissions[0, 0], passes) for start, passes in resume_from] == [(0.5, 9)] * 3
 
 
 def test_symbols_alone_are_smoothed_as_suits_what_was_left_out():
@@ -425,9 +425,9 @@ def test_more_random_starts_are_drawn_when_one_of_the_first_wins(monkeypatch):
 def test_a_race_has_the_passes_of_its_rounds_and_no_finer_tolerance(monkeypatch):
     heard = []
 
-    def halve(entrants, *, rounds, max_iter, tol, accelerate):
+    def halve(candidates, *, rounds, max_iter, tol, accelerate):
         heard.append((max_iter, tol))
-        return Raced("x", None, Refined(entrants[0].start, None, 0.0, 0.0, 0, True, []), {"x": 1.0})
+        return Raced("x", None, EMResult(candidates[0].start, None, 0.0, 0.0, 0, True, []), {"x": 1.0})
 
     monkeypatch.setattr(chain_fit, "halve", halve)
     data = drawn(30)
@@ -443,7 +443,7 @@ def test_smoothing_is_chosen_before_the_race_and_again_around_it_and_loses_to_no
 
     def smoothed(steps, start, held, strengths, passes=8, onward=False):
         heard.append(tuple(strengths))
-        refined = Refined(start, None, 0.0, 0.0, 0, True, [])
+        refined = EMResult(start, None, 0.0, 0.0, 0, True, [])
         return ChainPrior(steps.prior.frequencies, steps.prior.shape, strengths[1], 1.0), refined, -50.0
 
     monkeypatch.setattr(chain_fit, "choose_smoothing", smoothed)
@@ -463,7 +463,7 @@ def test_few_observations_must_gain_a_twohundredth_of_a_nat(monkeypatch, gain, s
     held = cut(data, 0).held
 
     def smoothed(steps, start, held, strengths, passes=8, onward=False):
-        refined = Refined(start, None, 0.0, 0.0, 0, True, [])
+        refined = EMResult(start, None, 0.0, 0.0, 0, True, [])
         return ChainPrior(steps.prior.frequencies, steps.prior.shape, 64.0, 1.0), refined, -50 + gain * held.n_observed
 
     monkeypatch.setattr(chain_fit, "spectral_starts", lambda *rest: [("slices", CHAIN)])
@@ -485,7 +485,7 @@ def test_scarce_observations_must_gain_four_times_as_much(monkeypatch, gain, sta
 
     def smoothed(steps, start, held, strengths, passes=8, onward=False):
         heard.append((tuple(strengths), steps.prior.shape.ndim))
-        refined = Refined(start, None, 0.0, 0.0, 0, True, [])
+        refined = EMResult(start, None, 0.0, 0.0, 0, True, [])
         return ChainPrior(steps.prior.frequencies, steps.prior.shape, 512.0, 1.0), refined, -50 + gain * held.n_observed
 
     monkeypatch.setattr(chain_fit, "spectral_starts", lambda *rest: [("slices", chain)])
@@ -503,7 +503,7 @@ def test_few_observations_choose_between_both_kinds_of_pseudo_counts(monkeypatch
     def smoothed(steps, start, held, strengths, passes=8, onward=False):
         near = steps.prior.shape.ndim == 2
         heard.append((near, tuple(strengths), passes, onward))
-        refined = Refined(start, None, 0.0, 0.0, 0, True, [])
+        refined = EMResult(start, None, 0.0, 0.0, 0, True, [])
         value = -40.0 if near else -41.0
         return ChainPrior(steps.prior.frequencies, steps.prior.shape, 64.0, 1.0), refined, value
 

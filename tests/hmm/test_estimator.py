@@ -455,16 +455,16 @@ def test_a_generator_of_sequences_is_read(lists, fitted):
 
 
 def test_spectral_starts_at_the_moments_model_itself(made, monkeypatch):
-    begun = []
+    resume_from = []
 
     def climb(steps, start, **how):
-        begun.append((steps.data.n_steps, start))
+        resume_from.append((steps.data.n_steps, start))
         return em(steps, start, **how)
 
     monkeypatch.setattr(chain_fit, "em", climb)
     CategoricalHMM(3, init="spectral").fit(made.sequences)
     alone = CategoricalHMM(3, init="spectral", max_iter=0).fit(made.sequences)
-    steps, start = begun[-2]  # the last but the one without iterations
+    steps, start = resume_from[-2]  # the last but the one without iterations
     assert steps == made.sequences.n_steps
     order = np.argsort(-alone.weights_, kind="stable")
     np.testing.assert_allclose(np.sort(start.emissions, axis=0), np.sort(alone.emissions_[order], axis=0))

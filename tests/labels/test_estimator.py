@@ -103,7 +103,7 @@ def test_em_never_decreases_its_objective(seed, smoothing):
     labels = from_long(*crowd(seed))
     sums = sums_of(labels, vote_shares(labels))
     steps = crowd_steps(labels, sums, smoothing, MemoryEngine(labels, 1))
-    refined = em(steps, steps.maximise(sums), max_iter=60, tol=0)
+    refined = em(steps, steps.m_step(sums), max_iter=60, tol=0)
     path = np.array(refined.path)
     assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all()
     assert refined.objective == path[-1]

@@ -411,7 +411,7 @@ def test_the_one_coin_model_is_the_best_of_its_kind_and_em_never_lowers_its_obje
     engine = MemoryEngine(labels, 1)
     sums = vote_sums(labels)
     steps = crowd_steps(labels, sums, 1.0, engine, one_coin=True)
-    found = em(steps, steps.maximise(sums), max_iter=30, tol=1e-9, accelerate=True)
+    found = em(steps, steps.m_step(sums), max_iter=30, tol=1e-9, accelerate=True)
     assert (np.diff(found.path) > -1e-9).all()
     tables = unstack_confusions(found.params)
     right = np.einsum("mkk->mk", tables)
@@ -420,5 +420,5 @@ def test_the_one_coin_model_is_the_best_of_its_kind_and_em_never_lowers_its_obje
     # by hand: all right labels of a worker, pseudo-labels included, over all of them
     counts = (sums.table + steps.prior.table).reshape(15, 3, 3)
     hand = [sum(counts[m, k, k] for k in range(3)) / counts[m].sum() for m in range(15)]
-    np.testing.assert_allclose(unstack_confusions(steps.maximise(sums))[:, 1, 1], hand)
+    np.testing.assert_allclose(unstack_confusions(steps.m_step(sums))[:, 1, 1], hand)
     assert np.abs(right[:, 0] - made.accuracy).mean() < 0.06

@@ -267,7 +267,7 @@ def test_em_on_pairs_never_falls_and_equals_a_plain_one(symmetric, both_ways, sm
     start = random_pair_model(counts, 3, symmetric=symmetric, rng=np.random.default_rng(0))
     path = em(steps, start, max_iter=25, tol=0.0, accelerate=False).path
     assert (np.diff(path) >= -1e-9 * np.abs(path[0])).all()
-    sums = steps.expect(start)
+    sums = steps.e_step(start)
     B = start.left @ start.mixing @ start.right.T
     A = np.asarray(counts.matrix.toarray(), float)
     half = 2 if both_ways and symmetric else 1
@@ -276,12 +276,12 @@ def test_em_on_pairs_never_falls_and_equals_a_plain_one(symmetric, both_ways, sm
     pairs_of_causes = joint.sum(axis=(0, 1))
     if symmetric:
         pairs_of_causes = (pairs_of_causes + pairs_of_causes.T) / 2
-    np.testing.assert_allclose(steps.maximise(sums).mixing, pairs_of_causes / pairs_of_causes.sum(), rtol=1e-9)
+    np.testing.assert_allclose(steps.m_step(sums).mixing, pairs_of_causes / pairs_of_causes.sum(), rtol=1e-9)
     rows = joint.sum(axis=(1, 3))
     if symmetric:
         rows = (rows + joint.sum(axis=(0, 2))) / half
     expected = rows + smoothing * shares
-    np.testing.assert_allclose(steps.maximise(sums).left, expected / expected.sum(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(steps.m_step(sums).left, expected / expected.sum(axis=0), rtol=1e-9)
 
 
 def test_a_mixing_law_climbs_and_finds_two_points():

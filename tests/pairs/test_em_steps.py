@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from latentfit.core.counts import read_counts
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.kernels.pair_rows import Side
 from latentfit.core.pair_em import PairSteps, columns_to_one
 from latentfit.core.spectral import PairModel, ScaledSVD
@@ -51,7 +51,7 @@ def test_a_mixing_law_step_by_hand():
     logs = np.array([[-700.0, -701.0, -702.0], [3.0, 1.0, 2.0]])
     law, times, prior = np.array([0.2, 0.3, 0.5]), np.array([2.0, 3.0]), np.array([0.5, 0.0, 1.0])
     steps = MixingSteps(logs, multiplicity=times, prior=prior)
-    sums = steps.expect(law)
+    sums = steps.e_step(law)
     value, at_points = 0.0, np.zeros(3)
     for unit in range(2):
         shifted = [law[g] * exp(logs[unit, g] - logs[unit, 0]) for g in range(3)]
@@ -60,7 +60,7 @@ def test_a_mixing_law_step_by_hand():
     np.testing.assert_allclose(sums.at_points, at_points)
     assert steps.log_likelihood(sums) == pytest.approx(value)
     assert steps.objective(law, sums) == pytest.approx(value + 0.5 * log(0.2) + log(0.5))
-    np.testing.assert_allclose(steps.maximise(sums), (at_points + prior) / 6.5)
+    np.testing.assert_allclose(steps.m_step(sums), (at_points + prior) / 6.5)
     assert steps.n_cells == 5
     assert MixingSteps(logs, n_cells=9).n_cells == 9
     assert MixingSteps(logs).n_cells == 2
@@ -109,16 +109,16 @@ def test_objective_counts_a_shared_dictionary_once():
     both = PairSteps(counts, symmetric=False, smoothing=2.0, weights=np.array([0.7, 0.3]))
     model = PairModel(LEFT, RIGHT, MIXING)
     plain = (COUNTS * np.log(LEFT @ MIXING @ RIGHT.T)).sum()
-    assert both.objective(model, both.expect(model)) == pytest.approx(
+    assert both.objective(model, both.e_step(model)) == pytest.approx(
         plain + (np.log(LEFT) * prior).sum() + (np.log(RIGHT) * prior).sum()
     )
     one = PairSteps(counts, symmetric=True, smoothing=2.0, weights=np.array([0.7, 0.3]))
     model = PairModel(LEFT, LEFT, MIXING)
     plain = (COUNTS * np.log(LEFT @ MIXING @ LEFT.T)).sum()
-    assert one.objective(model, one.expect(model)) == pytest.approx(plain + (np.log(LEFT) * prior).sum())
+    assert one.objective(model, one.e_step(model)) == pytest.approx(plain + (np.log(LEFT) * prior).sum())
     assert one.n_cells == both.n_cells == 18
     none = PairSteps(counts, symmetric=True)
-    assert none.objective(model, none.expect(model)) == pytest.approx(plain)
+    assert none.objective(model, none.e_step(model)) == pytest.approx(plain)
 
 
 def test_each_side_has_its_own_marginals_and_pseudo_counts():
@@ -130,7 +130,7 @@ def test_each_side_has_its_own_marginals_and_pseudo_counts():
     np.testing.assert_allclose(steps.priors, 3 * weights)
     model = PairModel(LEFT, RIGHT, MIXING)
     joint = np.einsum("ij,ik,kl,jl->ijkl", COUNTS / (LEFT @ MIXING @ RIGHT.T), LEFT, MIXING, RIGHT)
-    found = steps.maximise(steps.expect(model))
+    found = steps.m_step(steps.e_step(model))
     sides = zip((found.left, found.right), (joint.sum((1, 3)), joint.sum((0, 2))), weights, strict=True)
     for part, sums, spread in sides:
         want = sums + 3 * spread
@@ -204,7 +204,7 @@ def test_the_smoothing_is_taken_under_which_counts_left_out_are_likeliest(monkey
         tried.append(steps.priors[0].sum())
         best = abs(steps.priors[0].sum() - 0.8 * 5.0)  # four fifths of the counts, four fifths of the pseudo-counts
         model = PairModel(LEFT, RIGHT, MIXING)
-        return Refined(model if best < 1e-9 else PairModel(LEFT[::-1], RIGHT, MIXING), None, 0.0, 0.0, 0, True, [])
+        return EMResult(model if best < 1e-9 else PairModel(LEFT[::-1], RIGHT, MIXING), None, 0.0, 0.0, 0, True, [])
 
     monkeypatch.setattr(pair_fit, "em", climb)
     monkeypatch.setattr(pair_fit, "with_marginals", lambda model, counts: model)
@@ -348,7 +348,7 @@ def test_an_item_is_weighed_under_the_law_of_all_and_at_last_under_that_of_its_f
 
     def climb(steps, start, *, max_iter, tol):
         heard.append((steps, start, max_iter))
-        return Refined(start, None, 0.0, 0.0, 0, True, [])
+        return EMResult(start, None, 0.0, 0.0, 0, True, [])
 
     monkeypatch.setattr(pair_shrinkage, "climb", climb)
     mean, var, _ = problem()._weigh(tally, seen, partner, 0.1, 1.0, own, False)
@@ -424,7 +424,7 @@ def shrinking(monkeypatch, counts, symmetric, value, rounds):
     def weigh(self, tally, seen, partner, partner_mean, sign, own, last):
         weighed.append((tally[0, 0], seen, partner, partner_mean, sign, own, last))
         lift = np.full(len(seen), 0.1 * len(weighed))
-        return lift, np.full(len(seen), 0.5), Refined(lift, None, 0.0, 0.0, len(weighed), True, [])
+        return lift, np.full(len(seen), 0.5), EMResult(lift, None, 0.0, 0.0, len(weighed), True, [])
 
     monkeypatch.setattr(_Problem, "_tally", tally)
     monkeypatch.setattr(_Problem, "_weigh", weigh)

@@ -414,7 +414,7 @@ def test_only_fits_as_good_count_as_equal(monkeypatch):
 
     class Race:
         def __init__(self, sums):
-            self.refined = type("Refined", (), {"sums": sums})
+            self.refined = type("EMResult", (), {"sums": sums})
 
     def distance(*found):
         left = [Race(Sums(*one)) for one in found]

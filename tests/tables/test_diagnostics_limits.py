@@ -492,10 +492,14 @@ def test_the_ratio_is_twice_the_gain_and_never_below_zero(monkeypatch):
         climbed = SimpleNamespace(params=m, log_likelihood=few)
         monkeypatch.setattr(bootstrap, "_climbed", lambda *args, c=climbed: c)
         best = SimpleNamespace(refined=SimpleNamespace(log_likelihood=many, params="many"))
-        monkeypatch.setattr(bootstrap, "halve", lambda entrants, b=best, s=starts, **kwargs: s.extend(entrants) or b)
+        monkeypatch.setattr(
+            bootstrap, "halve", lambda candidates, b=best, s=starts, **kwargs: s.extend(candidates) or b
+        )
         found = bootstrap._ratio(table_of(drawn(20).codes[:, :3]), m, 0.0, 1, np.random.default_rng(0))
         assert found == (ratio, "many")
-        assert [entrant.start.n_classes for entrant in starts] == [3] * 5  # a split of each class, three sets of rows
+        assert [candidate.start.n_classes for candidate in starts] == [
+            3
+        ] * 5  # a split of each class, three sets of rows
 
 
 def test_bootstrap_intervals_by_the_spread_of_refits(monkeypatch):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.errors import DataError
 from latentfit.core.mixture import em as table_prior
 from latentfit.core.mixture.em import (
@@ -164,7 +164,7 @@ def test_table_steps_by_hand():
     complete = sums.totals @ np.log(found.weights) + (sums.table * np.log(found.table)).sum()
     assert entropy_of(found, Sums(-7.0, sums.totals, sums.table)) == pytest.approx(-7 - complete)
     assert entropy_of(found, Sums(-90.0, sums.totals, sums.table)) == 0.0
-    turned = permuted(Refined(found, sums, 0.0, 0.0, 1, True, []), np.array([1, 0]))
+    turned = permuted(EMResult(found, sums, 0.0, 0.0, 1, True, []), np.array([1, 0]))
     assert turned.sums.totals.tolist() == [1.0, 3.0]
     np.testing.assert_array_equal(turned.sums.table, sums.table[:, ::-1])
 

@@ -14,7 +14,7 @@ from latentfit.core.mixture.em import table_steps
 from latentfit.core.mixture.init import draw_sample, moment_starts, naive_spa, pair_frequencies, random_start, spa_start
 from latentfit.core.mixture.merge_init import merge_down, merged_starts
 from latentfit.core.mixture.spa import factor_spa, naive_split, pair_log_likelihood
-from latentfit.core.multistart import Entrant, halve
+from latentfit.core.multistart import Candidate, halve
 from latentfit.core.table.input import read_table
 
 
@@ -81,7 +81,7 @@ def test_accelerated_em_rises_at_every_step(seed: int, smoothing: float) -> None
     slow = em(steps, start, max_iter=1_000, tol=1e-8)
     for run in (fast, slow):
         assert np.diff(run.path).min() >= -1e-9 * abs(run.objective)
-        again = steps.expect(run.params)
+        again = steps.e_step(run.params)
         assert steps.objective(run.params, again) == pytest.approx(run.objective, rel=1e-12)
     short = em(steps, start, max_iter=3, tol=1e-8, accelerate=True)
     assert not short.converged
@@ -93,7 +93,7 @@ def test_going_on_is_climbing_at_once() -> None:
     table = read_table(made(3))
     steps = table_steps(table, 3, 1.0, 1)
     start = random_start(table, 3, np.random.default_rng(0))
-    cut = halve([Entrant("one", steps, start)], rounds=(4, 4), max_iter=40, tol=0.0, accelerate=True).refined
+    cut = halve([Candidate("one", steps, start)], rounds=(4, 4), max_iter=40, tol=0.0, accelerate=True).refined
     whole = em(steps, start, max_iter=40, tol=0.0, accelerate=True)
     assert cut.n_iter == whole.n_iter == 40
     assert cut.path == whole.path
@@ -105,10 +105,10 @@ def test_halving_keeps_a_start_as_good_as_its_best_member() -> None:
     steps = table_steps(sample.table, 3, 1.0, 1)
     rng = np.random.default_rng(0)
     starts = [*moment_starts(sample, 3, rng), *merged_starts(sample, 3, rng, 1)]
-    entrants = [Entrant(name, steps, start) for name, start in starts]
-    kept = halve(entrants, rounds=(4, 4, 8), max_iter=500, tol=1e-7, accelerate=True)
-    assert set(kept.scores) == {entrant.name for entrant in entrants}
-    best = max(em(steps, e.start, max_iter=500, tol=1e-7, accelerate=True).objective for e in entrants)
+    candidates = [Candidate(name, steps, start) for name, start in starts]
+    kept = halve(candidates, rounds=(4, 4, 8), max_iter=500, tol=1e-7, accelerate=True)
+    assert set(kept.scores) == {candidate.name for candidate in candidates}
+    best = max(em(steps, e.start, max_iter=500, tol=1e-7, accelerate=True).objective for e in candidates)
     assert (best - kept.refined.objective) / table.total_weight < 0.01
 
 

@@ -10,7 +10,7 @@ from latentfit.core.em import em
 from latentfit.core.errors import DataError
 from latentfit.core.mixture.em import quasi_newton, table_steps
 from latentfit.core.mixture.init import random_start
-from latentfit.core.multistart import Entrant, multistart
+from latentfit.core.multistart import Candidate, multistart
 from latentfit.core.table.input import read_table
 from latentfit.tables.init.multistart import FEWEST, MOST, n_init_for
 
@@ -91,7 +91,7 @@ def test_quasi_newton_rises_from_where_em_stands_and_em_confirms_it(smoothing: f
     assert np.diff(found.path).min() >= 0
     assert found.objective == found.path[-1] > before.objective
     assert before.n_iter < found.n_iter <= 400
-    assert steps.objective(found.params, steps.expect(found.params)) == pytest.approx(found.objective, rel=1e-12)
+    assert steps.objective(found.params, steps.e_step(found.params)) == pytest.approx(found.objective, rel=1e-12)
     assert not found.converged
     again = em(steps, found.params, max_iter=2_000, tol=1e-12, accelerate=True)
     assert again.objective - found.objective < 0.02
@@ -104,15 +104,15 @@ def test_a_multi_start_counts_who_reached_the_best_and_runs_them_to_their_end() 
     table = read_table(interviews(0))
     steps = table_steps(table, 2, 0.0, 1, rooted=True)
     starts = [random_start(table, 2, np.random.default_rng(k)) for k in range(8)]
-    entrants = [Entrant(str(k), steps, start) for k, start in enumerate(starts)]
+    candidates = [Candidate(str(k), steps, start) for k, start in enumerate(starts)]
     climb = {"max_iter": 500, "tol": 1e-6, "tail_gain": 0.003}
-    found = multistart(entrants, finish=lambda run, most: quasi_newton(steps, run, most, 3e-5), **climb)
+    found = multistart(candidates, finish=lambda run, most: quasi_newton(steps, run, most, 3e-5), **climb)
     alone = [em(steps, start, max_iter=3_000, tol=1e-12, accelerate=True).objective for start in starts]
     assert found.refined.objective == pytest.approx(max(alone), abs=0.003)
     assert found.replication.objectives[0] == found.refined.objective
     assert found.replication.n_init == 8
     assert found.replication.n_reached <= found.replication.n_final <= 8
     assert np.diff(found.refined.path).min() >= -1e-9 * abs(found.refined.objective)
-    cut = multistart(entrants, finish=lambda run, most: run, max_iter=3, tol=1e-6, tail_gain=0.003)
+    cut = multistart(candidates, finish=lambda run, most: run, max_iter=3, tol=1e-6, tail_gain=0.003)
     assert cut.refined.n_iter == 3
     assert not cut.refined.converged

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.multistart import Raced
 from latentfit.core.sampling import scramble
 from latentfit.topics import em as topic_prior
@@ -60,7 +60,7 @@ def test_objective_and_m_step_are_those_of_the_docstring():
     prior = TopicPrior(np.array([0.1, 0.3]), np.array([0.2, 0.4, 0.6, 0.8]))
     steps = TopicSteps(made.lists, made.lengths, prior, 1, inner=0)
     params = TopicParams(TOPICS, SHARES)
-    sums = steps.expect(params)
+    sums = steps.e_step(params)
     value, of_words, of_documents = 0.0, np.zeros((4, 2)), np.zeros((4, 2))
     for d in range(4):
         for w in range(4):
@@ -75,7 +75,7 @@ def test_objective_and_m_step_are_those_of_the_docstring():
         value += sum(prior.a[k] * np.log(SHARES[d, k]) for d in range(4))
         value += sum(prior.b[w] * np.log(TOPICS[w, k]) for w in range(4))
     assert steps.objective(params, sums) == pytest.approx(value, rel=1e-12)
-    found = steps.maximise(sums)
+    found = steps.m_step(sums)
     of_words += prior.b[:, None]
     of_documents += prior.a
     np.testing.assert_allclose(found.topics, of_words / of_words.sum(axis=0), rtol=1e-12)
@@ -145,8 +145,8 @@ def test_a_start_is_lifted_by_a_thousandth_of_the_priors_words_and_has_ten_steps
 def test_a_race_has_as_many_rounds_as_halvings(monkeypatch, starts, rounds):
     heard = []
 
-    def halve(entrants, *, rounds, **rest):
-        heard.append((len(entrants), tuple(rounds), rest["accelerate"]))
+    def halve(candidates, *, rounds, **rest):
+        heard.append((len(candidates), tuple(rounds), rest["accelerate"]))
         return Raced("", None, None, {})
 
     monkeypatch.setattr(topic_starts, "halve", halve)
@@ -173,7 +173,7 @@ def test_pairs_begin_with_lifted_topics_that_mostly_meet_themselves(monkeypatch)
 
     def em(steps, start, **rest):
         heard.append((steps, start))
-        return Refined(start, None, 0.0, 0.0, 0, True, [])
+        return EMResult(start, None, 0.0, 0.0, 0, True, [])
 
     monkeypatch.setattr(topic_starts, "em", em)
     found = polished_by_pairs(short, sharp)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from latentfit.cli.console import Talk, number_of
+from latentfit.cli.console import Terminal, number_of
 from latentfit.cli.options import (
     AS_IT_IS,
     HIDDEN,
@@ -82,7 +82,7 @@ def admixture(
     from latentfit.admixture.estimator import Admixture
     from latentfit.core.estimator import model_state
 
-    talk, kept = Talk(quiet), keeping(checkpoint, resume)
+    talk, kept = Terminal(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
@@ -160,7 +160,7 @@ def _frequencies(model: Admixture) -> Iterator[Any]:
 
 def _store(
     files: tuple[str, ...], id_: str | None, cache: str | None, threads: int | None, told: Any, reading: Reading,
-    talk: Talk, *, autosomes: bool,
+    talk: Terminal, *, autosomes: bool,
 ) -> StoredGenotypes:  # fmt: skip
     """Genotypes in a flat file: a PLINK set, or tables of people."""
     from latentfit.admixture.data.stored import store_bed, store_scan
@@ -201,7 +201,7 @@ def read_genotype_file(
     id_: str | None,
     threads: int | None = None,
     reading: Reading = AS_IT_IS,
-    talk: Talk | None = None,
+    talk: Terminal | None = None,
     *,
     autosomes: bool = True,
 ) -> Genotypes:
@@ -239,7 +239,7 @@ def _write_matrix(results: Results, name: str, matrix: Any, digits: int) -> None
         np.savetxt(part, matrix, fmt=f"%.{digits}f")
 
 
-def show(model: Admixture, talk: Talk) -> None:
+def show(model: Admixture, talk: Terminal) -> None:
     """Populations, and who is most of each."""
     rows = []
     for k in range(min(model.n_populations_, SHOWN)):
@@ -250,7 +250,7 @@ def show(model: Admixture, talk: Talk) -> None:
 
 
 def read_input(
-    model: Admixture, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: Admixture, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     return {"input": read_genotype_file(path, columns.get("id"), reading=reading)}

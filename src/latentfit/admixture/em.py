@@ -32,10 +32,10 @@ from latentfit.admixture.init.als import (
     shares_under,
     squares_of,
 )
-from latentfit.core.em import Begun, Step, em, leap_length
+from latentfit.core.em import SolverState, Step, em, squarem_length
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import Calls
-from latentfit.core.multistart import Entrant, halve
+from latentfit.core.multistart import Candidate, halve
 from latentfit.core.simplex import simplex_least_squares
 
 FREQUENCY_FLOOR = 1e-7
@@ -76,8 +76,8 @@ class AncestrySteps:
         self.n_cells = self.passes.n_calls
         self._last: AncestrySums | None = None
 
-    def expect(self, params: Ancestry) -> AncestrySums:
-        if self._last is not None and self._last.params is params:  # `maximise` looked already
+    def e_step(self, params: Ancestry) -> AncestrySums:
+        if self._last is not None and self._last.params is params:  # `m_step` looked already
             return self._last
         value, following = self.passes.step(params.shares, params.frequencies, FREQUENCY_FLOOR)
         self._last = AncestrySums(params, value, following)
@@ -89,14 +89,14 @@ class AncestrySteps:
     def log_likelihood(self, sums: AncestrySums) -> float:
         return sums.log_likelihood
 
-    def maximise(self, sums: AncestrySums) -> Ancestry:
+    def m_step(self, sums: AncestrySums) -> Ancestry:
         shares, frequencies = sums.params.shares, sums.next_frequencies
         value, gradient, hessian = self.passes.curvature(shares, frequencies)
         to = _newton_target(shares, gradient, hessian)
         moved = Ancestry(to, frequencies)
         step = to - shares
         longest = float(np.einsum("ik,ikl,il->i", step, hessian, step).max())
-        if longest <= SHORT or self.expect(moved).log_likelihood >= float(value.sum()):
+        if longest <= SHORT or self.e_step(moved).log_likelihood >= float(value.sum()):
             return moved
         for _ in range(MOST_STEPS):  # someone leapt too far: those go half the way
             fell = self.passes.curvature(to, frequencies)[0] < value
@@ -109,11 +109,11 @@ class AncestrySteps:
 
     def extrapolate(self, start: Ancestry, once: Ancestry, twice: Ancestry) -> Ancestry:
         """SQUAREM's third step length over both halves, back onto simplex and box."""
-        # not `leap_of`: two arrays that need not be stacked, squares added by dot products, which has other bits
+        # not `squarem_step`: two arrays that need not be stacked, squares added by dot products, which has other bits
         first = [once.shares - start.shares, once.frequencies - start.frequencies]
         second = [twice.shares - once.shares - first[0], twice.frequencies - once.frequencies - first[1]]
         top, bottom = (sum(float(np.vdot(part, part)) for part in parts) for parts in (first, second))
-        length = leap_length(top, bottom)
+        length = squarem_length(top, bottom)
         shares, frequencies = (
             begin + 2 * length * r + length * length * v
             for begin, r, v in zip((start.shares, start.frequencies), first, second, strict=True)
@@ -227,7 +227,7 @@ class AncestryPlace:
 
     start: str
     spectrum: Floats
-    begun: Begun[Ancestry]
+    resume_from: SolverState[Ancestry]
 
 
 def fit_ancestry(
@@ -243,23 +243,24 @@ def fit_ancestry(
     far: bool = True,
     first: tuple[str, Callable[[Subspace], Ancestry]] | None = None,
     callback: Callable[[Step], None] | None = None,
-    begun: AncestryPlace | None = None,
+    resume_from: AncestryPlace | None = None,
     keep: Callable[[AncestryPlace], None] | None = None,
 ) -> AncestryFit:
     """Fit K populations; `first` makes another start than the alternation's, and is then the only one.
 
-    Without `far` all starts are drawn. `keep` hears where the last climb stands; `begun`, such a place, goes on there.
+    Without `far` all starts are drawn. `keep` hears where the last climb stands; `resume_from`, such a place, goes on
+    there.
     """
     calls = over_calls(calls)
-    if begun is not None:
-        hear = None if keep is None else lambda at: keep(AncestryPlace(begun.start, begun.spectrum, at))
+    if resume_from is not None:
+        hear = None if keep is None else lambda at: keep(AncestryPlace(resume_from.start, resume_from.spectrum, at))
         steps = AncestrySteps(calls)
         found = em(
-            steps, begun.begun.params, max_iter=max_iter, tol=tol, accelerate=True, callback=callback,
-            begun=begun.begun, keep=hear,
+            steps, resume_from.resume_from.params, max_iter=max_iter, tol=tol, accelerate=True, callback=callback,
+            resume_from=resume_from.resume_from, keep=hear,
         )  # fmt: skip
-        ended = (found.path, found.n_iter, found.converged, begun.start)
-        return _settled(calls, found.params, begun.spectrum, False, *ended)
+        ended = (found.path, found.n_iter, found.converged, resume_from.start)
+        return _settled(calls, found.params, resume_from.spectrum, False, *ended)
     space = leading_subspace(calls, means, n_populations)
     if not likelihood and first is None:
         start = "people who stand furthest apart" if far else "people who were drawn"
@@ -275,10 +276,10 @@ def fit_ancestry(
         path = [-squares_of(space, begin.shares, begin.frequencies)]
         return _settled(calls, begin, space.spectrum, True, path, 0, True, next(iter(starts)))
     steps = AncestrySteps(calls)
-    entrants = [Entrant(name, steps, start) for name, start in starts.items()]
+    candidates = [Candidate(name, steps, start) for name, start in starts.items()]
     hear_of = None if keep is None else lambda name, at: keep(AncestryPlace(name, space.spectrum, at))
     raced = halve(
-        entrants, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, keep=hear_of
+        candidates, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, keep=hear_of
     )  # fmt: skip
     found = raced.refined
     return _settled(calls, found.params, space.spectrum, False, found.path, found.n_iter, found.converged, raced.name)

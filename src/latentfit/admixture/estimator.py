@@ -39,7 +39,7 @@ from latentfit.admixture.init.als import Subspace, unfilled_spectrum
 from latentfit.admixture.init.tensor import factor_admixture_tensor
 from latentfit.admixture.select import NumberPath, choose_populations
 from latentfit.core.checkpoint import KeptFile
-from latentfit.core.em import Begun
+from latentfit.core.em import SolverState
 from latentfit.core.errors import DataError, DataWarning
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import as_frame, backend_of, build_frame
@@ -211,7 +211,7 @@ class Admixture(TransformerMixin, LatentModel):
             snps, means, number,
             likelihood=self._likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng,
             first=("tensor eigenpairs", tensor_start) if self.init == "tensor" and number > 1 else None,
-            callback=self._progress("likelihood"), begun=None if saved is None else saved.place,
+            callback=self._progress("likelihood"), resume_from=None if saved is None else saved.place,
             keep=None if kept is None else kept.keeping(number, self._path),
         )  # fmt: skip
 
@@ -225,7 +225,7 @@ class Admixture(TransformerMixin, LatentModel):
         self.frequencies_ = self._all_frequencies(genotypes)
         self.samples_, self.snps_ = genotypes.samples, genotypes.snps
         self._alleles = genotypes.alleles
-        self._keep_climb(fit)
+        self._keep_fit(fit)
         self.selection_ = None if self._path is None else {"n_populations": self._path.chosen}
 
     def _publish(self, fitted: Ancestry, order: NDArray[np.intp], n_snps: int) -> None:
@@ -482,15 +482,15 @@ class AncestryCheckpoint(KeptFile):
         def keep(place: AncestryPlace) -> None:
             if not self.due:
                 return
-            params = place.begun.params
+            params = place.resume_from.params
             arrays = {
                 "shares": np.ascontiguousarray(params.shares),
                 "frequencies": np.ascontiguousarray(params.frequencies),
                 "spectrum": place.spectrum,
-                "path": np.array(place.begun.path),
+                "path": np.array(place.resume_from.path),
             }
             cv = None if path is None else plain(vars(path))
-            self.write(arrays, {"n_iter": place.begun.n_iter, "start": place.start, "number": number, "cv": cv})
+            self.write(arrays, {"n_iter": place.resume_from.n_iter, "start": place.start, "number": number, "cv": cv})
 
         return keep
 
@@ -505,9 +505,9 @@ def genotypes_key(genotypes: AnyGenotypes) -> str:
 def _saved(file: ModelFile) -> SavedAncestry:
     arrays, facts = file.arrays, file.metadata
     params = Ancestry(arrays["shares"], arrays["frequencies"])
-    begun = Begun(params, int(facts["n_iter"]), arrays["path"].tolist())
+    resume_from = SolverState(params, int(facts["n_iter"]), arrays["path"].tolist())
     path = None if facts["cv"] is None else NumberPath(**facts["cv"])
-    return SavedAncestry(AncestryPlace(facts["start"], arrays["spectrum"], begun), int(facts["number"]), path)
+    return SavedAncestry(AncestryPlace(facts["start"], arrays["spectrum"], resume_from), int(facts["number"]), path)
 
 
 # -----------------------------------------------------------------------------

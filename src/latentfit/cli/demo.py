@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from latentfit.cli.console import Talk
+from latentfit.cli.console import Terminal
 from latentfit.cli.options import output_options, strict_option
 from latentfit.cli.results import Results
 
@@ -23,7 +23,7 @@ def demo(strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bo
     from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
     from latentfit.labels.simulate import digits_crowd
 
-    talk = Talk(quiet)
+    talk = Terminal(quiet)
     talk.say("Ten weak classifiers (trees, neighbours, naive Bayes), each trained on a few dozen digits and seeing")
     talk.say("a part of the pixels, label half of 1,397 handwritten digits each. Latentfit sees only their labels.\n")
     with talk.doing("training the annotators"):

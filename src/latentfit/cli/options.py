@@ -17,7 +17,7 @@ from latentfit.core.errors import DataError
 from latentfit.core.registry import ESTIMATORS
 
 if TYPE_CHECKING:
-    from latentfit.cli.console import Talk
+    from latentfit.cli.console import Terminal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -228,7 +228,7 @@ def _in_memory(path: str) -> int:
     return TEXT_IN_MEMORY * size
 
 
-def tell_no_cache(cache: str | None, talk: Talk) -> None:
+def tell_no_cache(cache: str | None, talk: Terminal) -> None:
     """What is read whole is coded in memory, and nothing of it is kept."""
     if cache is not None:
         talk.say("note: --cache is not used, since the file is read whole; give --engine stream to keep its coded rows")
@@ -327,7 +327,7 @@ class Reading:
         """The same for a file beside the data, whose columns are its own: answers, workers, references."""
         return replace(self, columns=None, drop=())
 
-    def row_names(self, names: list[str], id_: str | None, talk: Talk | None) -> str | None:
+    def row_names(self, names: list[str], id_: str | None, talk: Terminal | None) -> str | None:
         """The column that names the rows: the one that was named, or a first one that another program wrote along."""
         first = names[0] if names else "-"
         if id_ is not None or first.lower() not in ROW_NAMES or len(names) < 2 or first in (self.columns or ()):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.console import Talk
+from latentfit.cli.console import Terminal
 from latentfit.cli.options import (
     ROLES,
     Reading,
@@ -46,7 +46,7 @@ class Asked:
     begin: float
 
     @property
-    def talk(self) -> Talk:
+    def talk(self) -> Terminal:
         return self.results.talk
 
     def conclude(self, n_rows: int, facts: str, **more: Any) -> int:
@@ -79,7 +79,7 @@ def predict(
     from latentfit.core.errors import DataError
     from latentfit.labels.cli.labels import tell_control
 
-    talk, begin = Talk(quiet), time.perf_counter()
+    talk, begin = Terminal(quiet), time.perf_counter()
     with talk.doing("reading"):
         model = load(model_file)
     kind = type(model).__name__

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.console import Talk
+from latentfit.cli.console import Terminal
 from latentfit.cli.options import (
     ROLES,
     Reading,
@@ -58,7 +58,7 @@ def report(
     from latentfit.report.assemble import doors_page_of as page_of
     from latentfit.report.render import render
 
-    talk = Talk(quiet)
+    talk = Terminal(quiet)
     data: dict[str, Any] = {}
     tell_control(control, data_file, talk)
     with talk.doing("reading"):
@@ -93,7 +93,7 @@ def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
 
 
 def read_input(
-    model: LatentModel, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: LatentModel, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data as the model's own command reads them: `input`, and for tables the rows' `ids`."""
     reader = ESTIMATORS[type(model).__name__].reader

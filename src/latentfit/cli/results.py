@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import latentfit
-from latentfit.cli.console import Talk
+from latentfit.cli.console import Terminal
 
 if TYPE_CHECKING:
     from latentfit.core.estimator import LatentModel
@@ -29,7 +29,7 @@ NUMBERS = ("n_components_", "n_classes_", "n_populations_", "n_topics_")
 class Results:
     """Files of a command: written under a temporary name and renamed, or printed when the folder is ``-``."""
 
-    def __init__(self, out: str, format_: str, talk: Talk, *, no_report: bool = False) -> None:
+    def __init__(self, out: str, format_: str, talk: Terminal, *, no_report: bool = False) -> None:
         self.talk = talk
         self.folder = None if out == "-" else Path(out)
         self.format: FileFormat = format_  # type: ignore[assignment]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from latentfit import BernoulliMixture, LatentClass, LatentClassClassifier
-from latentfit.cli.console import Talk, number_of
+from latentfit.cli.console import Terminal, number_of
 from latentfit.cli.options import AS_IT_IS, Reading, are_streamed, tell_no_cache
 from latentfit.cli.results import Results
 from latentfit.core.errors import DataError
@@ -25,7 +25,7 @@ from latentfit.io.scan import join_batches, scan
 from latentfit.io.text_lines import is_text
 
 if TYPE_CHECKING:
-    from latentfit.cli.console import Talk
+    from latentfit.cli.console import Terminal
     from latentfit.cli.predict import Asked
     from latentfit.core.estimator import LatentModel
     from latentfit.core.mixture.model import TableModel
@@ -47,7 +47,7 @@ class Rows:
 
 
 def read_rows(
-    path: str, id_: str | None, weights: str | None = None, reading: Reading = AS_IT_IS, talk: Talk | None = None
+    path: str, id_: str | None, weights: str | None = None, reading: Reading = AS_IT_IS, talk: Terminal | None = None
 ) -> Rows:
     """A table file, its ids and weights taken apart."""
     whole = read_columns(path, **reading.rules(id_, weights))
@@ -112,7 +112,7 @@ def under_table(model: TableRows, whole: Any, target: str | None = None) -> Any:
 
 
 def read_table_input(
-    model: TableRows, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: TableRows, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
@@ -146,7 +146,7 @@ def predict_rows(model: TableRows, asked: Asked) -> int:
 
 @contextmanager
 def counted_files(
-    files: tuple[str, ...], engine: str, memory: int | None, talk: Talk, reading: Reading,
+    files: tuple[str, ...], engine: str, memory: int | None, talk: Terminal, reading: Reading,
     aliases: Mapping[str, Sequence[str]], lines: bool | None = None, also: Iterable[str] = (),
 ) -> Iterator[Scan | Any]:  # fmt: skip
     """What the files hold: the columns of a table that fits memory, else a scan with a bar; text is always scanned.

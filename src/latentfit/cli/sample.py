@@ -7,7 +7,7 @@ import time
 import click
 import numpy as np
 
-from latentfit.cli.console import Talk
+from latentfit.cli.console import Terminal
 from latentfit.cli.options import output_options, strict_option
 from latentfit.cli.results import Results, conclude, of_model
 
@@ -29,7 +29,7 @@ def sample(
     from latentfit.cli.rows import table_model
     from latentfit.core.registry import load
 
-    talk, begin = Talk(quiet), time.perf_counter()
+    talk, begin = Terminal(quiet), time.perf_counter()
     with talk.doing("drawing"):
         model = load(model_file)
         if isinstance(model, CategoricalHMM):

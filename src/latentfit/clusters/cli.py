@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.console import Talk, number_of
+from latentfit.cli.console import Terminal, number_of
 from latentfit.cli.options import (
     HIDDEN,
     Reading,
@@ -68,7 +68,7 @@ def cluster(
     from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
     from latentfit.core.estimator import model_state
 
-    talk, kept = Talk(quiet), keeping(checkpoint, resume)
+    talk, kept = Terminal(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     model = BernoulliMixture(
         components,
@@ -117,7 +117,7 @@ def _found(model: BernoulliMixture, data: Any) -> dict[str, Any]:
     return {"cluster": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
 
 
-def show(model: BernoulliMixture, talk: Talk) -> None:
+def show(model: BernoulliMixture, talk: Terminal) -> None:
     """The clusters with what sets them apart, and how pure each is."""
     purity = model.purity_.to_pydict()
     apart = model.frequencies_ - model.weights_ @ model.frequencies_

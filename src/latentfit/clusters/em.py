@@ -97,8 +97,8 @@ class TruncatedSteps:
     def n_cells(self) -> int:
         return self.plain.n_cells
 
-    def expect(self, params: Mixture) -> TruncatedSums:
-        return truncated_sums(self.plain.expect(params), params, self.blank)
+    def e_step(self, params: Mixture) -> TruncatedSums:
+        return truncated_sums(self.plain.e_step(params), params, self.blank)
 
     def objective(self, params: Mixture, sums: Sums) -> float:
         return self.plain.objective(params, sums)
@@ -106,8 +106,8 @@ class TruncatedSteps:
     def log_likelihood(self, sums: Sums) -> float:
         return sums.log_likelihood
 
-    def maximise(self, sums: Sums) -> Mixture:
-        return self.plain.maximise(sums)
+    def m_step(self, sums: Sums) -> Mixture:
+        return self.plain.m_step(sums)
 
     def extrapolate(self, start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
         return self.plain.extrapolate(start, once, twice)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from latentfit.cli.console import Talk, called, number_of
+from latentfit.cli.console import Terminal, called, number_of
 from latentfit.cli.options import (
     HIDDEN,
     Reading,
@@ -68,7 +68,7 @@ def communities(
     from latentfit.communities.estimator import BlockModel, community_columns
     from latentfit.core.estimator import model_state
 
-    talk = Talk(quiet)
+    talk = Terminal(quiet)
     columns = chosen_columns(source=source, target=target, weight=weight)
     with counted_files(files, engine, memory, talk, reading, ALIASES, _are_lines(files[0]), columns.values()) as found:
         graph = read_graph(found, columns=columns, what=called(files[0]))
@@ -106,7 +106,7 @@ def _are_lines(name: str) -> bool | None:
     return None if several or name == STDIN or plain.endswith(READABLE) else True
 
 
-def read_known(model: BlockModel, path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Graph:
+def read_known(model: BlockModel, path: str, columns: dict[str, str], talk: Terminal, reading: Reading) -> Graph:
     """The graph of a table or of an edge list, its nodes called as those of the fit."""
     from latentfit.cli.rows import counted_files
     from latentfit.communities.data import ALIASES, read_graph
@@ -115,7 +115,7 @@ def read_known(model: BlockModel, path: str, columns: dict[str, str], talk: Talk
         return read_graph(found, columns=columns, what=called(path), nodes=model.nodes_)
 
 
-def show(model: BlockModel, talk: Talk) -> None:
+def show(model: BlockModel, talk: Terminal) -> None:
     """The largest blocks."""
     rows = []
     for block in range(min(model.n_blocks_, SHOWN)):
@@ -139,7 +139,7 @@ def predict_communities(model: BlockModel, asked: Asked) -> int:
 
 
 def read_input(
-    model: BlockModel, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: BlockModel, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     return {"input": read_known(model, path, columns, talk, reading)}

@@ -33,7 +33,7 @@ from latentfit.communities.data import Graph
 from latentfit.core.em import Step, em
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.belief import Edges, belief_sums, belief_sweeps
-from latentfit.core.multistart import Entrant, Raced, halve
+from latentfit.core.multistart import Candidate, Raced, halve
 
 Codes = NDArray[np.int64]
 
@@ -122,7 +122,7 @@ class BlockSteps:
         beliefs = SURE * beliefs + (1 - SURE) / n_blocks
         return Blocks(prior, affinity, beliefs[self.reach], beliefs)
 
-    def expect(self, params: Blocks) -> Propagated:
+    def e_step(self, params: Blocks) -> Propagated:
         messages, beliefs = params.messages.copy(), params.beliefs.copy()
         share = (self.edges, params.prior, params.affinity, messages, beliefs)
         change, _ = belief_sweeps(*share, sweeps=SWEEPS, tol=SETTLED, threads=self.threads)
@@ -153,7 +153,7 @@ class BlockSteps:
     def log_likelihood(self, sums: Propagated) -> float:
         return sums.log_z + self.constant
 
-    def maximise(self, sums: Propagated) -> Blocks:
+    def m_step(self, sums: Propagated) -> Blocks:
         return Blocks(*self._parameters(sums.beliefs, sums.pairs), sums.messages, sums.beliefs)
 
     def _parameters(self, beliefs: Floats, pairs: Floats) -> tuple[Floats, Floats]:
@@ -185,25 +185,25 @@ def fit_blocks(
     the best that kept all blocks is taken, if there is one: who asks for K blocks gets K. A lead of less than `EVEN`
     nats is chance, and then the Bethe Hessian's climb is taken, which has the theory on its side at the threshold.
     """
-    entrants = [Entrant(name, steps, steps.begin(labels, n_blocks)) for name, labels in starts]
-    rounds = rounds if len(entrants) > 1 else rounds[:1]
-    raced = halve(entrants, rounds=rounds, max_iter=max_iter, tol=tol, callback=callback)
+    candidates = [Candidate(name, steps, steps.begin(labels, n_blocks)) for name, labels in starts]
+    rounds = rounds if len(candidates) > 1 else rounds[:1]
+    raced = halve(candidates, rounds=rounds, max_iter=max_iter, tol=tol, callback=callback)
     if blocks_in_use(raced.refined.sums) == n_blocks:
-        return raced if rounds is AT_ONCE else _or_favourite(raced, entrants, max_iter, tol)
+        return raced if rounds is AT_ONCE else _or_favourite(raced, candidates, max_iter, tol)
     whole = raced
-    for entrant in entrants:
-        refined = em(steps, entrant.start, max_iter=max_iter, tol=tol)
+    for candidate in candidates:
+        refined = em(steps, candidate.start, max_iter=max_iter, tol=tol)
         kept_all = blocks_in_use(refined.sums) == n_blocks
         if kept_all and (whole is raced or refined.objective > whole.refined.objective):
-            whole = replace(raced, name=entrant.name, refined=refined)
+            whole = replace(raced, name=candidate.name, refined=refined)
     return whole
 
 
 def _or_favourite(
-    raced: Raced[Blocks, Propagated], entrants: Sequence[Entrant[Blocks, Propagated]], max_iter: int, tol: float
+    raced: Raced[Blocks, Propagated], candidates: Sequence[Candidate[Blocks, Propagated]], max_iter: int, tol: float
 ) -> Raced[Blocks, Propagated]:
     """The winner, or the Bethe Hessian's climb when the winner leads by chance."""
-    favourite = next((one for one in entrants if one.name == FAVOURITE != raced.name), None)
+    favourite = next((one for one in candidates if one.name == FAVOURITE != raced.name), None)
     if favourite is None:
         return raced
     own = em(favourite.steps, favourite.start, max_iter=max_iter, tol=tol)

@@ -232,8 +232,8 @@ class BlockModel(ClusterMixin, LatentModel):
         self._forget()
         params, sums = heaviest_first(raced)
         refined = raced.refined
-        self._keep_climb(refined)
-        one_block = steps.log_likelihood(steps.expect(steps.begin(np.zeros(graph.n_nodes, np.int64), 1)))
+        self._keep_fit(refined)
+        one_block = steps.log_likelihood(steps.e_step(steps.begin(np.zeros(graph.n_nodes, np.int64), 1)))
         self._fitted = FittedBlocks(graph, params, sums, refined.log_likelihood, one_block, refined.converged)
         beliefs = np.empty_like(sums.beliefs)
         beliefs[order] = sums.beliefs

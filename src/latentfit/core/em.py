@@ -1,7 +1,7 @@
 """The only EM loop of the project: monotone, with a named reason to stop.
 
 A family of models brings three pure functions (`Steps`): a pass over the data that gives sufficient
-statistics, the objective at the parameters that made them, and the parameters that maximise it. The loop
+statistics, the objective at the parameters that made them, and the parameters that m_step it. The loop
 keeps the parameters and the statistics of the same point together, so what it returns is consistent: the
 log-likelihood, the objective and the parameters belong to one another.
 
@@ -23,7 +23,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from latentfit.core.kernels import Floats
-from latentfit.core.progress import tell_pass
+from latentfit.core.progress import report_iteration
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -43,10 +43,10 @@ class Steps(Protocol[P, S]):
 
     @property
     def n_cells(self) -> int: ...
-    def expect(self, params: P) -> S: ...
+    def e_step(self, params: P) -> S: ...
     def objective(self, params: P, sums: S) -> float: ...
     def log_likelihood(self, sums: S) -> float: ...
-    def maximise(self, sums: S) -> P: ...
+    def m_step(self, sums: S) -> P: ...
     def extrapolate(self, start: P, once: P, twice: P) -> P:
         """SQUAREM's leap in coordinates of the family's own (values, logarithms, roots), back to where it may lie."""
         ...
@@ -62,7 +62,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Refined(Generic[P, S]):
+class EMResult(Generic[P, S]):
     """Where EM ended: parameters, their statistics and objective, and how it got there."""
 
     params: P
@@ -75,7 +75,7 @@ class Refined(Generic[P, S]):
 
 
 @dataclass(frozen=True)
-class Begun(Generic[P]):
+class SolverState(Generic[P]):
     """Where a climb stands after an iteration: all that is needed to go on with the same bits."""
 
     params: P
@@ -93,34 +93,34 @@ def em(
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
     known: S | None = None,
-    begun: Begun[P] | None = None,
-    keep: Callable[[Begun[P]], None] | None = None,
-) -> Refined[P, S]:
-    """Climb from `start` until an iteration gains less than `tol` nats per observed cell.
+    resume_from: SolverState[P] | None = None,
+    keep: Callable[[SolverState[P]], None] | None = None,
+) -> EMResult[P, S]:
+    """FitHistory from `start` until an iteration gains less than `tol` nats per observed cell.
 
     ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the start alone. `converged` is true only when the
     objective moved by less than `tol`; a step that falls by more ends the climb without that claim. With `accelerate`
     two steps are followed by a leap along their direction (SQUAREM), taken back when the objective would not rise by
     it; `n_iter` counts passes over the data, leaps included. `known` are the statistics of the point where an
-    earlier climb ended, which saves their pass. `keep` hears after every iteration where the climb stands; `begun`,
-    such a place, goes on from there instead of `start`.
+    earlier climb ended, which saves their pass. `keep` hears after every iteration where the climb stands;
+    `resume_from`, such a place, goes on from there instead of `start`.
 
     A small step is no proof of arrival: a slow climb makes thousands of them. `tail_gain` asks in addition that the
     last quarter of the iterations (at least `TAIL_LEAST`) together gained less than so many nats, or that the last step
     would gain less a thousand times over. What is left then is of the same size: at most 3 × `tail_gain` where the
     distance to the limit falls as slowly as 1/n, less where it falls geometrically.
     """
-    if begun is not None:
-        start = begun.params
-    params, sums = start, steps.expect(start) if known is None else known
+    if resume_from is not None:
+        start = resume_from.params
+    params, sums = start, steps.e_step(start) if known is None else known
     objective = steps.objective(params, sums)
     path, converged, n_iter = [objective], False, 0
-    if begun is not None:
-        path, n_iter = list(begun.path), begun.n_iter
+    if resume_from is not None:
+        path, n_iter = list(resume_from.path), resume_from.n_iter
     cells, last_gain = max(steps.n_cells, 1), 0.0
     while n_iter < max_iter and not converged:
-        new_params = steps.maximise(sums)
-        new_sums = steps.expect(new_params)
+        new_params = steps.m_step(sums)
+        new_sums = steps.e_step(new_params)
         new_objective = steps.objective(new_params, new_sums)
         gain = new_objective - objective
         if gain < -MONOTONE_SLACK * abs(objective):  # cannot happen by theory: keep the better point, and be honest
@@ -130,21 +130,21 @@ def em(
         before, params, sums, objective = params, new_params, new_sums, new_objective
         path.append(objective)
         converged = bool(tol > 0 and gain < tol * cells and is_flat(path, tail_gain))  # tol may be a number of numpy
-        tell_pass(n_iter, max_iter, gain / cells, last_gain, tol)
+        report_iteration(n_iter, max_iter, gain / cells, last_gain, tol)
         last_gain = gain / cells
         if callback is not None:
             callback(Step(n_iter, objective, gain / cells))
         if accelerate and not converged and n_iter < max_iter:
-            leap = steps.extrapolate(before, params, steps.maximise(sums))
-            leap_sums = steps.expect(leap)
+            leap = steps.extrapolate(before, params, steps.m_step(sums))
+            leap_sums = steps.e_step(leap)
             leap_objective = steps.objective(leap, leap_sums)
             n_iter += 1
             if leap_objective > objective:
                 params, sums, objective = leap, leap_sums, leap_objective
                 path.append(objective)
         if keep is not None and not converged:
-            keep(Begun(params, n_iter, list(path)))
-    return Refined(params, sums, objective, steps.log_likelihood(sums), n_iter, converged, path)
+            keep(SolverState(params, n_iter, list(path)))
+    return EMResult(params, sums, objective, steps.log_likelihood(sums), n_iter, converged, path)
 
 
 def is_flat(path: Sequence[float], tail_gain: float | None) -> bool:
@@ -155,7 +155,7 @@ def is_flat(path: Sequence[float], tail_gain: float | None) -> bool:
     return len(path) > tail and path[-1] - path[-1 - tail] < tail_gain
 
 
-def leap_of(points: Sequence[Floats]) -> Floats:
+def squarem_step(points: Sequence[Floats]) -> Floats:
     """SQUAREM's leap (Varadhan & Roland 2008, step length S3) from the first of three points, each a step further."""
     step = points[1] - points[0]
     bend = points[2] - points[1] - step
@@ -164,6 +164,6 @@ def leap_of(points: Sequence[Floats]) -> Floats:
     return np.asarray(points[0] - 2 * length * step + length**2 * bend)
 
 
-def leap_length(top: float, bottom: float) -> float:
+def squarem_length(top: float, bottom: float) -> float:
     """The same step length, positive, from the squares of the step and of its bend."""
     return max(1.0, float(np.sqrt(top / bottom))) if bottom > 0 else 1.0

@@ -43,7 +43,7 @@ GENERATORS = (np.random.RandomState, np.random.Generator, np.random.BitGenerator
 """Seeds that give another number whenever they are asked."""
 
 
-class Climb(Protocol):
+class FitHistory(Protocol):
     """How a fit ended, whatever it climbed: what every estimator keeps of it."""
 
     @property
@@ -168,7 +168,7 @@ class LatentModel(BaseEstimator, ABC):
                 if isinstance(value, cached_property):
                     self.__dict__.pop(name, None)
 
-    def _keep_climb(self, climb: Climb) -> None:
+    def _keep_fit(self, climb: FitHistory) -> None:
         self.n_iter_, self.converged_ = climb.n_iter, climb.converged
         self.log_likelihood_, self.objective_ = climb.log_likelihood, climb.objective
         self.objective_path_: Floats = np.array(climb.path)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from latentfit.core.em import Begun, Refined, Step, Steps, em
+from latentfit.core.em import EMResult, SolverState, Step, Steps, em
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -39,7 +39,7 @@ REACHED = 0.01
 
 
 @dataclass(frozen=True)
-class Entrant(Generic[P, S]):
+class Candidate(Generic[P, S]):
     """A named start and the steps it climbs by."""
 
     name: str
@@ -49,11 +49,11 @@ class Entrant(Generic[P, S]):
 
 @dataclass(frozen=True)
 class Raced(Generic[P, S]):
-    """The winner, and every entrant's log-likelihood per observed cell after its last run."""
+    """The winner, and every candidate's log-likelihood per observed cell after its last run."""
 
     name: str
     steps: Steps[P, S]
-    refined: Refined[P, S]
+    refined: EMResult[P, S]
     scores: dict[str, float]
 
 
@@ -62,18 +62,18 @@ class Stood(Generic[P, S]):
     """Where a race stands: who runs, how far along, and who has run already."""
 
     name: str
-    begun: Begun[P]
-    done: dict[str, Refined[P, S]]
+    resume_from: SolverState[P]
+    done: dict[str, EMResult[P, S]]
 
 
 def _hearing(
-    keep: Callable[[Stood[P, S]], None], name: str, done: dict[str, Refined[P, S]]
-) -> Callable[[Begun[P]], None]:
+    keep: Callable[[Stood[P, S]], None], name: str, done: dict[str, EMResult[P, S]]
+) -> Callable[[SolverState[P]], None]:
     return lambda at: keep(Stood(name, at, done))
 
 
 def race(
-    entrants: Sequence[Entrant[P, S]],
+    candidates: Sequence[Candidate[P, S]],
     *,
     max_iter: int,
     tol: float,
@@ -82,35 +82,41 @@ def race(
     stood: Stood[P, S] | None = None,
     keep: Callable[[Stood[P, S]], None] | None = None,
 ) -> Raced[P, S]:
-    """Climb from every entrant; a later one wins only if it is better by `margin` per cell.
+    """FitHistory from every candidate; a later one wins only if it is better by `margin` per cell.
 
-    Scores are log-likelihoods, not objectives: entrants may carry different priors. `keep` hears after every iteration
-    where the race stands, and `stood`, such a place, goes on from there.
+    Scores are log-likelihoods, not objectives: candidates may carry different priors. `keep` hears after every
+    iteration where the race stands, and `stood`, such a place, goes on from there.
     """
-    best, scores = entrants[0], {}
+    best, scores = candidates[0], {}
     done = {} if stood is None else dict(stood.done)
-    for entrant in entrants:
-        if entrant.name not in done:
-            begun = stood.begun if stood is not None and stood.name == entrant.name else None
-            hear = None if keep is None else _hearing(keep, entrant.name, dict(done))
-            done[entrant.name] = em(
-                entrant.steps, entrant.start, max_iter=max_iter, tol=tol, callback=callback, begun=begun, keep=hear
+    for candidate in candidates:
+        if candidate.name not in done:
+            resume_from = stood.resume_from if stood is not None and stood.name == candidate.name else None
+            hear = None if keep is None else _hearing(keep, candidate.name, dict(done))
+            done[candidate.name] = em(
+                candidate.steps,
+                candidate.start,
+                max_iter=max_iter,
+                tol=tol,
+                callback=callback,
+                resume_from=resume_from,
+                keep=hear,
             )
-        scores[entrant.name] = done[entrant.name].log_likelihood / max(entrant.steps.n_cells, 1)
-        if scores[entrant.name] > scores[best.name] + margin:
-            best = entrant
+        scores[candidate.name] = done[candidate.name].log_likelihood / max(candidate.steps.n_cells, 1)
+        if scores[candidate.name] > scores[best.name] + margin:
+            best = candidate
     return Raced(best.name, best.steps, done[best.name], scores)
 
 
 def halve(
-    entrants: Sequence[Entrant[P, S]],
+    candidates: Sequence[Candidate[P, S]],
     *,
     rounds: Sequence[int],
     max_iter: int,
     tol: float,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
-    keep: Callable[[str, Begun[P]], None] | None = None,
+    keep: Callable[[str, SolverState[P]], None] | None = None,
 ) -> Raced[P, S]:
     """After each round of so many passes the better half by objective stays; the last best goes on alone.
 
@@ -119,7 +125,7 @@ def halve(
     """
     field = [
         (one, em(one.steps, one.start, max_iter=min(rounds[0], max_iter), tol=tol, accelerate=accelerate))
-        for one in entrants
+        for one in candidates
     ]
     scores = {one.name: found.log_likelihood / max(one.steps.n_cells, 1) for one, found in field}
     passes = rounds[0]
@@ -169,17 +175,17 @@ class MultiStart(Generic[P, S]):
     """The best EM run, and how many initialisations reached the same objective."""
 
     name: str
-    refined: Refined[P, S]
+    refined: EMResult[P, S]
     replication: Replication
 
 
 def multistart(
-    entrants: Sequence[Entrant[P, S]],
+    candidates: Sequence[Candidate[P, S]],
     *,
     max_iter: int,
     tol: float,
     tail_gain: float,
-    finish: Callable[[Refined[P, S], int], Refined[P, S]],
+    finish: Callable[[EMResult[P, S], int], EMResult[P, S]],
     callback: Callable[[Step], None] | None = None,
 ) -> MultiStart[P, S]:
     """Successive halving that stops early: a part of the initialisations runs until it has converged.
@@ -191,8 +197,8 @@ def multistart(
     equals the earlier initialisation wins.
     """
     climb: dict[str, Any] = {"tol": tol, "tail_gain": tail_gain, "accelerate": True}
-    field = [(one, em(one.steps, one.start, max_iter=min(PASSES[0], max_iter), **climb)) for one in entrants]
-    before = {one.name: -math.inf for one in entrants}
+    field = [(one, em(one.steps, one.start, max_iter=min(PASSES[0], max_iter), **climb)) for one in candidates]
+    before = {one.name: -math.inf for one in candidates}
     dropped: list[float] = []
     for passes in PASSES[1:]:
         field.sort(key=lambda pair: -pair[1].objective)
@@ -223,19 +229,20 @@ def multistart(
 
 def go_on(
     steps: Steps[P, S],
-    refined: Refined[P, S],
+    refined: EMResult[P, S],
     max_iter: int,
     *,
     tol: float,
     tail_gain: float | None = None,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
-    keep: Callable[[Begun[P]], None] | None = None,
-) -> Refined[P, S]:
-    """Climb on from where a climb stopped, up to `max_iter` passes in all; nothing to do when it had converged."""
+    keep: Callable[[SolverState[P]], None] | None = None,
+) -> EMResult[P, S]:
+    """FitHistory on from where a climb stopped, up to `max_iter` passes in all; nothing to do when it had converged."""
     if refined.converged or refined.n_iter >= max_iter:
         return refined
     return em(
         steps, refined.params, max_iter=max_iter, tol=tol, tail_gain=tail_gain, accelerate=accelerate,
-        callback=callback, known=refined.sums, begun=Begun(refined.params, refined.n_iter, refined.path), keep=keep,
+        callback=callback, known=refined.sums, resume_from=SolverState(refined.params, refined.n_iter, refined.path),
+        keep=keep,
     )  # fmt: skip

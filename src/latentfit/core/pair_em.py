@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latentfit.core.counts import Counts
-from latentfit.core.em import leap_length
+from latentfit.core.em import squarem_length
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import PairRows, pair_ratios
 from latentfit.core.spectral import PairModel
@@ -67,7 +67,7 @@ class PairSteps:
         sides = [shares, shares] if shares.ndim == 1 else list(shares)
         self.priors = [smoothing * part for part in sides]  # pseudo-counts of every item in each cause
 
-    def expect(self, params: PairModel) -> PairSums:
+    def e_step(self, params: PairModel) -> PairSums:
         left, right, mixing = params.left, params.right, params.mixing
         out, value = self._pass(self.rows, left @ mixing, right)
         log_likelihood = float(value.sum()) / (2 if self.both_ways else 1)
@@ -94,20 +94,20 @@ class PairSteps:
     def log_likelihood(self, sums: PairSums) -> float:
         return sums.log_likelihood
 
-    def maximise(self, sums: PairSums) -> PairModel:
+    def m_step(self, sums: PairSums) -> PairModel:
         left = columns_to_one(sums.left + self.priors[0])
         right = left if self.symmetric else columns_to_one(sums.right + self.priors[1])
         return PairModel(left, right, sums.mixing / sums.mixing.sum())
 
     def extrapolate(self, start: PairModel, once: PairModel, twice: PairModel) -> PairModel:
         """SQUAREM's third step length over all parts, back onto the simplices."""
-        # not `leap_of`: parts of several shapes, c − 2b + a at once, squares added by dot products: other bits
+        # not `squarem_step`: parts of several shapes, c − 2b + a at once, squares added by dot products: other bits
         ways = [tuple(getattr(model, name) for model in (start, once, twice)) for name in ("left", "mixing", "right")]
         ways = ways[:2] if self.symmetric else ways
         firsts = [b - a for a, b, _ in ways]
         seconds = [c - 2 * b + a for a, b, c in ways]
         top, bottom = (sum(float(np.vdot(part, part)) for part in parts) for parts in (firsts, seconds))
-        length = leap_length(top, bottom)
+        length = squarem_length(top, bottom)
         leaps = [
             np.maximum(a + 2 * length * r + length * length * v, 0.01 * c)
             for (a, _, c), r, v in zip(ways, firsts, seconds, strict=True)

@@ -2,8 +2,8 @@
 
 A stage is opened around work that takes its time (`stage`); where the work is countable it says how much is behind
 (`Stage.at`). Stages nest: a fit that tries numbers of topics is a stage, each climb of EM inside it tells its passes
-(`tell_pass`). The command line draws the innermost countable stage as a bar; `verbose` of an estimator prints lines.
-Nothing that is computed may depend on who watches.
+(`report_iteration`). The command line draws the innermost countable stage as a bar; `verbose` of an estimator prints
+lines. Nothing that is computed may depend on who watches.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def stage(what: str, total: int | None = None, unit: str = "") -> Iterator[Stage
         watcher.closed(one)
 
 
-def tell_pass(n_iter: int, most: int, gain: float, before: float, tol: float) -> None:
+def report_iteration(n_iter: int, most: int, gain: float, before: float, tol: float) -> None:
     """A pass of EM is behind, with this gain per cell after the one before: detail of the stage it stands in.
 
     A stage that cannot count on its own counts passes. How many are to come is foretold from how fast gains fall.

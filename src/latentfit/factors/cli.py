@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.console import Talk, number_of
+from latentfit.cli.console import Terminal, number_of
 from latentfit.cli.options import (
     Reading,
     are_streamed,
@@ -70,7 +70,7 @@ def factors(
     from latentfit.core.estimator import model_state
     from latentfit.factors.estimator.binary_factors import BinaryFactors
 
-    talk, kept = Talk(quiet), keeping(checkpoint, resume)
+    talk, kept = Terminal(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     model = BinaryFactors(
         components,
@@ -125,7 +125,7 @@ def weight_columns(model: BinaryFactors) -> dict[str, Any]:
     return long_columns(("switch", "feature", "weight"), np.arange(len(model.components_)), names, model.components_)
 
 
-def show(model: BinaryFactors, talk: Talk) -> None:
+def show(model: BinaryFactors, talk: Terminal) -> None:
     """The switches with what they move most."""
     lines = []
     for k in range(min(model.n_components_, SHOWN)):
@@ -147,7 +147,7 @@ def predict_switches(model: BinaryFactors, asked: Asked) -> int:
 
 
 def read_input(
-    model: BinaryFactors, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: BinaryFactors, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     from latentfit.cli.rows import read_rows, under

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.console import Talk, called, number_of
+from latentfit.cli.console import Terminal, called, number_of
 from latentfit.cli.options import (
     HIDDEN,
     THREADS,
@@ -72,7 +72,7 @@ def fractions(
     from latentfit.fractions.estimator import MixtureFractions, fraction_columns, profile_columns
     from latentfit.io.read import read_columns
 
-    talk = Talk(quiet)
+    talk = Terminal(quiet)
     with talk.doing("reading"):
         values = read_shares(read_columns(values_file, **reading.rules(id_)), called(values_file), id_)
         if samples_in == "columns":
@@ -106,7 +106,7 @@ def fractions(
     return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
-def show(model: MixtureFractions, talk: Talk) -> None:
+def show(model: MixtureFractions, talk: Terminal) -> None:
     """The first samples."""
     rows = [
         [str(name), *(f"{share:.3f}" for share in shares)]
@@ -142,7 +142,7 @@ def predict_fractions(model: MixtureFractions, asked: Asked) -> int:
 
 
 def read_input(
-    model: MixtureFractions, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: MixtureFractions, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     return {"input": read_known(model, path, columns.get("id"), reading)}

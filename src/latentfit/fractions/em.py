@@ -27,7 +27,7 @@ import numpy as np
 
 from latentfit.core.em import Step
 from latentfit.core.kernels import Floats
-from latentfit.core.multistart import Entrant, Raced, halve
+from latentfit.core.multistart import Candidate, Raced, halve
 from latentfit.core.simplex import gram_of, simplex_least_squares
 from latentfit.core.tensor.init import spectral_start
 from latentfit.fractions.init import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
@@ -74,7 +74,7 @@ class FractionSteps:
     def n_cells(self) -> int:
         return self.data.n_cells
 
-    def expect(self, params: Parts) -> Explained:
+    def e_step(self, params: Parts) -> Explained:
         """The best fractions of these profiles."""
         gram = gram_of(params.profiles, self.data.shown)
         found = simplex_least_squares(gram, self.data.values @ params.profiles.T, params.fractions)
@@ -86,13 +86,13 @@ class FractionSteps:
     def log_likelihood(self, sums: Explained) -> float:
         return gaussian_log_likelihood(sums.residual, self.n_cells)
 
-    def maximise(self, sums: Explained) -> Parts:
+    def m_step(self, sums: Explained) -> Parts:
         """The best profiles of these fractions."""
         return Parts(profiles_of(self.turned, sums.fractions, sums.profiles), sums.fractions)
 
     def extrapolate(self, start: Parts, once: Parts, twice: Parts) -> Parts:
         """A leap along two steps (SQUAREM's third step length), back into the box."""
-        # not `leap_of`: a ratio of norms in place of the root of a ratio has other bits
+        # not `squarem_step`: a ratio of norms in place of the root of a ratio has other bits
         first, second = once.profiles - start.profiles, twice.profiles - once.profiles
         bend = float(np.linalg.norm(second - first))
         length = max(float(np.linalg.norm(first)) / bend, 1.0) if bend > 0 else 1.0
@@ -139,6 +139,8 @@ def fit_parts(
     callback: Callable[[Step], None] | None = None,
 ) -> Raced[Parts, Explained]:
     """The best of several starts, by successive halving."""
-    entrants = [Entrant(name, steps, Parts(profiles, fractions_of(steps.data, profiles))) for name, profiles in starts]
-    rounds = ROUNDS if len(entrants) > 1 else ROUNDS[:1]
-    return halve(entrants, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    candidates = [
+        Candidate(name, steps, Parts(profiles, fractions_of(steps.data, profiles))) for name, profiles in starts
+    ]
+    rounds = ROUNDS if len(candidates) > 1 else ROUNDS[:1]
+    return halve(candidates, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import backend_of, build_frame, long_columns
@@ -184,7 +184,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
         )
         return self._path.chosen
 
-    def _refine(self, data: Shares, number: int) -> Refined[Parts, Explained]:
+    def _refine(self, data: Shares, number: int) -> EMResult[Parts, Explained]:
         """The best of the blind starts."""
         steps, rng = FractionSteps.of(data), np.random.default_rng([self._seed(), 2])
         starts = list(starting_profiles(steps, number, self.n_init, rng, self.init))
@@ -192,13 +192,13 @@ class MixtureFractions(TransformerMixin, LatentModel):
         self._notes.append(f"the best of {len(starts)} starts was {raced.name}")
         return raced.refined
 
-    def _keep_blind(self, refined: Refined[Parts, Explained], columns: NDArray[np.intp]) -> None:
+    def _keep_blind(self, refined: EMResult[Parts, Explained], columns: NDArray[np.intp]) -> None:
         """Hold the parts that were found, heaviest first, their features in the order of the data."""
         profiles = np.empty_like(refined.sums.profiles)
         profiles[:, columns] = refined.sums.profiles
         order = np.argsort(-refined.sums.fractions.mean(axis=0), kind="stable")
         self._publish(profiles[order], np.arange(len(order)))
-        self._keep_climb(refined)
+        self._keep_fit(refined)
         self._known = False
 
     def _take_reference(self, data: Shares, reference: NamedMatrix) -> None:

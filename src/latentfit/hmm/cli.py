@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from latentfit.cli.console import Talk, called, number_of
+from latentfit.cli.console import Terminal, called, number_of
 from latentfit.cli.options import (
     Reading,
     at_most,
@@ -70,7 +70,7 @@ def hmm(
     from latentfit.hmm.data import ALIASES
     from latentfit.hmm.estimator import CategoricalHMM, parameter_columns, state_tables
 
-    talk = Talk(quiet)
+    talk = Terminal(quiet)
     model = CategoricalHMM(
         states, max_states=max_states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
         random_state=seed, n_jobs=threads, **at_most(max_iter),
@@ -136,7 +136,7 @@ def with_gaps(data: Sequences, gaps: tuple[str, ...]) -> Sequences:
     return replace(data, codes=recode[data.codes], symbols=data.symbols[kept])
 
 
-def show(model: CategoricalHMM, talk: Talk) -> None:
+def show(model: CategoricalHMM, talk: Terminal) -> None:
     """The states and what they show."""
     share = model.weights_ @ model.emissions_
     rows = []
@@ -149,7 +149,9 @@ def show(model: CategoricalHMM, talk: Talk) -> None:
     talk.table("states", ["state", "share", "stays", "shows most"], rows)
 
 
-def read_known(model: CategoricalHMM, path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Sequences:
+def read_known(
+    model: CategoricalHMM, path: str, columns: dict[str, str], talk: Terminal, reading: Reading
+) -> Sequences:
     """Sequences of a file under the symbols of a model; lines are split as those of its fit were."""
     from latentfit.cli.rows import counted_files
     from latentfit.hmm.data import ALIASES, read_sequences
@@ -179,7 +181,7 @@ def predict_states(model: CategoricalHMM, asked: Asked) -> int:
 
 
 def read_input(
-    model: CategoricalHMM, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: CategoricalHMM, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     return {"input": read_known(model, path, columns, talk, reading)}

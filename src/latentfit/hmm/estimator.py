@@ -224,7 +224,7 @@ class CategoricalHMM(LatentModel):
         self._publish(refined.params)
         shown = refined.sums.emissions.sum(axis=1)
         self.weights_ = shown / shown.sum()
-        self._keep_climb(refined)
+        self._keep_fit(refined)
         self._prior, self.smoothing_ = found.prior, found.prior.emissions
         self.n_observed_ = data.n_observed
         self.selection_ = None if self._path is None else self._path.as_dict()

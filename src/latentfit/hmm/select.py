@@ -21,7 +21,7 @@ import numpy as np
 
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.hmm import chain_log_likelihood
-from latentfit.core.multistart import Entrant, halve
+from latentfit.core.multistart import Candidate, halve
 from latentfit.core.progress import tried
 from latentfit.hmm.data import Sequences
 from latentfit.hmm.em.fit import (
@@ -208,9 +208,9 @@ def _rivals(steps: ChainSteps, held: Sequences, n_states: int) -> tuple[Chain, C
     fewer, strength = _fit(steps, held, n_states - 1, fewer, strengths)
     more, strength = _fit(steps, held, n_states, fewer, (strength / 4, strength, strength * 4))
     alike = steps.with_strength(strength)
-    entrants = [Entrant("fewer", alike, fewer)]
-    entrants += [Entrant(f"without {k}", alike, without_state(more, k)) for k in range(n_states)]
-    return halve(entrants, rounds=ROUNDS, max_iter=MOST_PASSES, tol=RACE_TOL, accelerate=True).refined.params, more
+    candidates = [Candidate("fewer", alike, fewer)]
+    candidates += [Candidate(f"without {k}", alike, without_state(more, k)) for k in range(n_states)]
+    return halve(candidates, rounds=ROUNDS, max_iter=MOST_PASSES, tol=RACE_TOL, accelerate=True).refined.params, more
 
 
 def _fit(
@@ -229,8 +229,8 @@ def _fit(
     if not few(steps.data):  # where observations are few a random model with a higher likelihood fits chance
         starts += random_starts(K, steps.prior.frequencies, RANDOM_STARTS, rng)
     steps = replace(steps, prior=prior)
-    entrants = [Entrant(name, steps, start) for name, start in starts]
-    raced = halve(entrants, rounds=ROUNDS, max_iter=MOST_PASSES, tol=RACE_TOL, accelerate=True)
+    candidates = [Candidate(name, steps, start) for name, start in starts]
+    raced = halve(candidates, rounds=ROUNDS, max_iter=MOST_PASSES, tol=RACE_TOL, accelerate=True)
     return raced.refined.params, max(prior.emissions, 1.0) if prior.emissions < NO_STATES else FIRST_STRENGTHS[-1]
 
 

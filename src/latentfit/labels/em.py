@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from latentfit.core.assign import part_orders, reorder_workers
 from latentfit.core.checkpoint import KeptFile
-from latentfit.core.em import Begun, Refined, Step, em
+from latentfit.core.em import EMResult, SolverState, Step, em
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import Prior, TableSteps, permuted
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture
-from latentfit.core.multistart import Entrant, Stood, race
+from latentfit.core.multistart import Candidate, Stood, race
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.labels.data.labels import RULED_OUT, CodedLabels, Labels
 from latentfit.labels.data.stored import sample_tasks, task_hashes
@@ -89,14 +89,14 @@ def tempered_posterior(labels: Labels, mixture: Mixture, beta: float, engine: Me
 
 
 def choose_beta(
-    labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int, *, one_coin: bool = False
+    labels: CodedLabels, refined: EMResult[Mixture, Sums], seed: int, threads: int, *, one_coin: bool = False
 ) -> float:
     """The β ≤ 1 whose posteriors predict left-out labels best; classes may be in any order."""
     return left_out_score(labels, refined, seed, threads, one_coin=one_coin)[0]
 
 
 def left_out_score(
-    labels: CodedLabels, refined: Refined[Mixture, Sums], seed: int, threads: int, *, one_coin: bool = False
+    labels: CodedLabels, refined: EMResult[Mixture, Sums], seed: int, threads: int, *, one_coin: bool = False
 ) -> tuple[float, float]:
     """The β ≤ 1 whose posteriors predict left-out labels best, and how well: mean log-probability per label."""
     shown = sample_tasks(labels, CALIBRATION_TASKS, seed)
@@ -206,8 +206,8 @@ def margins(posterior: Floats) -> NDArray[np.float64]:
 class OneCoinSteps(TableSteps):
     """EM steps of the one-coin model."""
 
-    def maximise(self, sums: Sums) -> Mixture:
-        full = super().maximise(sums)
+    def m_step(self, sums: Sums) -> Mixture:
+        full = super().m_step(sums)
         size = len(full.weights)
         counts = (sums.table + self.prior.table).reshape(-1, size, size)  # (worker, given, true)
         total = counts.sum(axis=(1, 2))
@@ -237,8 +237,8 @@ def race_keeper(kept: KeptFile) -> Callable[[Stood[Mixture, Sums]], None]:
         if not kept.due:
             return
         arrays: dict[str, NDArray[Any]] = {}
-        facts: dict[str, Any] = {"running": at.name, "n_iter": {at.name: at.begun.n_iter}, "ended": {}}
-        climbs = {at.name: (at.begun.params, at.begun.path)}
+        facts: dict[str, Any] = {"running": at.name, "n_iter": {at.name: at.resume_from.n_iter}, "ended": {}}
+        climbs = {at.name: (at.resume_from.params, at.resume_from.path)}
         for name, one in at.done.items():
             climbs[name] = one.params, one.path
             facts["n_iter"][name], facts["ended"][name] = one.n_iter, one.converged
@@ -250,24 +250,24 @@ def race_keeper(kept: KeptFile) -> Callable[[Stood[Mixture, Sums]], None]:
     return keep
 
 
-def race_stood(kept: KeptFile, entrants: Sequence[Entrant[Mixture, Sums]]) -> Stood[Mixture, Sums] | None:
+def race_stood(kept: KeptFile, candidates: Sequence[Candidate[Mixture, Sums]]) -> Stood[Mixture, Sums] | None:
     """Where the stopped race stood; None when there is nothing to go on from."""
     if kept.file is None:
         return None
     facts, done = kept.file.metadata, {}
-    begun = {name: _begun(kept.file.arrays, name, int(n_iter)) for name, n_iter in facts["n_iter"].items()}
-    for entrant in entrants:
-        if entrant.name in facts["ended"]:
-            at, converged = begun[entrant.name], bool(facts["ended"][entrant.name])
-            sums = entrant.steps.expect(at.params)
-            value, likelihood = entrant.steps.objective(at.params, sums), entrant.steps.log_likelihood(sums)
-            done[entrant.name] = Refined(at.params, sums, value, likelihood, at.n_iter, converged, at.path)
-    return Stood(facts["running"], begun[facts["running"]], done)
+    resume_from = {name: _begun(kept.file.arrays, name, int(n_iter)) for name, n_iter in facts["n_iter"].items()}
+    for candidate in candidates:
+        if candidate.name in facts["ended"]:
+            at, converged = resume_from[candidate.name], bool(facts["ended"][candidate.name])
+            sums = candidate.steps.e_step(at.params)
+            value, likelihood = candidate.steps.objective(at.params, sums), candidate.steps.log_likelihood(sums)
+            done[candidate.name] = EMResult(at.params, sums, value, likelihood, at.n_iter, converged, at.path)
+    return Stood(facts["running"], resume_from[facts["running"]], done)
 
 
-def _begun(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> Begun[Mixture]:
+def _begun(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> SolverState[Mixture]:
     weights, table, first, path = (arrays[f"{name} {part}"] for part in ("weights", "table", "first", "path"))
-    return Begun(Mixture(weights, table, first), n_iter, path.tolist())
+    return SolverState(Mixture(weights, table, first), n_iter, path.tolist())
 
 
 # -----------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def _begun(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> Begun[Mix
 # between the two points: the converged one is kept if a class has become `GROWN` times larger or smaller on the way and
 # labels left out of their task are predicted better. No truth is used.
 
-Fit = Refined[Mixture, Sums]
+Fit = EMResult[Mixture, Sums]
 
 MOMENTS_MARGIN = 1e-3
 """Nats per label by which a later initialisation must beat the votes: real crowds rarely pass it, near-random do."""
@@ -314,7 +314,7 @@ def fit_em(
     data: CodedLabels,
     engine: MemoryEngine,
     final: MemoryEngine,
-    entrants: list[Entrant[Mixture, Sums]],
+    candidates: list[Candidate[Mixture, Sums]],
     graph: CoLabelGraph,
     limits: Limits,
     *,
@@ -323,10 +323,10 @@ def fit_em(
 ) -> tuple[Fit, list[str]]:
     """EM from every initialisation, the best kept, class k standing for label k; and notes on what was chosen.
 
-    `entrants` and `engine` know the labels without the known answers of `data`, `final` knows both.
+    `candidates` and `engine` know the labels without the known answers of `data`, `final` knows both.
     """
     free = data.without_gold()
-    steps, found, notes = _best(free, entrants, limits, kept)
+    steps, found, notes = _best(free, candidates, limits, kept)
     if isinstance(steps, OneCoinSteps):  # its classes are the labels
         orders = np.tile(np.arange(data.n_classes), (graph.n_components, 1))
     else:
@@ -335,30 +335,30 @@ def fit_em(
         return permuted(found, orders[0]), notes
     start = reordered(free, graph, found.params, orders, engine.threads)
     prior = Prior(reorder_workers(steps.prior.table, orders[graph.component]), steps.prior.weights)
-    again: list[Entrant[Mixture, Sums]] = [
-        Entrant("the consensus without them", replace(steps, engine=final, prior=prior), start)
+    again: list[Candidate[Mixture, Sums]] = [
+        Candidate("the consensus without them", replace(steps, engine=final, prior=prior), start)
     ]
     if data.has_gold:
         sums = vote_sums(data)
         from_votes = crowd_steps(data, sums, smoothing, final, one_coin=isinstance(steps, OneCoinSteps))
-        again.append(Entrant("votes that they outvote", from_votes, from_votes.maximise(sums)))
+        again.append(Candidate("votes that they outvote", from_votes, from_votes.m_step(sums)))
     _, found, more = _best(data, again, limits, None)
     return found, notes + ([f"known answers: {note}" for note in more] if data.has_gold else more)
 
 
 def _best(
-    data: CodedLabels, entrants: list[Entrant[Mixture, Sums]], limits: Limits, kept: KeptFile | None
+    data: CodedLabels, candidates: list[Candidate[Mixture, Sums]], limits: Limits, kept: KeptFile | None
 ) -> tuple[TableSteps, Fit, list[str]]:
     raced = race(
-        entrants,
+        candidates,
         max_iter=limits.max_iter,
         tol=limits.tol,
         margin=MOMENTS_MARGIN,
         callback=limits.callback,
-        **_kept_race(kept, entrants),
+        **_kept_race(kept, candidates),
     )
     notes = []
-    if len(entrants) > 1:
+    if len(candidates) > 1:
         scores = ", ".join(f"{name} {score:.4f}" for name, score in raced.scores.items())
         notes.append(f"kept the start from {raced.name} (log-likelihood per label: {scores})")
     steps = raced.steps
@@ -367,7 +367,7 @@ def _best(
     if found.n_iter == raced.refined.n_iter:
         return steps, found, notes
     name = raced.name
-    for other in entrants:  # early scores say little where EM was far from its end
+    for other in candidates:  # early scores say little where EM was far from its end
         if other.name != raced.name:
             assert isinstance(other.steps, TableSteps)
             rival = em(other.steps, other.start, max_iter=limits.max_iter, tol=limits.tol * CONVERGED, accelerate=True)
@@ -377,13 +377,13 @@ def _best(
     return steps, found, notes
 
 
-def _kept_race(kept: KeptFile | None, entrants: list[Entrant[Mixture, Sums]]) -> dict[str, Any]:
+def _kept_race(kept: KeptFile | None, candidates: list[Candidate[Mixture, Sums]]) -> dict[str, Any]:
     """What lets a race be stopped and go on."""
     if kept is None:
         return {}
     from latentfit.labels.em import race_keeper, race_stood
 
-    return {"stood": race_stood(kept, entrants), "keep": race_keeper(kept)}
+    return {"stood": race_stood(kept, candidates), "keep": race_keeper(kept)}
 
 
 def stop_where_data_say(data: CodedLabels, steps: TableSteps, early: Fit, limits: Limits) -> Fit:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.core.counts import Counts
-from latentfit.core.em import Refined, Step, em, leap_length
+from latentfit.core.em import EMResult, Step, em, squarem_length
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import PairRows, Side, pair_levels
 from latentfit.core.pair_em import PairSteps, PairSums
@@ -60,7 +60,7 @@ class MixingSteps:
         self.n_cells = int(self.multiplicity.sum()) if n_cells is None else n_cells
         self._offset = float(self.multiplicity @ best)
 
-    def expect(self, params: Floats) -> MixingSums:
+    def e_step(self, params: Floats) -> MixingSums:
         chance = np.maximum(self.likelihood @ params, LEAST_SHARE)
         sums = params * (self.likelihood.T @ (self.multiplicity / chance))
         return MixingSums(sums, self._offset + float(self.multiplicity @ np.log(chance)))
@@ -71,15 +71,15 @@ class MixingSteps:
     def log_likelihood(self, sums: MixingSums) -> float:
         return sums.log_likelihood
 
-    def maximise(self, sums: MixingSums) -> Floats:
+    def m_step(self, sums: MixingSums) -> Floats:
         total = sums.at_points + self.prior
         return np.asarray(total / total.sum())
 
     def extrapolate(self, start: Floats, once: Floats, twice: Floats) -> Floats:
         """SQUAREM's third step length, back onto the simplex."""
-        # not `leap_of`: c − 2b + a at once and squares added by dot products have other bits
+        # not `squarem_step`: c − 2b + a at once and squares added by dot products have other bits
         first, second = once - start, twice - 2 * once + start
-        length = leap_length(float(first @ first), float(second @ second))
+        length = squarem_length(float(first @ first), float(second @ second))
         leap = np.maximum(start + 2 * length * first + length * length * second, 0.1 * twice)
         return np.asarray(leap / leap.sum())
 
@@ -90,7 +90,7 @@ class MixingSteps:
         return mean, np.maximum((self.likelihood @ (params * grid**2)) / chance - mean**2, 0.0)
 
 
-def climb(steps: MixingSteps, start: Floats, *, max_iter: int, tol: float) -> Refined[Floats, MixingSums]:
+def climb(steps: MixingSteps, start: Floats, *, max_iter: int, tol: float) -> EMResult[Floats, MixingSums]:
     """The one EM loop on a mixing law."""
     return em(steps, start, max_iter=max_iter, tol=tol, accelerate=True)
 
@@ -183,7 +183,7 @@ class Shrunk:
     lift: Floats
     column_lift: Floats
     sign: float
-    refined: Refined[Floats, MixingSums]  # the last climb of the rows' mixing law
+    refined: EMResult[Floats, MixingSums]  # the last climb of the rows' mixing law
 
 
 def shrink_pairs(
@@ -291,7 +291,7 @@ class _Problem:
 
     def _weigh(
         self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, own: Side, last: bool
-    ) -> tuple[Floats, Floats, Refined[Floats, MixingSums]]:
+    ) -> tuple[Floats, Floats, EMResult[Floats, MixingSums]]:
         """Posterior mean and variance of every item's x: under the law of all, and at last under one per frequency."""
         grid = np.linspace(own.low, own.high, POINTS if last else COARSE)
         cells = int(seen.sum())
@@ -439,7 +439,7 @@ def fit_pair_model(
     threads: int = 1,
     seed: int = 0,
     callback: Callable[[Step], None] | None = None,
-) -> tuple[PairModel, Refined[PairModel, PairSums]]:
+) -> tuple[PairModel, EMResult[PairModel, PairSums]]:
     """The fitted model, and the climb that led there."""
     amount = smoothing if smoothing != "auto" else chosen_smoothing(counts, start, symmetric, threads, seed)
     steps = _steps(counts, start, symmetric, amount, threads)
@@ -456,7 +456,7 @@ def chosen_smoothing(counts: Counts, start: PairModel, symmetric: bool, threads:
     for candidate in CANDIDATES:
         steps = _steps(rest, start, symmetric, candidate * (1 - 1 / LEFT_OUT_PARTS), threads)
         found = em(steps, lifted(start, steps), max_iter=SHORT, tol=ROUGH, accelerate=True)
-        scores.append(check.log_likelihood(check.expect(with_marginals(found.params, rest))))
+        scores.append(check.log_likelihood(check.e_step(with_marginals(found.params, rest))))
     return CANDIDATES[int(np.argmax(scores))]
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.counts import Counts, read_counts
 from latentfit.core.errors import DataError, NotIdentifiableError
-from latentfit.core.estimator import Climb, LatentModel
+from latentfit.core.estimator import FitHistory, LatentModel
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import pair_ratios
@@ -205,7 +205,7 @@ class PairMatrix(LatentModel):
             raise DataError(f"n_components={number} and method='paper', which is for rank 2; use method='auto'")
         return number
 
-    def _factor(self, counts: Counts, number: int, clock: StageClock) -> tuple[Factored, Climb | None]:
+    def _factor(self, counts: Counts, number: int, clock: StageClock) -> tuple[Factored, FitHistory | None]:
         """Start, refine: the factored matrix by the method asked for, and the climb that led there, if any."""
         self.singular_values_ = np.zeros(number - 1)
         for name in ("dictionary_", "mixing_"):  # of an earlier fit
@@ -240,13 +240,13 @@ class PairMatrix(LatentModel):
             self._notes.append("Phase II was not used: its anchor matrix is singular within the noise")
         return cut_lifts(phases)
 
-    def _by_shrinkage(self, counts: Counts, decomposed: ScaledSVD) -> tuple[Factored, Climb]:
+    def _by_shrinkage(self, counts: Counts, decomposed: ScaledSVD) -> tuple[Factored, FitHistory]:
         threads = resolve_jobs(self.n_jobs)
         shrunk = shrink_pairs(counts, decomposed, max_iter=self.max_iter, tol=self.tol, threads=threads)
         marginals, lifts = (shrunk.marginal, shrunk.column_marginal), (shrunk.lift, shrunk.column_lift)
         return rank_two(marginals, lifts, shrunk.sign), shrunk.refined
 
-    def _by_likelihood(self, counts: Counts, start: PairModel) -> tuple[Factored, Climb]:
+    def _by_likelihood(self, counts: Counts, start: PairModel) -> tuple[Factored, FitHistory]:
         fitted, refined = fit_pair_model(
             counts, start, symmetric=self.symmetric_, smoothing=self.smoothing, max_iter=self.max_iter,
             tol=self.tol, threads=resolve_jobs(self.n_jobs), seed=self._seed(), callback=self._progress("EM"),
@@ -255,7 +255,7 @@ class PairMatrix(LatentModel):
         self.dictionary_, self.mixing_ = model.left, model.mixing
         return decompose(model), refined
 
-    def _keep(self, counts: Counts, factored: Factored, climb: Climb | None) -> None:
+    def _keep(self, counts: Counts, factored: Factored, climb: FitHistory | None) -> None:
         self._forget()
         self._counts = counts
         self.items_, self.column_items_ = counts.row_names, counts.column_names
@@ -267,7 +267,7 @@ class PairMatrix(LatentModel):
         least = [float(part[part > 0].min()) for part in (factored.marginal, factored.column_marginal)]
         _, value = pair_ratios(counts.rows, left, right, floor=LEAST_LIFT * least[0] * least[1], threads=threads)
         if climb is not None:
-            self._keep_climb(climb)
+            self._keep_fit(climb)
         self.log_likelihood_ = float(value.sum()) / (2 if counts.symmetric else 1)
         if climb is None:
             self.n_iter_, self.converged_, self.objective_ = 0, True, self.log_likelihood_

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.console import Talk, number_of
+from latentfit.cli.console import Terminal, number_of
 from latentfit.cli.options import (
     HIDDEN,
     Intervals,
@@ -74,7 +74,7 @@ def table(
     from latentfit.tables.estimator.evidence import rows_needed
     from latentfit.tables.estimator.latent_class import LatentClass
 
-    talk, kept = Talk(quiet), keeping(checkpoint, resume)
+    talk, kept = Terminal(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     if streamed and (most or draws):
         raise click.UsageError(str(rows_needed("--compare and --bootstrap", "one file and --engine memory")))
@@ -141,7 +141,7 @@ def profile_columns(model: LatentClass) -> dict[str, Any]:
     return columns
 
 
-def show(model: LatentClass, talk: Talk) -> None:
+def show(model: LatentClass, talk: Terminal) -> None:
     """The classes, and what tells them apart."""
     told = model.joint_.class_information()
     order = sorted(range(len(told)), key=lambda n: -told[n])[:SHOWN]
@@ -194,7 +194,7 @@ def impute(
     from latentfit.cli.rows import load_table_model, under_table
     from latentfit.io.read import read_columns
 
-    talk, begin = Talk(quiet), time.perf_counter()
+    talk, begin = Terminal(quiet), time.perf_counter()
     with talk.doing("reading"):
         model = load_table_model(model_file)
         whole = read_columns(table_file, **reading.rules())

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import count_parameters, gain_by_chance
 from latentfit.core.mixture.parameters import Mixture
@@ -50,7 +50,7 @@ MANY = 8
 NEAR_ENOUGH = 0.01
 """Part of the best's gain over one class that a smaller number may lie below it, if it is one of many."""
 
-FitAt = Callable[[AnyTable, int], Refined[Mixture, Any]]
+FitAt = Callable[[AnyTable, int], EMResult[Mixture, Any]]
 """The best fit of a table at a number of classes."""
 Refit = Callable[[Table, Mixture], Mixture]
 """EM on a table from a mixture."""

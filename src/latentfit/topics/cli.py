@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.console import Talk, called, number_of
+from latentfit.cli.console import Terminal, called, number_of
 from latentfit.cli.options import (
     HIDDEN,
     Reading,
@@ -71,7 +71,7 @@ def topics(
     from latentfit.topics.data.input import ALIASES
     from latentfit.topics.estimator import TopicModel, document_columns, topic_columns
 
-    talk = Talk(quiet)
+    talk = Terminal(quiet)
     roles = chosen_columns(document=document, word=word, count=count)
     if _is_matrix(files):
         with talk.doing("reading"):
@@ -147,7 +147,7 @@ def _read(found: Any, name: str, columns: dict[str, str]) -> Documents:
     return read_documents(found, columns=columns)
 
 
-def read_known(path: str, columns: dict[str, str], talk: Talk, reading: Reading) -> Documents:
+def read_known(path: str, columns: dict[str, str], talk: Terminal, reading: Reading) -> Documents:
     """Documents of a file of any kind, for a model that knows their words."""
     from latentfit.cli.rows import counted_files
     from latentfit.topics.data.input import ALIASES
@@ -166,7 +166,7 @@ def read_init(path: str) -> Any:
     return load(path) if path.endswith((".latent", ".tacit")) else read_columns(path)
 
 
-def show(summary: dict[str, Any], talk: Talk) -> None:
+def show(summary: dict[str, Any], talk: Terminal) -> None:
     """The topics and their words."""
     rows = [
         [str(k), f"{weight:.1%}", "–" if npmi is None else f"{npmi:.2f}", " ".join(words[:SHOWN])]
@@ -192,7 +192,7 @@ def predict_topics(model: TopicModel, asked: Asked) -> int:
 
 
 def read_input(
-    model: TopicModel, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: TopicModel, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     return {"input": read_known(path, columns, talk, reading)}

@@ -4,7 +4,7 @@
 
 θ_d are the shares of document d, φ_k the words of topic k, a and b_w pseudo-counts that stay fixed: the density of LDA
 with Dirichlet parameters a + 1 and b_w + 1, in θ and φ at once. Its stationary points are those of CVB0 (Asuncion et
-al. 2009) without the exclusion of a token from its own counts; unlike CVB0's they maximise something, and every step
+al. 2009) without the exclusion of a token from its own counts; unlike CVB0's they m_step something, and every step
 climbs it (docs/models/topics.md says what was compared).
 
 One iteration: `INNER` EM steps of all shares with topics held, then one pass that gives both M-steps.
@@ -103,7 +103,7 @@ class TopicSteps:
     def n_cells(self) -> int:
         return max(int(self.lengths.sum()), 1)
 
-    def expect(self, params: TopicParams) -> TopicStatistics:
+    def e_step(self, params: TopicParams) -> TopicStatistics:
         shares, sums = topic_pass(
             self.lists, params.topics, self.prior.a, params.shares, most=self.inner, threads=self.threads
         )
@@ -117,7 +117,7 @@ class TopicSteps:
     def log_likelihood(self, sums: TopicStatistics) -> float:
         return sums.log_likelihood
 
-    def maximise(self, sums: TopicStatistics) -> TopicParams:
+    def m_step(self, sums: TopicStatistics) -> TopicParams:
         topics = sums.words + self.prior.b[:, None]
         topics /= topics.sum(axis=0)
         shares = sums.documents + self.prior.a
@@ -126,7 +126,7 @@ class TopicSteps:
 
     def extrapolate(self, start: TopicParams, once: TopicParams, twice: TopicParams) -> TopicParams:
         """SQUAREM in the topics; the shares follow by their own steps."""
-        # not `leap_of`: in place, and a ratio of norms in place of the root of a ratio has other bits
+        # not `squarem_step`: in place, and a ratio of norms in place of the root of a ratio has other bits
         step, bend = once.topics - start.topics, twice.topics - once.topics
         bend -= step
         curved = float(np.linalg.norm(bend))

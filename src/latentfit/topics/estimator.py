@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.errors import DataError, NotIdentifiableError
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import as_frame, backend_of, build_frame, column, find_column, long_columns
@@ -236,7 +236,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         self.pseudo_words_ = float(b)
         return TopicPrior.of(documents, topics.shape[1], float(a), float(b)), chosen
 
-    def _keep(self, documents: Documents, prior: TopicPrior, refined: Refined[TopicParams, TopicStatistics]) -> None:
+    def _keep(self, documents: Documents, prior: TopicPrior, refined: EMResult[TopicParams, TopicStatistics]) -> None:
         """Hold topics, the heaviest first, and every document's shares under them."""
         self._forget()
         weights = refined.sums.documents.sum(axis=0)
@@ -246,7 +246,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         self.words_, self.documents_, self.word_counts_ = documents.words, documents.names, documents.totals
         self._documents = documents
         self.proportions_ = self._shares(documents)
-        self._keep_climb(refined)
+        self._keep_fit(refined)
         self.selection_ = None
         if self._chosen is not None:
             found = self._chosen

@@ -267,8 +267,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
         """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
         rows = table if found.kept.all() else table.without(~found.kept)
         number = found.number
-        begun = None if kept is None or kept.saved is None else kept.saved.begun
-        start = found.start if begun is None else begun.params
+        resume_from = None if kept is None or kept.saved is None else kept.saved.resume_from
+        start = found.start if resume_from is None else resume_from.params
         assert start is not None
         plain = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine, np.repeat(found.silent, 2))
         steps: Steps[Mixture, Sums] = TruncatedSteps(plain, BlankRows.of(rows)) if self.truncated else plain
@@ -276,7 +276,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
         refined = em(
             steps, start, max_iter=self.max_iter, tol=min(self.tol, SETTLED / cells), accelerate=True,
             tail_gain=min(self.tol * cells, TAIL_GAIN) if table.total_weight <= SAMPLE_ROWS else None,
-            callback=self._progress("EM"), begun=begun, keep=None if kept is None else kept.keeping(found.state()),
+            callback=self._progress("EM"), resume_from=resume_from, keep=None if kept is None else
+            kept.keeping(found.state()),
         )  # fmt: skip
         self._keep(rows, refined)
         self._table, self._numbers = shown.without(~found.kept), found.numbers

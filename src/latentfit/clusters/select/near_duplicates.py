@@ -34,7 +34,8 @@ Columns that are equal (or opposite) in every row looked at are set aside before
 three of them or more never stand alone, since each explains the others, and a mixture would take their two values for
 clusters. Where they are more than half of the columns none is: there the equal columns may be the clusters.
 
-The path is begun again without such a column, as soon as a K shows one, six times at the most: with the first gone
+The path starts again without such a column, as soon as a K shows one, six times at the most: with the first
+gone
 others may stand out. A path that is not cut short there would be long, for every cluster it adds is another dependence
 explained. At least three columns stay: fewer could not tell clusters from dependence.
 """
@@ -71,7 +72,7 @@ SURE = 5.0
 ABOVE_REST = 4.0
 ABOVE_NEXT = 2.0
 MOST_ROUNDS = 6
-"""How often a path is begun again without the copies found."""
+"""How often a path starts again without the copies found."""
 SCREEN_ROWS = 20_000
 """Rows that are counted: at 20,000 the chance error of a correlation is .007, far below `LARGE`."""
 MOST_SCREENED = 3_000

@@ -36,7 +36,7 @@ from scipy.special import gammaln, xlogy
 
 from latentfit.clusters.select.criteria import size_charge, statistical_charge
 from latentfit.clusters.select.splits import split_classes, with_split
-from latentfit.core.em import Refined, em
+from latentfit.core.em import EMResult, em
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import plain_steps
 from latentfit.core.mixture.init import shares_of
@@ -81,7 +81,7 @@ class QuietWalk:
         self.before: QuietFit | None = None  # the last there was: its columns go on speaking
         self.better: Mixture | None = None  # the last one, if it was better than the fit to all columns
 
-    def step(self, whole: Refined[Mixture, Sums]) -> QuietFit | None:
+    def step(self, whole: EMResult[Mixture, Sums]) -> QuietFit | None:
         """The best quiet fit with as many clusters as `whole`, a fit to all columns; None when every column speaks."""
         fits = [fit for start in self._starts(whole.params) if (fit := self._settle(start)) is not None]
         self.better = None

@@ -26,14 +26,14 @@ from latentfit.clusters.em import BlankRows, TruncatedSteps, TruncatedSums, reco
 from latentfit.clusters.select.criteria import PathNumbers, number_clusters, size_charge, statistical_charge
 from latentfit.clusters.select.noninformative import QuietFit, QuietWalk, fit_speaking
 from latentfit.clusters.select.splits import split_classes, with_split, with_twin
-from latentfit.core.em import Refined, Steps, em
+from latentfit.core.em import EMResult, Steps, em
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import entropy_of, plain_steps
 from latentfit.core.mixture.init import MOST_CELLS, Sample, draw_sample, spectral_clusters, spread_rows
 from latentfit.core.mixture.merge_init import MERGE_ROWS, merge_down, single_merges
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.core.multistart import Entrant, go_on, halve
+from latentfit.core.multistart import Candidate, go_on, halve
 from latentfit.core.progress import tried
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
@@ -74,7 +74,7 @@ MORE_DRAWS = 9
 """Spectral starts beyond the first, divided by K: where clusters are few starts are cheap, and all that follows stands
 on them, dependent columns too."""
 
-Found = Refined[Mixture, Sums]
+Found = EMResult[Mixture, Sums]
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,8 @@ class _Walk:
             alone = Mixture(np.ones(1), self.sample.view.marginals[:, None], self.rows.first)
             passes = 2 if self.blank is None else MOST_PASSES
             return "one cluster", em(steps, alone, max_iter=passes, tol=max(self.tol, 1e-12), accelerate=passes > 2)
-        entrants = [Entrant(name, steps, start) for name, start in self._starts(before, number)]
-        raced = halve(entrants, rounds=ROUNDS, max_iter=MOST_PASSES, tol=self.tol, accelerate=True)
+        candidates = [Candidate(name, steps, start) for name, start in self._starts(before, number)]
+        raced = halve(candidates, rounds=ROUNDS, max_iter=MOST_PASSES, tol=self.tol, accelerate=True)
         return raced.name, raced.refined
 
     def _starts(self, before: Found, number: int) -> Iterator[tuple[str, Mixture]]:

@@ -81,9 +81,9 @@ def _split(
     leading = leading_direction(own.residual, own.weight)
     ways = (leading, few_columns(leading), pulling_row(own.residual, own.weight, draw))
     upper = np.stack([own.residual @ way > 0 for way in ways], axis=1).astype(np.float32)
-    halves = own.maximise(upper, 1.0)  # each leans a little, by a row, to the class they came from
+    halves = own.m_step(upper, 1.0)  # each leans a little, by a row, to the class they came from
     for _ in range(SPLIT_PASSES):
-        halves = own.maximise(own.upper_share(halves), 0.0)
+        halves = own.m_step(own.upper_share(halves), 0.0)
     gain = own.gains(halves)
     best = int(np.argmax(gain))
     return Split(which, float(gain[best]), halves.mixture(best, table.first))
@@ -127,7 +127,7 @@ class _OwnRows:
         kept = _inside(profile)
         return cls(one, seen, _standardised(one, seen, kept), weight, kept)
 
-    def maximise(self, upper: Singles, pseudo_rows: float) -> _Halves:
+    def m_step(self, upper: Singles, pseudo_rows: float) -> _Halves:
         """The halves made by memberships in the upper one (n, S), `pseudo_rows` of the class profile in each."""
         mine = upper * self._single_weight[:, None]
         totals = mine.sum(axis=0, dtype=np.float64)

@@ -37,13 +37,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from latentfit.core.assign import align_classes
-from latentfit.core.em import Refined, em
+from latentfit.core.em import EMResult, em
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import count_parameters, table_steps
 from latentfit.core.mixture.init import RowView, marginal_table, rows_as_seeds, soften
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.multistart import Entrant, halve
+from latentfit.core.multistart import Candidate, halve
 from latentfit.core.progress import counted, tried
 from latentfit.core.table.replicates import is_whole
 from latentfit.core.table.table import Table, group_rows
@@ -186,7 +186,7 @@ def ratio_test(
     return RatioTest(statistic, float(p_value), len(simulated), np.array(simulated), alternative)
 
 
-def _climbed(table: Table, start: Mixture, smoothing: float, n_jobs: int | None) -> Refined[Mixture, Sums]:
+def _climbed(table: Table, start: Mixture, smoothing: float, n_jobs: int | None) -> EMResult[Mixture, Sums]:
     steps = table_steps(table, start.n_classes, smoothing, n_jobs)
     return em(steps, start, max_iter=TEST_PASSES, tol=TEST_TOLERANCE, accelerate=True)
 
@@ -200,8 +200,8 @@ def _ratio(
     steps = table_steps(table, F + 1, smoothing, n_jobs)
     starts = [split_class(few.params, f, table, rng) for f in range(F)]
     starts += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(FRESH_STARTS)]
-    entrants = [Entrant(str(number), steps, start) for number, start in enumerate(starts)]
-    many = halve(entrants, rounds=ROUNDS, max_iter=TEST_PASSES, tol=TEST_TOLERANCE, accelerate=True).refined
+    candidates = [Candidate(str(number), steps, start) for number, start in enumerate(starts)]
+    many = halve(candidates, rounds=ROUNDS, max_iter=TEST_PASSES, tol=TEST_TOLERANCE, accelerate=True).refined
     return max(2 * (many.log_likelihood - few.log_likelihood), 0.0), many.params
 
 

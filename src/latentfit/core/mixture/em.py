@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from latentfit.core.em import Refined, leap_of
+from latentfit.core.em import EMResult, squarem_step
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.init import shares_of
@@ -92,7 +92,7 @@ class TableSteps:
     def _no_prior(self) -> bool:
         return not (self.prior.table.any() or self.prior.weights.any())
 
-    def expect(self, params: Mixture) -> Sums:
+    def e_step(self, params: Mixture) -> Sums:
         return self.engine.sums(params)
 
     def objective(self, params: Mixture, sums: Sums) -> float:
@@ -104,7 +104,7 @@ class TableSteps:
     def log_likelihood(self, sums: Sums) -> float:
         return sums.log_likelihood
 
-    def maximise(self, sums: Sums) -> Mixture:
+    def m_step(self, sums: Sums) -> Mixture:
         return maximise_tables(sums, self.prior, self.first, self.tied)
 
     def extrapolate(self, start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
@@ -114,7 +114,7 @@ class TableSteps:
 def leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in log-probabilities, normalised again."""
     points = [np.vstack([m.log_weights()[None], m.log_table()]) for m in (start, once, twice)]
-    far = np.exp(np.minimum(leap_of(points), 0.0))
+    far = np.exp(np.minimum(squarem_step(points), 0.0))
     weights = far[0] / far[0].sum()
     return Mixture(weights, normalise_tables(far[1:], start.first), start.first)
 
@@ -127,7 +127,7 @@ def root_leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     `ROOT_FALL` of itself at once, so that no leap jumps over zero.
     """
     points = [np.sqrt(np.vstack([m.weights[None], m.table])) for m in (start, once, twice)]
-    far = np.square(np.maximum(leap_of(points), ROOT_FALL * points[2]))
+    far = np.square(np.maximum(squarem_step(points), ROOT_FALL * points[2]))
     return Mixture(far[0] / far[0].sum(), normalise_tables(far[1:], start.first), start.first)
 
 
@@ -137,7 +137,7 @@ def entropy_of(mixture: Mixture, sums: Sums) -> float:
     return max(float(sums.log_likelihood - complete), 0.0)
 
 
-def permuted(refined: Refined[Mixture, Sums], order: NDArray[np.intp]) -> Refined[Mixture, Sums]:
+def permuted(refined: EMResult[Mixture, Sums], order: NDArray[np.intp]) -> EMResult[Mixture, Sums]:
     """The same fit with its classes in another order, statistics and all."""
     sums = Sums(refined.sums.log_likelihood, refined.sums.totals[order], refined.sums.table[:, order])
     return replace(refined, params=refined.params.permuted(order), sums=sums)
@@ -228,9 +228,9 @@ class _SpentError(Exception):
 
 
 def quasi_newton(
-    steps: TableSteps, refined: Refined[Mixture, Sums], max_iter: int, gain: float
-) -> Refined[Mixture, Sums]:
-    """Climb on until a step gains less than `gain` nats, in at most `max_iter` passes in all.
+    steps: TableSteps, refined: EMResult[Mixture, Sums], max_iter: int, gain: float
+) -> EMResult[Mixture, Sums]:
+    """FitHistory on until a step gains less than `gain` nats, in at most `max_iter` passes in all.
 
     `n_iter` counts passes; `path` has every rise. What comes back has not `converged`: EM confirms that.
     """
@@ -246,12 +246,12 @@ def quasi_newton(
         squares = np.square(roots)
         table = squares[1:] / np.repeat(np.add.reduceat(squares[1:], first[:-1], axis=0), sizes, axis=0)
         params = Mixture(squares[0] / squares[0].sum(), table, first)
-        sums = steps.expect(params)
+        sums = steps.e_step(params)
         objective = steps.objective(params, sums)
         n_iter += 1
         if objective > best.objective:
             path.append(objective)
-            best = Refined(params, sums, objective, steps.log_likelihood(sums), n_iter, False, path)
+            best = EMResult(params, sums, objective, steps.log_likelihood(sums), n_iter, False, path)
         totals, counts = sums.totals + steps.prior.weights, sums.table + steps.prior.table
         rows = np.repeat(np.add.reduceat(counts, first[:-1], axis=0), sizes, axis=0)
         slope = np.vstack([(totals - totals.sum() * params.weights)[None], counts - rows * table])
@@ -263,4 +263,4 @@ def quasi_newton(
     options = {"maxcor": MEMORY, "ftol": enough, "gtol": 1e-9, "maxiter": max_iter, "maxfun": max_iter}
     with suppress(_SpentError):
         minimize(value, roots, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
-    return Refined(best.params, best.sums, best.objective, best.log_likelihood, n_iter, False, path)
+    return EMResult(best.params, best.sums, best.objective, best.log_likelihood, n_iter, False, path)

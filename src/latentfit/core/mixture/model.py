@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.checkpoint import KeptFile
-from latentfit.core.em import Begun, Refined
+from latentfit.core.em import EMResult, SolverState
 from latentfit.core.errors import DataError
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import backend_of, build_frame
@@ -122,14 +122,14 @@ class TableModel(LatentModel):
     def _pseudo_rows(self) -> float:
         return pseudo_rows(self.smoothing)
 
-    def _keep(self, table: AnyTable, refined: Refined[Mixture, Sums]) -> None:
+    def _keep(self, table: AnyTable, refined: EMResult[Mixture, Sums]) -> None:
         """Hold the fit, heaviest class first."""
         self._forget()
         kept = permuted(refined, np.argsort(-refined.params.weights, kind="stable"))
         self._sums, self._table, self._marginals = kept.sums, table, marginal_table(table)
         self._scale, self._later = table.weight_scale, []
         self._publish(kept.params, table.columns)
-        self._keep_climb(kept)
+        self._keep_fit(kept)
 
     def _publish(self, mixture: Mixture, columns: tuple[Column, ...]) -> None:
         """Parameters under their public names."""
@@ -276,7 +276,7 @@ def _read_scale(metadata: dict[str, Any], total: float) -> WeightScale:
 class SavedMixture:
     """Where a stopped fit stood, and what it had decided before."""
 
-    begun: Begun[Mixture]
+    resume_from: SolverState[Mixture]
     decided: dict[str, Any]
 
 
@@ -287,10 +287,10 @@ class TableCheckpoint(KeptFile):
     def saved(self) -> SavedMixture | None:
         return None if self.file is None else _saved(self.file)
 
-    def keeping(self, decided: dict[str, Any]) -> Callable[[Begun[Mixture]], None]:
+    def keeping(self, decided: dict[str, Any]) -> Callable[[SolverState[Mixture]], None]:
         """What the climb calls after every iteration."""
 
-        def keep(at: Begun[Mixture]) -> None:
+        def keep(at: SolverState[Mixture]) -> None:
             if self.due:
                 arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
                 arrays["first"] = at.params.first
@@ -319,5 +319,5 @@ def _rows_sum(table: AnyTable) -> int:
 
 def _saved(file: ModelFile) -> SavedMixture:
     params = Mixture(file.arrays["weights"], file.arrays["table"], file.arrays["first"])
-    begun = Begun(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
-    return SavedMixture(begun, file.metadata["decided"])
+    resume_from = SolverState(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
+    return SavedMixture(resume_from, file.metadata["decided"])

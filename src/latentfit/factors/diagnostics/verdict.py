@@ -459,8 +459,8 @@ class WithoutStates:
     def n_cells(self) -> int:
         return self.inner.n_cells
 
-    def expect(self, params: SwitchParams) -> SwitchSums:
-        return self.inner.expect(params)
+    def e_step(self, params: SwitchParams) -> SwitchSums:
+        return self.inner.e_step(params)
 
     def objective(self, params: SwitchParams, sums: SwitchSums) -> float:
         return sums.log_likelihood
@@ -468,8 +468,8 @@ class WithoutStates:
     def log_likelihood(self, sums: SwitchSums) -> float:
         return sums.log_likelihood
 
-    def maximise(self, sums: SwitchSums) -> SwitchParams:
-        return self.bare(self.inner.maximise(sums))
+    def m_step(self, sums: SwitchSums) -> SwitchParams:
+        return self.bare(self.inner.m_step(sums))
 
     def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
         return self.bare(self.inner.extrapolate(start, once, twice))

@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.em import Refined, Step
+from latentfit.core.em import EMResult, Step
 from latentfit.core.kernels import Floats
 from latentfit.core.tensor.whitened import row_blocks
 from latentfit.engine.passes import RowPasses, over
@@ -141,15 +141,15 @@ def conventional(params: SwitchParams, n: int) -> SwitchParams | None:
 
 def settle_baseline(
     X: Floats | RowPasses,
-    refined: Refined[SwitchParams, SwitchSums],
+    refined: EMResult[SwitchParams, SwitchSums],
     *,
     max_iter: int,
     tol: float,
     noise: float | None = None,
     callback: Callable[[Step], None] | None = None,
-    begun: SwitchPlace | None = None,
+    resume_from: SwitchPlace | None = None,
     keep: Callable[[SwitchPlace], None] | None = None,
-) -> tuple[Refined[SwitchParams, SwitchSums], str | None]:
+) -> tuple[EMResult[SwitchParams, SwitchSums], str | None]:
     """The fit by the convention, climbed on from there, and a note; the fit as it is when there is no baseline.
 
     The path is that of the second climb, since the convention is another point; `n_iter` counts the passes of both,
@@ -160,7 +160,7 @@ def settle_baseline(
         return refined, None
     left = max(max_iter - refined.n_iter, 0)
     again = refine_switches(
-        X, turned, noise=noise, max_iter=left, tol=tol, callback=callback, begun=begun, keep=keep
+        X, turned, noise=noise, max_iter=left, tol=tol, callback=callback, resume_from=resume_from, keep=keep
     )  # fmt: skip
     if again.objective < refined.objective - COST * over(X).n_rows:
         return refined, None

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.em import Begun, Refined, Step, em
+from latentfit.core.em import EMResult, SolverState, Step, em
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.matrix import hash_rows
@@ -58,7 +58,7 @@ class ObservedSteps(SwitchSteps):
     def n_cells(self) -> int:
         return int(self.observed.sum())
 
-    def expect(self, params: SwitchParams) -> ObservedSums:
+    def e_step(self, params: SwitchParams) -> ObservedSums:
         d = params.d
         log_sum, totals = 0.0, np.zeros(2**d)
         cross, both = np.zeros(params.W.shape), np.zeros((params.W.shape[1], d * (d + 1) // 2))
@@ -77,7 +77,7 @@ class ObservedSteps(SwitchSteps):
         constant = self.squares / (2 * params.sigma2) + self.n_cells / 2 * np.log(2 * np.pi * params.sigma2)
         return ObservedSums(log_sum - constant, totals, cross, None, both)
 
-    def maximise(self, sums: SwitchSums) -> SwitchParams:
+    def m_step(self, sums: SwitchSums) -> SwitchParams:
         assert isinstance(sums, ObservedSums)
         full = square_of_pairs(sums.both, len(sums.cross))  # (m, d, d): Σ E[hhᵀ] over the rows that show a feature
         inverse = np.linalg.pinv(full, rcond=1e-12, hermitian=True)
@@ -96,15 +96,17 @@ def refine_observed(
     max_iter: int = 500,
     tol: float = 1e-7,
     callback: Callable[[Step], None] | None = None,
-    begun: Begun[SwitchParams] | None = None,
-    keep: Callable[[Begun[SwitchParams]], None] | None = None,
-) -> Refined[SwitchParams, SwitchSums]:
+    resume_from: SolverState[SwitchParams] | None = None,
+    keep: Callable[[SolverState[SwitchParams]], None] | None = None,
+) -> EMResult[SwitchParams, SwitchSums]:
     """EM on the observed cells of `values` (n, m), NaN where missing; the start alone when ``max_iter=0``."""
     x, observed = split_missing(values)
     steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", noise, observed)
     start = SwitchParams(start.W, start.log_prior, steps.variance(start.sigma2))
-    fitted: Refined[SwitchParams, SwitchSums]
-    fitted = em(steps, start, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, begun=begun, keep=keep)
+    fitted: EMResult[SwitchParams, SwitchSums]
+    fitted = em(
+        steps, start, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, resume_from=resume_from, keep=keep
+    )
     if tol > 0 and fitted.n_iter < max_iter and fitted.params.sigma2 <= 2 * steps.floor:
         return replace(fitted, converged=True)  # without noise the objective falls by rounding alone: EM is at its end
     return fitted
@@ -114,7 +116,7 @@ def expected_pairs(values: Floats, params: SwitchParams) -> Floats:
     """Σ E[h hᵀ] (m, d, d) over the rows that show each feature."""
     x, observed = split_missing(values)
     steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", None, observed)
-    return square_of_pairs(steps.expect(params).both, params.d)
+    return square_of_pairs(steps.e_step(params).both, params.d)
 
 
 def split_missing(values: Floats) -> tuple[Floats, Floats]:

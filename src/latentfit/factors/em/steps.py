@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.em import Begun, Refined, Step, em
+from latentfit.core.em import EMResult, SolverState, Step, em
 from latentfit.core.kernels import BLOCK_ROWS, Floats
 from latentfit.core.tensor.whitened import project, row_blocks
 from latentfit.engine.passes import Found, RowPasses, over
@@ -129,7 +129,7 @@ class SwitchSteps:
         """σ²: the one that is known, or the estimate, off zero."""
         return max(estimated if self.noise is None else self.noise**2, self.floor)
 
-    def expect(self, params: SwitchParams) -> SwitchSums:
+    def e_step(self, params: SwitchParams) -> SwitchSums:
         found = over(self.A).sums(_expect_sums, replace(params, centres=None), self.states, beside=params.centres)
         log_sum, totals, cross = found.sums
         constant = self.squares / (2 * params.sigma2) + self.n_cells / 2 * np.log(2 * np.pi * params.sigma2)
@@ -142,7 +142,7 @@ class SwitchSteps:
     def log_likelihood(self, sums: SwitchSums) -> float:
         return sums.log_likelihood
 
-    def maximise(self, sums: SwitchSums) -> SwitchParams:
+    def m_step(self, sums: SwitchSums) -> SwitchParams:
         both = pair_totals(sums.totals, len(sums.cross))  # Σ E[hhᵀ]
         W = np.linalg.pinv(both, rcond=1e-12, hermitian=True) @ sums.cross
         misfit = self.squares - 2 * float((W * sums.cross).sum()) + float((W @ W.T * both).sum())
@@ -151,7 +151,7 @@ class SwitchSteps:
 
     def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
         """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in weights, log P(h) and log σ²."""
-        # not `leap_of`: squares added by dot products have other bits
+        # not `squarem_step`: squares added by dot products have other bits
         points = [np.concatenate([p.W.reshape(-1), p.log_prior, [np.log(p.sigma2)]]) for p in (start, once, twice)]
         step = points[1] - points[0]
         bend = points[2] - points[1] - step
@@ -244,7 +244,7 @@ def _square_sums(X: Floats) -> Found:
 class SwitchPlace:
     """Where a stopped fit stood: in the plane, or beyond it, with the passes and the path that led there."""
 
-    begun: Begun[SwitchParams]
+    resume_from: SolverState[SwitchParams]
     before: tuple[int, list[float]] | None = None
 
 
@@ -257,12 +257,12 @@ def refine_switches(
     tol: float = 1e-7,
     accelerate: bool = True,
     callback: Callable[[Step], None] | None = None,
-    begun: SwitchPlace | None = None,
+    resume_from: SwitchPlace | None = None,
     keep: Callable[[SwitchPlace], None] | None = None,
-) -> Refined[SwitchParams, SwitchSums]:
+) -> EMResult[SwitchParams, SwitchSums]:
     """EM from weights in full space (d, m); the start alone when ``max_iter=0``. `noise` is σ where it is known.
 
-    `keep` hears after every iteration where the climb stands; `begun`, such a place, goes on from there.
+    `keep` hears after every iteration where the climb stands; `resume_from`, such a place, goes on from there.
     """
     climb: dict[str, Any] = {"tol": tol, "accelerate": accelerate, "callback": callback}
     how, rows = way_to_sum(start), over(X)
@@ -271,22 +271,22 @@ def refine_switches(
     if max_iter == 0:
         return em(full, start, max_iter=0, tol=tol)
     known = None
-    if begun is None or begun.before is None:
+    if resume_from is None or resume_from.before is None:
         basis = np.linalg.qr(start.W.T)[0]
         plane = SwitchSteps(rows.mapped(project, basis), full.squares, full.m, how, noise)
         inside = em(
             plane, replace(start, W=start.W @ basis), max_iter=max_iter - 1,
-            begun=None if begun is None else begun.begun,
+            resume_from=None if resume_from is None else resume_from.resume_from,
             keep=None if keep is None else lambda at: keep(SwitchPlace(at)), **climb,
         )  # fmt: skip
         start = replace(inside.params, W=inside.params.W @ basis.T)  # freed of the plane
         known = replace(inside.sums, cross=_full_cross(rows, inside.params, basis, how))
-        before, begun = (inside.n_iter, inside.path), None
+        before, resume_from = (inside.n_iter, inside.path), None
     else:
-        before = begun.before
+        before = resume_from.before
     left = max(max_iter - before[0], 1)  # the plane's limit leaves one step at least to free the weights of it
     last = em(
-        full, start, max_iter=left, known=known, begun=None if begun is None else begun.begun,
+        full, start, max_iter=left, known=known, resume_from=None if resume_from is None else resume_from.resume_from,
         keep=None if keep is None else lambda at: keep(SwitchPlace(at, before)), **climb,
     )  # fmt: skip
     # at the floor of the noise Σ‖x‖²/2σ² is rounded by some nats: a fall that ended the climb there is no step missed

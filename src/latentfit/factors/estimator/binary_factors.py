@@ -332,7 +332,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         keep = None if kept is None else kept.keeping()
         last = refine_observed(
             values, fitted.params, noise=self.noise, max_iter=left, tol=self.tol, callback=self._progress("EM"),
-            begun=None if kept is None or kept.saved is None else kept.saved.place.begun,
+            resume_from=None if kept is None or kept.saved is None else kept.saved.place.resume_from,
             keep=None if keep is None else lambda at: keep(SwitchPlace(at)),
         )  # fmt: skip
         return start, replace(last, n_iter=fitted.n_iter + last.n_iter, path=fitted.path + last.path[1:]), notes
@@ -419,7 +419,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 return saved.first
             return refine_switches(
                 X, params, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
-                begun=None if saved is None else saved.place, keep=None if kept is None else kept.keeping(),
+                resume_from=None if saved is None else saved.place, keep=None if kept is None else kept.keeping(),
             )  # fmt: skip
         if self.refine is not None and self.max_iter == 0:
             return refine_switches(X, params, noise=self.noise, max_iter=0, tol=self.tol)
@@ -438,7 +438,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         saved = None if kept is None else kept.saved
         return settle_baseline(
             X, refined, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
-            begun=None if saved is None or saved.first is None else saved.place,
+            resume_from=None if saved is None or saved.first is None else saved.place,
             keep=None if kept is None else kept.keeping(refined),
         )  # fmt: skip
 
@@ -455,7 +455,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         order = np.argsort(-switch_shares(refined.params), kind="stable")
         self._publish(refined.params.permuted(order))
         self._passes, self._start_kept = rows, start
-        self._keep_climb(refined)
+        self._keep_fit(refined)
         square = squares_of(rows) / (rows.n_rows * rows.n_features)
         self.noise_ = 0.0 if self._params.sigma2 <= 2 * NOISE_FLOOR * square else float(np.sqrt(self._params.sigma2))
         self.selection_ = None

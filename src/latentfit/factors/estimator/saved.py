@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentfit.core.checkpoint import KeptFile
-from latentfit.core.em import Begun, Refined
+from latentfit.core.em import EMResult, SolverState
 from latentfit.core.model_file import (
     ROUNDING,
     Arrays,
@@ -89,7 +89,7 @@ def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, A
 # plane of the start and one beyond it. What comes before (moments, the search, the race) is made again when a fit goes
 # on: it takes a few passes and gives the same bits.
 
-Climbed = Refined[SwitchParams, SwitchSums]
+Climbed = EMResult[SwitchParams, SwitchSums]
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ class SwitchCheckpoint(KeptFile):
         def keep(place: SwitchPlace) -> None:
             if not self.due:
                 return
-            begun, before = place.begun, place.before
-            arrays = _arrays(begun.params, "") | {"path": np.array(begun.path)}
-            facts: dict[str, Any] = {"n_iter": begun.n_iter, "before": None, "first": None}
+            resume_from, before = place.resume_from, place.before
+            arrays = _arrays(resume_from.params, "") | {"path": np.array(resume_from.path)}
+            facts: dict[str, Any] = {"n_iter": resume_from.n_iter, "before": None, "first": None}
             if before is not None:
                 arrays["before_path"], facts["before"] = np.array(before[1]), before[0]
             if first is not None:
@@ -147,12 +147,12 @@ def _params(arrays: Arrays, prefix: str) -> SwitchParams:
 
 def _saved(file: ModelFile) -> SavedSwitches:
     arrays, facts = file.arrays, file.metadata
-    begun = Begun(_params(arrays, ""), int(facts["n_iter"]), arrays["path"].tolist())
+    resume_from = SolverState(_params(arrays, ""), int(facts["n_iter"]), arrays["path"].tolist())
     before = None if facts["before"] is None else (int(facts["before"]), arrays["before_path"].tolist())
     first = None
     if facts["first"] is not None:
         n_iter, converged, log_likelihood, objective = facts["first"]
         params, path = _params(arrays, "first_"), arrays["first_path"].tolist()
         sums = SwitchSums(log_likelihood, np.empty(0), np.empty((0, 0)), None)  # nobody asks for them any more
-        first = Refined(params, sums, objective, log_likelihood, n_iter, converged, path)
-    return SavedSwitches(SwitchPlace(begun, before), first)
+        first = EMResult(params, sums, objective, log_likelihood, n_iter, converged, path)
+    return SavedSwitches(SwitchPlace(resume_from, before), first)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from latentfit.core.kernels import Floats
-from latentfit.core.multistart import Entrant, halve
+from latentfit.core.multistart import Candidate, halve
 from latentfit.core.tensor.binary import KS_NULL, choose, choose_all, weights_of
 from latentfit.core.tensor.init import SpectralStart
 from latentfit.engine.passes import RowPasses
@@ -59,7 +59,7 @@ def raced_params(
     entrants = []
     for number, y in enumerate(picks):
         params = first_params(weights_of(y, start.whitening) @ basis, (y**2).sum(axis=1), start.sigma2)
-        entrants.append(Entrant(str(number), plane_steps(rows, basis, way_to_sum(params), noise), params))
+        entrants.append(Candidate(str(number), plane_steps(rows, basis, way_to_sum(params), noise), params))
     raced = halve(entrants, rounds=RACE_ROUNDS, max_iter=sum(RACE_ROUNDS), tol=0.0, accelerate=True)
     found: SwitchParams = raced.refined.params
     words = "the greedy one" if raced.name == "0" else "another than the greedy one"

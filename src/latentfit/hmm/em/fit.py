@@ -15,11 +15,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.em import Refined, Step, em
+from latentfit.core.em import EMResult, Step, em
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.hmm import ChainSums, chain_log_likelihood
-from latentfit.core.multistart import Entrant, halve
+from latentfit.core.multistart import Candidate, halve
 from latentfit.core.sampling import numbered_apart, scramble
 from latentfit.hmm.data import Sequences
 from latentfit.hmm.em.steps import MOVES, TINY, Chain, ChainPrior, ChainSteps, chain_prior, normalised
@@ -85,7 +85,7 @@ class Split:
 class FittedChain:
     """Where Baum–Welch ended on all of the data, and how it got there."""
 
-    refined: Refined[Chain, ChainSums]
+    refined: EMResult[Chain, ChainSums]
     prior: ChainPrior
     start_name: str
     scores: dict[str, float]  # log-likelihood per observation after each start's last round
@@ -255,12 +255,12 @@ def choose_smoothing(
     strengths: Sequence[float],
     passes: int = SHORT,
     onward: bool = False,
-) -> tuple[ChainPrior, Refined[Chain, ChainSums], float]:
+) -> tuple[ChainPrior, EMResult[Chain, ChainSums], float]:
     """The prior under which sequences left out are most probable after a short climb, that climb, and how probable.
 
     `onward`: after the first, climbs set out from where that one ended, near their own ends, for a third of the passes.
     """
-    best: tuple[ChainPrior, Refined[Chain, ChainSums], float] | None = None
+    best: tuple[ChainPrior, EMResult[Chain, ChainSums], float] | None = None
     worse = 0
     for strength in strengths:
         prior = replace(steps.prior, emissions=float(strength), moves=MOVES)
@@ -428,7 +428,7 @@ def near_chain(prior: ChainPrior, chain: Chain) -> ChainPrior:
 def _race(
     steps: ChainSteps, starts: list[tuple[str, Chain]], rounds: Sequence[int], max_iter: int, tol: float
 ) -> tuple[str, Chain, dict[str, float]]:
-    entrants = [Entrant(label, steps, start) for label, start in starts]
+    candidates = [Candidate(label, steps, start) for label, start in starts]
     limit = min(sum(rounds), max_iter)
-    raced = halve(entrants, rounds=rounds, max_iter=limit, tol=max(tol, RACE_TOL), accelerate=True)
+    raced = halve(candidates, rounds=rounds, max_iter=limit, tol=max(tol, RACE_TOL), accelerate=True)
     return raced.name, raced.refined.params, raced.scores

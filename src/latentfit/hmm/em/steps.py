@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.em import Refined, leap_of
+from latentfit.core.em import EMResult, squarem_step
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.hmm import Chains, ChainSums, chain_log_likelihood, chain_sums
 from latentfit.hmm.data import Sequences
@@ -190,7 +190,7 @@ class ChainSteps:
         """The same under other pseudo-counts."""
         return replace(self, prior=replace(self.prior, emissions=strength))
 
-    def expect(self, params: Chain) -> ChainSums:
+    def e_step(self, params: Chain) -> ChainSums:
         return chain_sums(self.data.chains, params.start, params.transitions, params.emissions, threads=self.threads)
 
     def objective(self, params: Chain, sums: ChainSums) -> float:
@@ -206,7 +206,7 @@ class ChainSteps:
     def log_likelihood(self, sums: ChainSums) -> float:
         return float(sums.log_likelihood.sum())
 
-    def maximise(self, sums: ChainSums) -> Chain:
+    def m_step(self, sums: ChainSums) -> Chain:
         return maximise_chain(sums, self.prior)
 
     def extrapolate(self, start: Chain, once: Chain, twice: Chain) -> Chain:
@@ -240,7 +240,7 @@ def leap(start: Chain, once: Chain, twice: Chain) -> Chain:
     Roots, not logarithms: rare symbols have probabilities near zero whose logarithms would set the length alone.
     """
     points = [np.sqrt(np.column_stack([m.start, m.transitions, m.emissions])) for m in (start, once, twice)]
-    far = np.maximum(leap_of(points), 1e-3 * points[2]) ** 2
+    far = np.maximum(squarem_step(points), 1e-3 * points[2]) ** 2
     K = len(start.start)
     return Chain(far[:, 0] / far[:, 0].sum(), *(_rows(far[:, 1 : K + 1]), _rows(far[:, K + 1 :])))
 
@@ -249,7 +249,7 @@ def _rows(values: Floats) -> Floats:
     return np.ascontiguousarray(values / values.sum(axis=1, keepdims=True))
 
 
-def permuted(refined: Refined[Chain, ChainSums], order: NDArray[np.intp]) -> Refined[Chain, ChainSums]:
+def permuted(refined: EMResult[Chain, ChainSums], order: NDArray[np.intp]) -> EMResult[Chain, ChainSums]:
     """The same fit with its states in another order, statistics and all."""
     old = refined.sums
     sums = ChainSums(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.console import Talk, called, number_of
+from latentfit.cli.console import Terminal, called, number_of
 from latentfit.cli.options import (
     Reading,
     abstain_option,
@@ -76,7 +76,7 @@ def labels(
     from latentfit.labels.data.input import ALIASES
     from latentfit.labels.estimator.crowd import CrowdSettings, check_crowd, fit_crowd
 
-    talk, clock, kept = Talk(quiet), StageClock(), keeping(checkpoint, resume)
+    talk, clock, kept = Terminal(quiet), StageClock(), keeping(checkpoint, resume)
     smooth: Any = "auto" if smoothing is None else smoothing
     with settings():
         asked = CrowdSettings(
@@ -105,7 +105,7 @@ def labels_of_silence(abstain: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in abstain if word) if abstain else ("",)
 
 
-def tell_reading(source: Any, columns: Mapping[str, str] | None, talk: Talk) -> None:
+def tell_reading(source: Any, columns: Mapping[str, str] | None, talk: Terminal) -> None:
     """A file without the usual columns is read as a matrix of labels, which may not be what was meant."""
     from latentfit.labels.data.input import is_long
 
@@ -119,7 +119,7 @@ def tell_reading(source: Any, columns: Mapping[str, str] | None, talk: Talk) -> 
 
 
 def _read(
-    files: tuple[str, ...], engine: str, memory: int | None, cache: str | None, talk: Talk, control: str | None,
+    files: tuple[str, ...], engine: str, memory: int | None, cache: str | None, talk: Terminal, control: str | None,
     chosen: dict[str, str] | None, abstain: tuple[Any, ...], bins: int | None, gold: Any, reading: Reading,
 ) -> CodedLabels:  # fmt: skip
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
@@ -180,7 +180,7 @@ def _check_alone(files: tuple[str, ...]) -> None:
         )
 
 
-def tell_control(control: str | None, path: str | None, talk: Talk) -> None:
+def tell_control(control: str | None, path: str | None, talk: Terminal) -> None:
     """Only an export has controls to choose from."""
     if control is not None and (path is None or not _is_export(path)):
         what = "no data were named" if path is None else f"{called(path)} is no export of Label Studio (.json)"
@@ -283,7 +283,7 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     }
 
 
-def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
+def show(summary: dict[str, Any], workers: dict[str, Any], talk: Terminal) -> None:
     """How wrong it is where the truth is known, and who is good."""
     if "error_rate" in summary:
         talk.say(
@@ -307,7 +307,7 @@ def show(summary: dict[str, Any], workers: dict[str, Any], talk: Talk) -> None:
 
 
 def read_known(
-    model: DawidSkene, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: DawidSkene, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> Labels:
     """Labels of a file as a saved model was told to read them; a note names those that it does not know."""
     from latentfit.labels.data.input import read_labels
@@ -337,7 +337,7 @@ def predict_tasks(model: DawidSkene, asked: Asked) -> int:
 
 
 def read_input(
-    model: DawidSkene, path: str, columns: dict[str, str], control: str | None, talk: Talk, reading: Reading
+    model: DawidSkene, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     return {"input": read_known(model, path, columns, control, talk, reading)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latentfit.cli.console import Talk, number_of
+from latentfit.cli.console import Terminal, number_of
 from latentfit.cli.options import (
     Reading,
     abstain_option,
@@ -80,7 +80,7 @@ def plan(
     from latentfit.labels.estimator.crowd import CrowdSettings, check_crowd, crowd_state, fit_crowd
     from latentfit.labels.select import plan_crowd
 
-    talk, clock = Talk(quiet), StageClock()
+    talk, clock = Terminal(quiet), StageClock()
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
     beside = reading.beside.rules(aliases=ALIASES)
     silent = labels_of_silence(abstain)
@@ -135,7 +135,7 @@ def _worker_column(table: Any, worker: str | None) -> Any:
     return table.column(0) if table.num_columns == 1 else table
 
 
-def _simulate(data: Labels, answers: Any, results: Results, talk: Talk) -> list[dict[str, Any]]:
+def _simulate(data: Labels, answers: Any, results: Results, talk: Terminal) -> list[dict[str, Any]]:
     """simulation.csv, the picture when matplotlib is there, and the means on the terminal."""
     from latentfit.io.write import atomic_path
     from latentfit.labels.plot import mean_errors, plot_simulation
@@ -156,7 +156,7 @@ def _simulate(data: Labels, answers: Any, results: Results, talk: Talk) -> list[
     return means
 
 
-def _show(columns: dict[str, Any], planned: Plan, talk: Talk) -> None:
+def _show(columns: dict[str, Any], planned: Plan, talk: Terminal) -> None:
     rows = [
         [str(rank), str(task), "anyone" if worker is None else str(worker), f"{gain:.3f}", reason]
         for rank, task, worker, reason, gain in islice(zip(*columns.values(), strict=True), SHOWN)

@@ -60,11 +60,11 @@ def label_roles(names: Sequence[Any], columns: Columns) -> Roles:
     roles = find_roles(names, ALIASES, columns)
     spoken, given = [str(name) for name in names], columns or {}
     for role, starts in PREFIXES.items():
-        begun = [name for name in spoken if name.lower().startswith(starts)] if starts else []
-        if roles[role] is None and len(begun) > 1 and (roles["worker"] is not None or len(given) > 1):
-            raise _several(role, begun)
-        if roles[role] is None and len(begun) == 1:
-            roles[role] = begun[0]
+        resume_from = [name for name in spoken if name.lower().startswith(starts)] if starts else []
+        if roles[role] is None and len(resume_from) > 1 and (roles["worker"] is not None or len(given) > 1):
+            raise _several(role, resume_from)
+        if roles[role] is None and len(resume_from) == 1:
+            roles[role] = resume_from[0]
     if "_task_hash" in spoken and "answer" in spoken and not {"task", "label"} & set(given):
         roles |= {"task": "_task_hash", "label": "answer"}  # Prodigy asks whether the task's label is accepted
         return roles

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from latentfit.core.em import Refined, Step
+from latentfit.core.em import EMResult, Step
 from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError, nearest
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture, unstack_confusions
@@ -33,7 +33,7 @@ from latentfit.core.model_file import (
     read_report,
     typed,
 )
-from latentfit.core.multistart import Entrant
+from latentfit.core.multistart import Candidate
 from latentfit.core.names import Names, from_names, tell_alike
 from latentfit.core.numbers import is_amount, is_gap_word
 from latentfit.core.progress import StageClock
@@ -227,7 +227,7 @@ def _fit_tables(
     settings: CrowdSettings,
     graph: CoLabelGraph,
     kept: KeptFile | None,
-) -> tuple[Refined[Mixture, Sums], bool, list[str]]:
+) -> tuple[EMResult[Mixture, Sums], bool, list[str]]:
     """EM, and whether its tables are one-coin: asked for, or `auto` has few labels and it predicts them better."""
     one_coin = settings.method == "one-coin"
     refined, notes = _refine(data, engine, final, starts, settings, graph, kept, one_coin=one_coin)
@@ -257,31 +257,31 @@ def _refine(
     kept: KeptFile | None,
     *,
     one_coin: bool,
-) -> tuple[Refined[Mixture, Sums], list[str]]:
+) -> tuple[EMResult[Mixture, Sums], list[str]]:
     """EM from every start, the best kept; `engine` does not know the known answers, `final` does."""
     free, smoothing = data.without_gold(), _smoothing(settings)
-    entrants: list[Entrant[Mixture, Sums]] = []
+    candidates: list[Candidate[Mixture, Sums]] = []
     for name, start in starts.items():
         sums = start.sums(free, engine)
         steps = crowd_steps(free, sums, smoothing, engine, one_coin=one_coin)
-        entrants.append(Entrant(name, steps, steps.maximise(sums)))
+        candidates.append(Candidate(name, steps, steps.m_step(sums)))
     limits = Limits(settings.max_iter, settings.tol, settings.seed, settings.callback)
-    return fit_em(data, engine, final, entrants, graph, limits, smoothing=smoothing, kept=kept)
+    return fit_em(data, engine, final, candidates, graph, limits, smoothing=smoothing, kept=kept)
 
 
 def _alone(
     data: CodedLabels, engine: MemoryEngine, start: Start, settings: CrowdSettings, graph: CoLabelGraph
-) -> tuple[Refined[Mixture, Sums], Start]:
+) -> tuple[EMResult[Mixture, Sums], Start]:
     """The start itself, which has its own beliefs; known answers say which of its classes is which label."""
     if start.mixture is not None and data.has_gold:
         orders = class_orders(data, graph, start.mixture, engine.threads)
         start = replace(start, mixture=reordered(data, graph, start.mixture, orders, engine.threads))
     sums = start.sums(data, engine)
     steps = crowd_steps(data, sums, _smoothing(settings), engine)
-    mixture = start.mixture if start.mixture is not None else steps.maximise(sums)
+    mixture = start.mixture if start.mixture is not None else steps.m_step(sums)
     sums = engine.sums(mixture)
     value = steps.objective(mixture, sums)
-    return Refined(mixture, sums, value, sums.log_likelihood, 0, True, [value]), start
+    return EMResult(mixture, sums, value, sums.log_likelihood, 0, True, [value]), start
 
 
 def _beliefs(

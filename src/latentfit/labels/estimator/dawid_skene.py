@@ -200,7 +200,7 @@ class DawidSkene(LatentModel):
         self.worker_names_ = fitted.worker_names
         self.prior_, self.confusion_ = fitted.mixture.weights, unstack_confusions(fitted.mixture)
         self.confidence_, self.selection_ = fitted.beta, None
-        self._keep_climb(fitted)
+        self._keep_fit(fitted)
 
     # ------------------------------------------------------------ results
 

@@ -127,7 +127,7 @@ def committee_beliefs(labels: Labels, mixture: Mixture, *, n_jobs: int | None = 
 def fit_from(labels: Labels, sums: Sums, engine: MemoryEngine) -> Mixture:
     """MAP-EM from the statistics of a start, as `DawidSkene` has it by default."""
     steps = crowd_steps(labels, sums, SMOOTHING, engine)
-    return em(steps, steps.maximise(sums), max_iter=ROUNDS, tol=TOL).params
+    return em(steps, steps.m_step(sums), max_iter=ROUNDS, tol=TOL).params
 
 
 # ------------------------------------------------------------------------ offers

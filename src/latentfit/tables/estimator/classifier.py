@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.errors import DataError
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import as_frame, with_gaps
@@ -314,7 +314,7 @@ scored on the very halves they left. The log-likelihood of new labels rises wher
 Splice −0.19 to −0.15) and falls a little on Car (−0.144 to −0.149) and King-Rook (−0.150 to −0.153); accuracy moves by
 0.2 points or less, but on Zoo, where half the table is 51 rows, it fell from 94.8 % to 93.5 %."""
 
-Fit = Refined[Mixture, Sums]
+Fit = EMResult[Mixture, Sums]
 
 
 def stack(fits: Sequence[Fit], labels: Owners, seen: Table, smoothing: float) -> tuple[Mixture, Owners]:

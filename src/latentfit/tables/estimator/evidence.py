@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.errors import DataError
 from latentfit.core.frames import build_frame
 from latentfit.core.mixture.bootstrap import RatioTest, bootstrap_mixture, compare, fit_indices, ratio_test
@@ -45,7 +45,7 @@ class TableEvidence(TableModel):
     init: Any
 
     @abstractmethod
-    def _fit_at(self, table: Table, n_components: int) -> tuple[str, Refined[Mixture, Sums], Any]:
+    def _fit_at(self, table: Table, n_components: int) -> tuple[str, EMResult[Mixture, Sums], Any]:
         """The name of the initialisation, the fit at a number of classes, and how often it was reached."""
 
     def fit_indices(self, X: Any = None, sample_weight: Any = None) -> dict[str, float]:

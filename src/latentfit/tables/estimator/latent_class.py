@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.em import Refined, em
+from latentfit.core.em import EMResult, em
 from latentfit.core.errors import DataError
 from latentfit.core.estimator import seed_of
 from latentfit.core.frames import backend_of, build_frame
@@ -73,7 +73,7 @@ class FitAt(NamedTuple):
     """A fit at a number of classes: the name of the initialisation it came from, and how many reached the same."""
 
     name: str
-    refined: Refined[Mixture, Sums]
+    refined: EMResult[Mixture, Sums]
     replication: Replication | None = None
 
 
@@ -323,13 +323,13 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         Fits that are only `compared`, of a short table or of a sample of a long one, have fewer initialisations and may
         stop earlier; `quick` ones have four at the most, of which one is run to the end, as on samples of long tables.
         """
-        smoothing, begun = self._pseudo_rows(), None
+        smoothing, resume_from = self._pseudo_rows(), None
         n_cells = max(float(table.singles().sum()), 1.0)
         climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": min(self.tol, SETTLED / n_cells)}
         climb["callback"] = self._progress("EM")
         if kept is not None and kept.saved is not None:
-            name, begun = kept.saved.decided["start"], kept.saved.begun
-            start = begun.params
+            name, resume_from = kept.saved.decided["start"], kept.saved.resume_from
+            start = resume_from.params
         elif isinstance(self.init, LatentClass):
             name, start = "a fitted model", self.init._under(table)
         else:
@@ -356,7 +356,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
         if table.n_rows <= SAMPLE_ROWS:  # beyond, `SETTLED` alone: half a nat is what each parameter is uncertain by
             climb["tail_gain"] = min(self.tol * n_cells, TAIL_GAIN)
-        return FitAt(name, em(steps, start, accelerate=True, begun=begun, keep=keep, **climb))
+        return FitAt(name, em(steps, start, accelerate=True, resume_from=resume_from, keep=keep, **climb))
 
     # ------------------------------------------------------------ results
 
@@ -487,7 +487,7 @@ def _times(sums: Sums, factor: float) -> Sums:
     return Sums(factor * sums.log_likelihood, factor * sums.totals, factor * sums.table)
 
 
-def _as_given(refined: Refined[Mixture, Sums], sample: Sample, table: AnyTable) -> Refined[Mixture, Sums]:
+def _as_given(refined: EMResult[Mixture, Sums], sample: Sample, table: AnyTable) -> EMResult[Mixture, Sums]:
     """A fit of a sample that holds every row, in the order of the user's table."""
     sums = replace(refined.sums, table=sample.as_given(refined.sums.table))
     return replace(refined, params=sample.mixture_as_given(refined.params, table.first), sums=sums)

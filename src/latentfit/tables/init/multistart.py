@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from latentfit.core.em import Refined
+from latentfit.core.em import EMResult
 from latentfit.core.mixture.em import quasi_newton, table_steps
 from latentfit.core.mixture.init import Sample, moment_starts, random_start
 from latentfit.core.mixture.merge_init import merged_starts
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.multistart import Entrant, MultiStart, Raced, halve, multistart
+from latentfit.core.multistart import Candidate, MultiStart, Raced, halve, multistart
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import Sums
 
@@ -70,7 +70,7 @@ def race_starts(
 ) -> Raced[Mixture, Sums]:
     """The best of the starts on the sample's rows; the better half stays each time, and one goes on."""
     steps = table_steps(sample.table, starts[0][1].n_classes, smoothing, n_jobs)
-    return halve([Entrant(name, steps, start) for name, start in starts], rounds=ROUNDS, accelerate=True, **climb)
+    return halve([Candidate(name, steps, start) for name, start in starts], rounds=ROUNDS, accelerate=True, **climb)
 
 
 def best_start(
@@ -83,7 +83,7 @@ def best_start(
     """The best of the starts on the sample's rows, several of them run until they have converged."""
     steps = table_steps(sample.table, starts[0][1].n_classes, smoothing, n_jobs, rooted=True)
 
-    def finish(found: Refined[Mixture, Sums], max_iter: int) -> Refined[Mixture, Sums]:
+    def finish(found: EMResult[Mixture, Sums], max_iter: int) -> EMResult[Mixture, Sums]:
         return quasi_newton(steps, found, max_iter, LAST_GAIN * climb["tail_gain"])
 
-    return multistart([Entrant(name, steps, start) for name, start in starts], finish=finish, **climb)
+    return multistart([Candidate(name, steps, start) for name, start in starts], finish=finish, **climb)

@@ -8,7 +8,7 @@ import numpy as np
 
 from latentfit.core.em import Step, em
 from latentfit.core.kernels import Floats
-from latentfit.core.multistart import Entrant, Raced, halve
+from latentfit.core.multistart import Candidate, Raced, halve
 from latentfit.core.pair_em import PairSteps
 from latentfit.core.sampling import scramble
 from latentfit.core.spectral import PairModel
@@ -62,6 +62,6 @@ def climb(
     callback: Callable[[Step], None] | None = None,
 ) -> Raced[TopicParams, TopicStatistics]:
     """The best climb from named first topics (M, K)."""
-    entrants = [Entrant(name, steps, begin(steps, topics)) for name, topics in starts.items()]
-    rounds = ROUNDS[: max(int(np.ceil(np.log2(max(len(entrants), 1)))), 1)]
-    return halve(entrants, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    candidates = [Candidate(name, steps, begin(steps, topics)) for name, topics in starts.items()]
+    rounds = ROUNDS[: max(int(np.ceil(np.log2(max(len(candidates), 1)))), 1)]
+    return halve(candidates, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
