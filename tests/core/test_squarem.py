@@ -1,4 +1,4 @@
-"""The leaps of every family against SQUAREM typed out: θ₀ − 2αr + α²v, r = θ₁ − θ₀, v = θ₂ − 2θ₁ + θ₀, α = −‖r‖/‖v‖.
+"""The extrapolation of every family against SQUAREM typed out: θ₀ − 2αr + α²v, r = θ₁ − θ₀, v = θ₂ − 2θ₁ + θ₀, α = −‖r‖/‖v‖.
 
 Varadhan & Roland 2008, step length S3, never shorter than the two steps themselves (α ≤ −1); what leaves the family's
 space is brought back to it.
@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from latentfit.admixture.em import FREQUENCY_FLOOR, Ancestry, AncestrySteps
-from latentfit.core.mixture.em import leap as table_leap
+from latentfit.core.mixture.em import extrapolate_logs
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.pair_em import PairSteps
 from latentfit.core.spectral import PairModel
 from latentfit.factors.em.steps import SwitchParams, SwitchSteps
 from latentfit.fractions.em import FractionSteps, Parts
-from latentfit.hmm.em.steps import Chain
-from latentfit.hmm.em.steps import leap as chain_leap
+from latentfit.hmm.em.steps import Chain, extrapolate_roots
 from latentfit.pairs.em import MixingSteps
 from latentfit.topics.em import FLOOR, TopicParams, TopicSteps
 
@@ -122,7 +121,7 @@ def test_chains_leap_as_squarem_in_roots(kind):
     parts = [[0.4, 0.6], [[0.5, 0.5], [0.3, 0.7]], [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]]
     roots = [three(kind, np.sqrt(part)) for part in parts]  # one direction each, of all parts at once
     models = [Chain(*(root[at] ** 2 for root in roots)) for at in range(3)]
-    found = chain_leap(*models)
+    found = extrapolate_roots(*models)
     far, _ = squarem(*(flat(*(root[at] for root in roots)) for at in range(3)))
     far = far**2
     np.testing.assert_allclose(found.start, far[:2] / far[:2].sum(), rtol=1e-8)
@@ -133,7 +132,7 @@ def test_chains_leap_as_squarem_in_roots(kind):
 def test_chains_leap_to_no_zero():
     roots = [np.array([0.30, 0.70]), np.array([0.2, 0.8]), np.array([0.12, 0.88])]
     one = np.ones((1, 1))
-    found = chain_leap(*(Chain(np.ones(1), one, root[None] ** 2) for root in roots))
+    found = extrapolate_roots(*(Chain(np.ones(1), one, root[None] ** 2) for root in roots))
     far, _ = squarem(*roots)
     want = np.array([(1e-3 * 0.12) ** 2, far[1] ** 2])
     np.testing.assert_allclose(found.emissions[0], want / want.sum(), rtol=1e-10)
@@ -144,7 +143,7 @@ def test_tables_leap_as_squarem_in_logarithms(kind):
     first = np.array([0, 2, 4], np.int32)
     weights = three(kind, np.log([0.4, 0.6]))
     cells = three(kind, np.log([[0.2, 0.7], [0.8, 0.3], [0.5, 0.4], [0.5, 0.6]]))
-    found = table_leap(*(Mixture(np.exp(w), np.exp(t), first) for w, t in zip(weights, cells, strict=True)))
+    found = extrapolate_logs(*(Mixture(np.exp(w), np.exp(t), first) for w, t in zip(weights, cells, strict=True)))
     far, _ = squarem(*(flat(w, t) for w, t in zip(weights, cells, strict=True)))
     far = np.exp(np.minimum(far, 0))
     np.testing.assert_allclose(found.weights, far[:2] / far[:2].sum(), rtol=1e-8)
@@ -155,7 +154,7 @@ def test_tables_leap_as_squarem_in_logarithms(kind):
 def test_tables_leap_to_no_probability_above_one():
     logs = [np.log([0.5, 0.5]), np.log([0.7, 0.3]), np.log([0.85, 0.15])]
     one, first = np.ones((1, 2)), np.array([0, 1], np.int32)
-    found = table_leap(*(Mixture(np.exp(part), one, first) for part in logs))
+    found = extrapolate_logs(*(Mixture(np.exp(part), one, first) for part in logs))
     far, _ = squarem(*(flat(part, [0.0, 0.0]) for part in logs))
     assert far[0] > 0
     want = np.exp(np.minimum(far[:2], 0))

@@ -17,7 +17,7 @@ from latentfit.labels.init.designated import (
     reachable,
     square_root,
     stack_observed,
-    to_simplex,
+    to_joint,
 )
 from latentfit.labels.moments import count_label_pairs
 from tests.labels.label_matrices import coded
@@ -194,7 +194,7 @@ def test_projection_is_the_nearest_distribution() -> None:
     rng = np.random.default_rng(0)
     blocks = rng.normal(0.2, 0.5, (30, 3, 3))
     blocks[0] = 0
-    for block, ours in zip(blocks, to_simplex(blocks), strict=True):
+    for block, ours in zip(blocks, to_joint(blocks), strict=True):
         np.testing.assert_allclose(ours, nearest_distribution(block), atol=1e-12)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from latentfit.core.errors import DataError, NotIdentifiableError
 from latentfit.core.mixture.parameters import unstack_confusions
+from latentfit.core.simplex import project_to_simplex
 from latentfit.labels.init import tensor
 from latentfit.labels.init.tensor import (
     ADMM_STEPS,
@@ -15,7 +16,6 @@ from latentfit.labels.init.tensor import (
     factor_tensor,
     fit,
     objective,
-    project_to_simplex,
     quadratic,
     random_start,
     simplex_step,

@@ -7,8 +7,9 @@ import pytest
 
 from latentfit.core.errors import DataError
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
+from latentfit.core.simplex import project_to_simplex
 from latentfit.core.table.table import Column, Table
-from latentfit.tables.init.ctd import CoupledTriples, _random_factors, alternate, factor_ctd, onto_simplex
+from latentfit.tables.init.ctd import CoupledTriples, _random_factors, alternate, factor_ctd
 from latentfit.tables.moments import choose_triples, count_table_triples
 
 
@@ -88,6 +89,6 @@ def test_exact_marginals_are_a_minimum():
 
 def test_projection_onto_the_simplex():
     points = np.random.default_rng(0).normal(size=(5, 30))
-    found = onto_simplex(points)
+    found = project_to_simplex(points.T).T
     np.testing.assert_allclose(found.sum(axis=0), 1.0, atol=1e-12)
-    np.testing.assert_allclose(onto_simplex(found), found, atol=1e-12)
+    np.testing.assert_allclose(project_to_simplex(found.T).T, found, atol=1e-12)

@@ -46,11 +46,12 @@ from latentfit.core.mixture.spa import (
     pair_log_likelihood,
 )
 from latentfit.core.mixture.spa import successive_projection as project_successively
+from latentfit.core.simplex import project_to_simplex
 from latentfit.core.table.table import Column, Table
 from latentfit.pairs import moments as pair_symmetry
 from latentfit.pairs.moments import Symmetry, examine_symmetry
 from latentfit.tables.init import ctd
-from latentfit.tables.init.ctd import CtdFactors, onto_simplex
+from latentfit.tables.init.ctd import CtdFactors
 from latentfit.tables.moments import TripleCounts, choose_triples, count_table_triples
 
 GAP = 255
@@ -495,28 +496,29 @@ def test_some_triples_are_spread_over_the_columns():
 def test_points_go_onto_the_nearest_of_the_simplex():
     points = np.array([[0.5, 2.0, -1.0], [0.5, 0.0, -1.0], [0.3, -1.0, -1.0]])
     np.testing.assert_allclose(
-        onto_simplex(points), [[0.5 - 0.1, 1.0, 1 / 3], [0.5 - 0.1, 0.0, 1 / 3], [0.3 - 0.1, 0.0, 1 / 3]]
+        project_to_simplex(points.T).T, [[0.5 - 0.1, 1.0, 1 / 3], [0.5 - 0.1, 0.0, 1 / 3], [0.3 - 0.1, 0.0, 1 / 3]]
     )
 
 
 def test_inner_steps_never_leave_a_start_for_something_worse(monkeypatch):
     G, V = np.diag([2.0, 1.0]), np.array([[1.0, 0.2], [0.1, 0.9]])
     start = np.array([[0.5, 0.5], [0.5, 0.5]])
-    found = ctd.simplex_least_squares(G, V, start)
+    found = ctd.coupled_least_squares(G, V, start)
     grid = np.linspace(0, 1, 2001)
     for row in range(2):
         values = [G[row, row] * (a**2 + (1 - a) ** 2) - 2 * (a * V[row, 0] + (1 - a) * V[row, 1]) for a in grid]
         assert found[row, 0] == pytest.approx(grid[int(np.argmin(values))], abs=1e-3)
-    np.testing.assert_array_equal(ctd.simplex_least_squares(np.zeros((2, 2)), V, start), start)
+    np.testing.assert_array_equal(ctd.coupled_least_squares(np.zeros((2, 2)), V, start), start)
     monkeypatch.setattr(ctd, "_value", lambda gram, target, point: 0.0 if point is start else 1.0)
-    assert ctd.simplex_least_squares(G, V, start) is start
+    assert ctd.coupled_least_squares(G, V, start) is start
 
 
 def test_inner_steps_are_those_of_the_accelerated_gradient(monkeypatch):
     """Beck & Teboulle: t ← (1 + √(1 + 4t²))/2, ahead by (t − 1)/t' of the step; no projection where nothing is cut."""
     monkeypatch.setattr(ctd, "INNER_STEPS", 4)
     G, V, x = np.diag([4.0, 1.0]), np.array([[1.0], [0.5]]), np.array([[0.0], [0.0]])
-    found = ctd._descend(G, V, x, lambda point: point)
+    monkeypatch.setattr(ctd, "project_to_simplex", lambda point: point)
+    found = ctd.coupled_least_squares(G, V, x)
     point, ahead, t = x, x, 1.0
     for _ in range(4):
         new = ahead - (G @ ahead - V) / 4.0
@@ -525,14 +527,6 @@ def test_inner_steps_are_those_of_the_accelerated_gradient(monkeypatch):
         later = (1 + np.sqrt(1 + 4 * t * t)) / 2
         ahead, point, t = new + (t - 1) / later * (new - point), new, later
     np.testing.assert_allclose(found, point)
-
-
-def test_weights_of_classes_step_onto_the_simplex():
-    G, v = np.array([[1.0, 0.2], [0.2, 1.0]]), np.array([0.9, 0.1])
-    found = ctd._weights_step(G, v, np.array([0.5, 0.5]))
-    grid = np.linspace(0, 1, 4001)
-    values = [np.array([a, 1 - a]) @ G @ np.array([a, 1 - a]) - 2 * (a * v[0] + (1 - a) * v[1]) for a in grid]
-    np.testing.assert_allclose(found, [grid[int(np.argmin(values))], 1 - grid[int(np.argmin(values))]], atol=1e-3)
 
 
 # ------------------------------------------------------------------ the order of pairs

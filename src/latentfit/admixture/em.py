@@ -32,7 +32,7 @@ from latentfit.admixture.init.als import (
     shares_under,
     squares_of,
 )
-from latentfit.core.em import SolverState, Step, em, squarem_length
+from latentfit.core.em import SolverState, Step, em, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import Calls
 from latentfit.core.multistart import Candidate, halve
@@ -108,16 +108,8 @@ class AncestrySteps:
         return Ancestry(to, frequencies)
 
     def extrapolate(self, start: Ancestry, once: Ancestry, twice: Ancestry) -> Ancestry:
-        """SQUAREM's third step length over both halves, back onto simplex and box."""
-        # not `squarem_step`: two arrays that need not be stacked, squares added by dot products, which has other bits
-        first = [once.shares - start.shares, once.frequencies - start.frequencies]
-        second = [twice.shares - once.shares - first[0], twice.frequencies - once.frequencies - first[1]]
-        top, bottom = (sum(float(np.vdot(part, part)) for part in parts) for parts in (first, second))
-        length = squarem_length(top, bottom)
-        shares, frequencies = (
-            begin + 2 * length * r + length * length * v
-            for begin, r, v in zip((start.shares, start.frequencies), first, second, strict=True)
-        )
+        """SQUAREM's extrapolation of both, back onto simplex and box."""
+        shares, frequencies = squarem(*([one.shares, one.frequencies] for one in (start, once, twice)))
         shares = np.maximum(shares, 0.0)
         return Ancestry(
             shares / shares.sum(axis=1, keepdims=True), np.clip(frequencies, FREQUENCY_FLOOR, 1 - FREQUENCY_FLOOR)

@@ -155,15 +155,13 @@ def is_flat(path: Sequence[float], tail_gain: float | None) -> bool:
     return len(path) > tail and path[-1] - path[-1 - tail] < tail_gain
 
 
-def squarem_step(points: Sequence[Floats]) -> Floats:
-    """SQUAREM's leap (Varadhan & Roland 2008, step length S3) from the first of three points, each a step further."""
-    step = points[1] - points[0]
-    bend = points[2] - points[1] - step
-    length = -np.sqrt(np.square(step).sum() / max(float(np.square(bend).sum()), 1e-300))
-    length = min(length, -1.0)  # at -1 the leap is the second step itself
-    return np.asarray(points[0] - 2 * length * step + length**2 * bend)
+def squarem(start: Sequence[Floats], once: Sequence[Floats], twice: Sequence[Floats]) -> list[Floats]:
+    """SQUAREM's extrapolation (Varadhan & Roland 2008, step length S3) from three successive EM iterates.
 
-
-def squarem_length(top: float, bottom: float) -> float:
-    """The same step length, positive, from the squares of the step and of its bend."""
-    return max(1.0, float(np.sqrt(top / bottom))) if bottom > 0 else 1.0
+    Parameters of several arrays share one step length, which is never shorter than the two EM steps themselves.
+    """
+    steps = [second - first for first, second in zip(start, once, strict=True)]
+    bends = [third - second - step for second, third, step in zip(once, twice, steps, strict=True)]
+    top, bottom = (sum(float(np.vdot(part, part)) for part in parts) for parts in (steps, bends))
+    length = max(1.0, float(np.sqrt(top / bottom))) if bottom > 0 else 1.0
+    return [first + 2 * length * step + length**2 * bend for first, step, bend in zip(start, steps, bends, strict=True)]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latentfit.core.counts import Counts
-from latentfit.core.em import squarem_length
+from latentfit.core.em import squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import PairRows, pair_ratios
 from latentfit.core.spectral import PairModel
@@ -100,22 +100,12 @@ class PairSteps:
         return PairModel(left, right, sums.mixing / sums.mixing.sum())
 
     def extrapolate(self, start: PairModel, once: PairModel, twice: PairModel) -> PairModel:
-        """SQUAREM's third step length over all parts, back onto the simplices."""
-        # not `squarem_step`: parts of several shapes, c − 2b + a at once, squares added by dot products: other bits
-        ways = [tuple(getattr(model, name) for model in (start, once, twice)) for name in ("left", "mixing", "right")]
-        ways = ways[:2] if self.symmetric else ways
-        firsts = [b - a for a, b, _ in ways]
-        seconds = [c - 2 * b + a for a, b, c in ways]
-        top, bottom = (sum(float(np.vdot(part, part)) for part in parts) for parts in (firsts, seconds))
-        length = squarem_length(top, bottom)
-        leaps = [
-            np.maximum(a + 2 * length * r + length * length * v, 0.01 * c)
-            for (a, _, c), r, v in zip(ways, firsts, seconds, strict=True)
-        ]
-        left = columns_to_one(leaps[0])
-        return PairModel(
-            left, left if self.symmetric else columns_to_one(leaps[2]), np.asarray(leaps[1] / leaps[1].sum())
-        )
+        """SQUAREM's extrapolation of all parts, back onto the simplices."""
+        names = ("left", "mixing") if self.symmetric else ("left", "mixing", "right")
+        points = [[getattr(model, name) for name in names] for model in (start, once, twice)]
+        far = [np.maximum(part, 0.01 * last) for part, last in zip(squarem(*points), points[2], strict=True)]
+        left = columns_to_one(far[0])
+        return PairModel(left, left if self.symmetric else columns_to_one(far[2]), np.asarray(far[1] / far[1].sum()))
 
     def _pass(self, rows: PairRows, left: Floats, right: Floats) -> tuple[Floats, Floats]:
         ready = [np.ascontiguousarray(part) for part in (left, right)]

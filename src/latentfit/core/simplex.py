@@ -54,6 +54,13 @@ def simplex_least_squares(gram: Floats, product: Floats, start: Floats | None = 
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
+def project_to_simplex(points: Floats) -> Floats:
+    """The nearest points whose entries along the last axis are non-negative and sum to one."""
+    falling = np.sort(points, axis=-1)[..., ::-1]
+    shifts = (falling.cumsum(axis=-1) - 1) / np.arange(1, points.shape[-1] + 1)
+    return np.asarray(np.maximum(points - shifts.max(axis=-1, keepdims=True), 0.0))
+
+
 def box_least_squares(
     gram: Floats, product: Floats, low: float = 0.0, high: float = 1.0, start: Floats | None = None
 ) -> Floats:

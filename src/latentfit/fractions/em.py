@@ -25,7 +25,7 @@ from typing import Literal
 
 import numpy as np
 
-from latentfit.core.em import Step
+from latentfit.core.em import Step, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.multistart import Candidate, Raced, halve
 from latentfit.core.simplex import gram_of, simplex_least_squares
@@ -91,13 +91,9 @@ class FractionSteps:
         return Parts(profiles_of(self.turned, sums.fractions, sums.profiles), sums.fractions)
 
     def extrapolate(self, start: Parts, once: Parts, twice: Parts) -> Parts:
-        """A leap along two steps (SQUAREM's third step length), back into the box."""
-        # not `squarem_step`: a ratio of norms in place of the root of a ratio has other bits
-        first, second = once.profiles - start.profiles, twice.profiles - once.profiles
-        bend = float(np.linalg.norm(second - first))
-        length = max(float(np.linalg.norm(first)) / bend, 1.0) if bend > 0 else 1.0
-        leap = start.profiles + 2 * length * first + length**2 * (second - first)
-        return replace(twice, profiles=np.clip(leap, 0.0, 1.0))
+        """SQUAREM's extrapolation, back into the box."""
+        (far,) = squarem([start.profiles], [once.profiles], [twice.profiles])
+        return replace(twice, profiles=np.clip(far, 0.0, 1.0))
 
 
 def residual_squares(data: Shares, fractions: Floats, profiles: Floats) -> float:

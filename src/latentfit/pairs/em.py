@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.core.counts import Counts
-from latentfit.core.em import EMResult, Step, em, squarem_length
+from latentfit.core.em import EMResult, Step, em, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import PairRows, Side, pair_levels
 from latentfit.core.pair_em import PairSteps, PairSums
@@ -76,12 +76,10 @@ class MixingSteps:
         return np.asarray(total / total.sum())
 
     def extrapolate(self, start: Floats, once: Floats, twice: Floats) -> Floats:
-        """SQUAREM's third step length, back onto the simplex."""
-        # not `squarem_step`: c − 2b + a at once and squares added by dot products have other bits
-        first, second = once - start, twice - 2 * once + start
-        length = squarem_length(float(first @ first), float(second @ second))
-        leap = np.maximum(start + 2 * length * first + length * length * second, 0.1 * twice)
-        return np.asarray(leap / leap.sum())
+        """SQUAREM's extrapolation, back onto the simplex."""
+        (far,) = squarem([start], [once], [twice])
+        far = np.maximum(far, 0.1 * twice)
+        return np.asarray(far / far.sum())
 
     def posterior_moments(self, params: Floats, grid: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of every unit's number."""

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from latentfit.core.em import em
+from latentfit.core.em import em, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.topics import WordLists, topic_pass, topic_shares, topic_sums
 from latentfit.engine.memory import resolve_jobs
@@ -126,18 +126,10 @@ class TopicSteps:
 
     def extrapolate(self, start: TopicParams, once: TopicParams, twice: TopicParams) -> TopicParams:
         """SQUAREM in the topics; the shares follow by their own steps."""
-        # not `squarem_step`: in place, and a ratio of norms in place of the root of a ratio has other bits
-        step, bend = once.topics - start.topics, twice.topics - once.topics
-        bend -= step
-        curved = float(np.linalg.norm(bend))
-        length = 1.0 if curved == 0 else max(float(np.linalg.norm(step)) / curved, 1.0)
-        step *= 2 * length  # in place from here on: a new array of this size costs more than the sum
-        step += start.topics
-        bend *= length**2
-        step += bend
-        np.maximum(step, FLOOR * twice.topics, out=step)
-        step /= step.sum(axis=0)
-        return replace(twice, topics=step)
+        (far,) = squarem([start.topics], [once.topics], [twice.topics])
+        np.maximum(far, FLOOR * twice.topics, out=far)
+        far /= far.sum(axis=0)
+        return replace(twice, topics=far)
 
 
 def log_products(values: Floats) -> Floats:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from latentfit.core.em import EMResult, squarem_step
+from latentfit.core.em import EMResult, squarem
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.init import shares_of
@@ -108,26 +108,28 @@ class TableSteps:
         return maximise_tables(sums, self.prior, self.first, self.tied)
 
     def extrapolate(self, start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
-        return (root_leap if self.rooted else leap)(start, once, twice)
+        return (extrapolate_roots if self.rooted else extrapolate_logs)(start, once, twice)
 
 
-def leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
-    """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in log-probabilities, normalised again."""
+def extrapolate_logs(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
+    """SQUAREM's extrapolation in log-probabilities, normalised again."""
     points = [np.vstack([m.log_weights()[None], m.log_table()]) for m in (start, once, twice)]
-    far = np.exp(np.minimum(squarem_step(points), 0.0))
+    (far,) = squarem(*([point] for point in points))
+    far = np.exp(np.minimum(far, 0.0))
     weights = far[0] / far[0].sum()
     return Mixture(weights, normalise_tables(far[1:], start.first), start.first)
 
 
-def root_leap(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
+def extrapolate_roots(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     """The same in square roots of probabilities, where a probability that vanishes comes to rest.
 
     Its logarithm falls for ever, and such steps drown the others: without smoothing, where many probabilities vanish,
     roots need a quarter of the passes (13 tables, median 243 against 1,062), with smoothing as many. A root may fall to
-    `ROOT_FALL` of itself at once, so that no leap jumps over zero.
+    `ROOT_FALL` of itself at once, so that no extrapolation jumps over zero.
     """
     points = [np.sqrt(np.vstack([m.weights[None], m.table])) for m in (start, once, twice)]
-    far = np.square(np.maximum(squarem_step(points), ROOT_FALL * points[2]))
+    (far,) = squarem(*([point] for point in points))
+    far = np.square(np.maximum(far, ROOT_FALL * points[2]))
     return Mixture(far[0] / far[0].sum(), normalise_tables(far[1:], start.first), start.first)
 
 

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.em import EMResult, SolverState, Step, em
+from latentfit.core.em import EMResult, SolverState, Step, em, squarem
 from latentfit.core.kernels import BLOCK_ROWS, Floats
 from latentfit.core.tensor.whitened import project, row_blocks
 from latentfit.engine.passes import Found, RowPasses, over
@@ -150,18 +150,14 @@ class SwitchSteps:
         return SwitchParams(W, np.log(share / share.sum()), self.variance(misfit / self.n_cells), sums.centres)
 
     def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
-        """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in weights, log P(h) and log σ²."""
-        # not `squarem_step`: squares added by dot products have other bits
-        points = [np.concatenate([p.W.reshape(-1), p.log_prior, [np.log(p.sigma2)]]) for p in (start, once, twice)]
-        step = points[1] - points[0]
-        bend = points[2] - points[1] - step
-        length = min(-np.sqrt(float(step @ step) / max(float(bend @ bend), 1e-300)), -1.0)
-        far = points[0] - 2 * length * step + length**2 * bend
-        logs = far[start.W.size : -1]
+        """SQUAREM's extrapolation in weights, log P(h) and log σ²."""
+        W, logs, log_sigma2 = squarem(
+            *([params.W, params.log_prior, np.log([params.sigma2])] for params in (start, once, twice))
+        )
         logs = logs - logs.max()
         logs = logs - np.log(np.exp(logs).sum())
-        sigma2 = self.variance(float(np.exp(min(far[-1], 700.0))))
-        return SwitchParams(far[: start.W.size].reshape(start.W.shape), logs, sigma2, twice.centres)
+        sigma2 = self.variance(float(np.exp(min(log_sigma2[0], 700.0))))
+        return SwitchParams(W, logs, sigma2, twice.centres)
 
 
 def _expect_sums(A: Floats, params: SwitchParams, how: States, beside: Codes | None = None) -> Found:

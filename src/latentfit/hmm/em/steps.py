@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.core.em import EMResult, squarem_step
+from latentfit.core.em import EMResult, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.hmm import Chains, ChainSums, chain_log_likelihood, chain_sums
 from latentfit.hmm.data import Sequences
@@ -210,7 +210,7 @@ class ChainSteps:
         return maximise_chain(sums, self.prior)
 
     def extrapolate(self, start: Chain, once: Chain, twice: Chain) -> Chain:
-        return leap(start, once, twice)
+        return extrapolate_roots(start, once, twice)
 
 
 def _expected_logarithms(emissions: Floats, shape: Floats) -> float:
@@ -234,13 +234,14 @@ def maximise_chain(sums: ChainSums, prior: ChainPrior) -> Chain:
     )
 
 
-def leap(start: Chain, once: Chain, twice: Chain) -> Chain:
-    """SQUAREM's leap (Varadhan & Roland 2008, step length S3) in square roots of probabilities, normalised again.
+def extrapolate_roots(start: Chain, once: Chain, twice: Chain) -> Chain:
+    """SQUAREM's extrapolation in square roots of probabilities, normalised again.
 
     Roots, not logarithms: rare symbols have probabilities near zero whose logarithms would set the length alone.
     """
     points = [np.sqrt(np.column_stack([m.start, m.transitions, m.emissions])) for m in (start, once, twice)]
-    far = np.maximum(squarem_step(points), 1e-3 * points[2]) ** 2
+    (far,) = squarem(*([point] for point in points))
+    far = np.maximum(far, 1e-3 * points[2]) ** 2
     K = len(start.start)
     return Chain(far[:, 0] / far[:, 0].sum(), *(_rows(far[:, 1 : K + 1]), _rows(far[:, K + 1 :])))
 

@@ -36,6 +36,7 @@ from scipy.sparse.linalg import eigsh
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
+from latentfit.core.simplex import project_to_simplex
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.signedinteger]
@@ -93,7 +94,7 @@ def impute_designated(
     for begin in range(0, len(upper), BLOCKS_AT_ONCE):
         part = slice(begin, begin + BLOCKS_AT_ONCE)
         R = _carry(blocks, inverse, at, upper[part], lower[part], left[part], right[part])
-        _write(blocks, to_simplex(R) if project else R, upper[part], lower[part])
+        _write(blocks, to_joint(R) if project else R, upper[part], lower[part])
     before = 1 - known.mean()
     known[upper, lower] = known[lower, upper] = True
     return Imputed(X, known, float(before), float(1 - known.mean()))
@@ -172,14 +173,9 @@ def _write(blocks: Floats, R: Floats, m: Ints, n: Ints) -> None:
     blocks[n, :, m, :] = R.transpose(0, 2, 1)
 
 
-def to_simplex(R: Floats) -> Floats:
-    """The nearest joint distribution to each block (blocks, K, K): subtract one number, cut off at zero."""
-    # `ctd` and `tensor` do the same and round ties another way, which their published figures rest on
-    flat = R.reshape(len(R), R.shape[1] * R.shape[2])
-    down = -np.sort(-flat, axis=1)
-    excess = (down.cumsum(axis=1) - 1) / np.arange(1, flat.shape[1] + 1)
-    last = (down > excess).sum(axis=1, keepdims=True) - 1
-    return np.maximum(flat - np.take_along_axis(excess, last, axis=1), 0).reshape(R.shape)
+def to_joint(R: Floats) -> Floats:
+    """The nearest joint distribution to each block (blocks, K, K)."""
+    return project_to_simplex(R.reshape(len(R), -1)).reshape(R.shape)
 
 
 def square_root(X: Floats, n_classes: int) -> Floats:

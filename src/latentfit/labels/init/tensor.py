@@ -39,6 +39,7 @@ from latentfit.core.assign import match_classes
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.simplex import project_to_simplex
 from latentfit.labels.data.labels import Labels
 from latentfit.labels.init.multispa import Indices, check_labels_are_classes, start_mixture
 from latentfit.labels.moments import count_label_pairs
@@ -201,14 +202,6 @@ def simplex_step(G: Floats, B: Floats, X: Floats, dual: Floats) -> tuple[Floats,
 
 def quadratic(G: Floats, B: Floats, X: Floats) -> float:
     return float(np.vdot(X, G @ X / 2 - B))
-
-
-def project_to_simplex(X: Floats) -> Floats:
-    """The nearest point whose entries along the last axis are non-negative and sum to one."""
-    # `ctd` and `designated` do the same and round ties another way, which their published figures rest on
-    down = np.sort(X, axis=-1)[..., ::-1]
-    shifts = (down.cumsum(axis=-1) - 1) / np.arange(1, X.shape[-1] + 1)
-    return np.asarray(np.maximum(X - shifts.max(axis=-1, keepdims=True), 0))
 
 
 def random_start(n_workers: int, n_classes: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ Symbols   paper   here       shape            meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.simplex import project_to_simplex, simplex_least_squares
 from latentfit.core.table.table import Table
 from latentfit.tables.moments import Triples, choose_triples, count_table_triples
 
@@ -159,32 +160,26 @@ def _sweep(problem: CoupledTriples, mixture: Mixture) -> tuple[Mixture, float]:
     for n in range(problem.n_columns):
         gram, target = problem.column_problem(mixture, grams, n)
         block = mixture.table[first[n] : first[n + 1]]
-        block[:] = simplex_least_squares(gram, target.T, block.T).T
+        block[:] = coupled_least_squares(gram, target.T, block.T).T
         grams[n] = block.T @ block
     gram, target_weights = problem.weight_problem(mixture)
-    weights = _weights_step(gram, target_weights, mixture.weights)
+    weights = simplex_least_squares(gram, target_weights[None], mixture.weights[None])[0]
     objective = problem.norm + float(weights @ gram @ weights - 2 * target_weights @ weights)
     return Mixture(weights, mixture.table, first), objective
 
 
-def simplex_least_squares(gram: Floats, target: Floats, start: Floats) -> Floats:
-    """argmin of ⟨B, G B⟩ − 2 ⟨B, V⟩ over B (F, I) whose rows lie on the simplex, improving on `start`."""
-    return _descend(gram, target, start, lambda point: onto_simplex(point.T).T)
+def coupled_least_squares(gram: Floats, target: Floats, init: Floats) -> Floats:
+    """argmin of ⟨B, G B⟩ − 2 ⟨B, V⟩ over B (F, I) whose rows lie on the simplex; never worse than `init`.
 
-
-def _weights_step(gram: Floats, target: Floats, start: Floats) -> Floats:
-    """The same for one vector (F,) on the simplex."""
-    return _descend(gram, target[:, None], start[:, None], onto_simplex)[:, 0]
-
-
-def _descend(gram: Floats, target: Floats, start: Floats, project: Callable[[Floats], Floats]) -> Floats:
-    """Accelerated projected gradient (Beck & Teboulle 2009) with restarts; never worse than `start`."""
+    G couples the rows, so this is not one small problem per row as in `core/simplex.py`: accelerated projected gradient
+    (Beck & Teboulle 2009) with restarts.
+    """
     top = float(np.linalg.eigvalsh(gram)[-1])
     if top <= 0:
-        return start
-    point, ahead, momentum = start, start, 1.0
+        return init
+    point, ahead, momentum = init, init, 1.0
     for _ in range(INNER_STEPS):
-        new = project(ahead - (gram @ ahead - target) / top)
+        new = project_to_simplex(ahead - (gram @ ahead - target) / top)
         step = new - point
         if ((ahead - new) * step).sum() > 0:  # the momentum points uphill: forget it
             momentum = 1.0
@@ -193,22 +188,11 @@ def _descend(gram: Floats, target: Floats, start: Floats, project: Callable[[Flo
         point, momentum = new, grown
         if np.abs(step).max() < 1e-12:
             break
-    return point if _value(gram, target, point) <= _value(gram, target, start) else start
+    return point if _value(gram, target, point) <= _value(gram, target, init) else init
 
 
 def _value(gram: Floats, target: Floats, point: Floats) -> float:
     return float((point * (gram @ point - 2 * target)).sum())
-
-
-def onto_simplex(points: Floats) -> Floats:
-    """The nearest points of the simplex to the columns of `points` (I, F)."""
-    # `tensor` and `designated` do the same and round ties another way, which their published figures rest on
-    falling = -np.sort(-points, axis=0)
-    above = np.cumsum(falling, axis=0) - 1
-    ranks = np.arange(1, len(points) + 1)[:, None]
-    last = (falling * ranks > above).sum(axis=0) - 1
-    shift = above[last, np.arange(points.shape[1])] / (last + 1)
-    return np.asarray(np.maximum(points - shift, 0.0))
 
 
 def _random_factors(first: NDArray[np.int32], n_components: int, rng: np.random.Generator) -> Mixture:
