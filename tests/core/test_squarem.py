@@ -1,5 +1,6 @@
-"""The extrapolation of every family against SQUAREM typed out: θ₀ − 2αr + α²v, r = θ₁ − θ₀, v = θ₂ − 2θ₁ + θ₀, α = −‖r‖/‖v‖.
+"""The extrapolation of every family against SQUAREM typed out.
 
+θ₀ − 2αr + α²v with r = θ₁ − θ₀, v = θ₂ − 2θ₁ + θ₀, α = −‖r‖/‖v‖:
 Varadhan & Roland 2008, step length S3, never shorter than the two steps themselves (α ≤ −1); what leaves the family's
 space is brought back to it.
 """
