@@ -10,7 +10,8 @@ import sys
 import threading
 from pathlib import Path
 
-from reproduction.table import find_data
+sys.path.append(str(Path(__file__).parents[1]))  # the reproductions stand beside this folder, not in the package
+from reproduction.table import find_data  # noqa: E402
 
 
 def data_folder(part: str) -> Path:

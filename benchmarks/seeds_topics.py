@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import data_folder
 
 from latentfit import TopicModel
 from latentfit.core.assign import match_classes
@@ -38,7 +39,6 @@ from latentfit.topics.data.documents import Documents
 from latentfit.topics.data.input import read_documents
 from latentfit.topics.diagnostics import distances
 from latentfit.topics.select import choose_topics
-from reproduction.table import find_data
 
 SHARED = ("bbc_news", "m10", "state_union")
 PACKAGES = ("scipy", "sklearn", "pandas", "numpy", "networkx", "polars", "pyarrow", "statsmodels", "dask")
@@ -81,7 +81,7 @@ def docstrings(package: str) -> Documents:
 def corpora(names: list[str], folder: str | None) -> Iterator[tuple[str, Documents]]:
     for name in names:
         if name in SHARED:
-            yield name, read_documents(scan(find_data() / "pairs" / f"{name}.docs.txt.gz"))
+            yield name, read_documents(scan(data_folder("pairs") / f"{name}.docs.txt.gz"))
         else:
             try:
                 yield f"docstrings of {name}", docstrings(name)

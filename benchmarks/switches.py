@@ -17,6 +17,7 @@ import argparse
 import time
 import warnings
 
+import harness  # noqa: F401 - puts the reproductions on the path
 import numpy as np
 
 from latentfit import BinaryFactors

@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
+from harness import data_folder
 from sklearn.decomposition import LatentDirichletAllocation
 
 from latentfit import TopicModel
@@ -30,7 +31,6 @@ from latentfit.topics.data.documents import Documents
 from latentfit.topics.data.input import read_documents
 from latentfit.topics.diagnostics import npmi_coherence
 from latentfit.topics.select import choose_topics
-from reproduction.table import find_data
 
 TEST_SHARE = 0.2
 WORLDS = {
@@ -80,13 +80,13 @@ def predicted(topics: np.ndarray, shares: np.ndarray, hidden: Documents) -> floa
 
 
 def peers(corpora: list[str], numbers: list[int], splits: int, methods: list[str]) -> None:
-    folder = find_data()
+    folder = data_folder("pairs")
     print("| corpus | K | method | held-out nats | NPMI | CPU s | times latentfit's |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name in corpora:
-        path = None if folder is None else folder / "pairs" / f"{name}.docs.txt.gz"
-        if path is None or not path.exists():
-            print(f"| {name} | – | skipped: no {path or 'data folder'} | | | | |")
+        path = folder / f"{name}.docs.txt.gz"
+        if not path.exists():
+            print(f"| {name} | – | skipped: no {path} | | | | |")
             continue
         documents = read_documents(scan(path))
         for number in numbers:

@@ -1,4 +1,4 @@
-"""Mutation testing of the numerical rooms: ``python tests/mutants.py --cover``, then ``python tests/mutants.py``.
+"""Mutation testing of the numerical modules: ``python tests/mutants.py --cover``, then ``python tests/mutants.py``.
 
 A mutant is the package with one small change: ``<`` for ``<=``, 2 for 1, a branch the other way round. The tests that
 execute the changed line should fail on it (killed); where they all pass (survived), either the change makes no
@@ -55,7 +55,13 @@ from coverage import CoverageData
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = Path(importlib.util.find_spec("latentfit").origin).parent
-ROOMS = ["moments", "factor", "refine", "diagnose"]
+STAGES = ("moments", "init", "em", "select", "diagnostics", "theory")
+ROOMS = [
+    path.relative_to(PACKAGE).as_posix()
+    for path in sorted(PACKAGE.glob("*/*"))
+    if path.stem in STAGES or path.parent.name == "core"
+]
+"""Modules and folders of the mathematics."""
 FAMILIES = [
     {"Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow"},
     {"BitOr", "BitAnd", "BitXor", "LShift", "RShift"},
