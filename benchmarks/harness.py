@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # the reproductions stand beside this folder, not in the package
-from reproduction.table import find_data  # noqa: E402
+from reproduction.table import find_data
 
 
 def data_folder(part: str) -> Path:
