@@ -67,7 +67,7 @@ def gaps_of(array: Any) -> NDArray[np.bool_]:
 def single_cells(array: pa.Array, what: str) -> pa.Array:
     """A column of which every cell can be a name: a list in a cell is refused, a number that is none is missing."""
     if pa.types.is_nested(array.type):
-        raise DataError(f"the {what} column holds {array.type}; give one word or number a cell")
+        raise DataError(f"the {what} column holds {array.type}; give one text or number per cell")
     if not pa.types.is_floating(array.type):
         return array
     if pa.types.is_float16(array.type):  # pyarrow knows little of halves, older ones not even how to make them whole
