@@ -1,4 +1,4 @@
-"""Latentfit: hidden discrete causes from the co-occurrences they leave behind.
+"""Latentfit: discrete latent variable models by the method of moments and EM.
 
 >>> import latentfit
 >>> model = latentfit.DawidSkene()

@@ -88,7 +88,7 @@ def check_report_speaks(model: LatentModel, data: Any) -> None:
     report = _fit(model, data).report_
     assert report.verdict in ("trusted", "caution", "not identifiable")
     assert all(reason.strip() for reason in report.reasons)
-    assert report.verdict == "trusted" or report.reasons, "a doubt needs a reason"
+    assert report.verdict == "trusted" or report.reasons, "a verdict other than trusted needs a reason"
     assert "verdict" in str(report)
     assert all(value >= 0 for value in report.seconds.values())
 
@@ -105,7 +105,7 @@ def check_objective_never_falls(model: LatentModel, data: Any) -> None:
 
 
 def check_start_alone(model: LatentModel, data: Any) -> None:
-    assert _fit(model.set_params(max_iter=0), data).n_iter_ == 0, "max_iter=0 must give the start alone"
+    assert _fit(model.set_params(max_iter=0), data).n_iter_ == 0, "max_iter=0 must give the initialisation alone"
 
 
 def check_all_iterations(model: LatentModel, data: Any) -> None:
@@ -152,16 +152,16 @@ def check_probabilities(model: LatentModel, data: Any) -> None:
         if hasattr(model, "predict"):
             assert amounts.shape == model.predict(rows).shape
         return
-    beliefs = model.predict_proba(rows)
-    assert ((beliefs >= 0) & (beliefs <= 1)).all()
-    np.testing.assert_allclose(beliefs.sum(axis=1), 1.0, atol=1e-12)
+    posterior = model.predict_proba(rows)
+    assert ((posterior >= 0) & (posterior <= 1)).all()
+    np.testing.assert_allclose(posterior.sum(axis=1), 1.0, atol=1e-12)
     if getattr(model, "_predicts_paths", False):  # the best path, which need not go through the best states
-        assert model.predict(rows).shape == (len(beliefs),)
+        assert model.predict(rows).shape == (len(posterior),)
         return
-    classes = getattr(model, "classes_", np.arange(beliefs.shape[1]))  # hidden classes have numbers for names
-    assert np.array_equal(classes[beliefs.argmax(axis=1)], model.predict(rows)), "predict is not the argmax"
+    classes = getattr(model, "classes_", np.arange(posterior.shape[1]))  # hidden classes have numbers for names
+    assert np.array_equal(classes[posterior.argmax(axis=1)], model.predict(rows)), "predict is not the argmax"
     if hasattr(model, "probabilities_"):
-        np.testing.assert_allclose(beliefs, model.probabilities_, atol=1e-9)
+        np.testing.assert_allclose(posterior, model.probabilities_, atol=1e-9)
 
 
 def _fit(model: LatentModel, data: Any) -> Any:
@@ -183,7 +183,7 @@ def _check_same_answers(model: Any, again: Any, data: Any, where: str) -> None:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Equal cell by cell, gaps included."""
+    """Equal cell by cell, missing values included."""
     return left.shape == right.shape and bool(np.all((left == right) | ((left != left) & (right != right))))
 
 

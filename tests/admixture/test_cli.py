@@ -124,8 +124,8 @@ def test_few_people_are_not_trusted_when_strict(genotypes, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (["nowhere.csv"], 4, "there is no file nowhere.csv"),
-        (["nowhere.bed"], 4, "there is no file nowhere.bed"),
+        (["nowhere.csv"], 4, "the file nowhere.csv does not exist"),
+        (["nowhere.bed"], 4, "the file nowhere.bed does not exist"),
         (["nowhere.bed", "--id", "x"], 3, "--id x names a column of a table"),
         (["FILE", "--id", "who"], 3, "there is no column 'who' for the people"),
         (["FILE", "--populations", "500"], 3, "n_populations=500 was asked of 110 people"),

@@ -53,7 +53,7 @@ def test_bars_fill_every_row():
     ("models", "options", "sentence"),
     [
         ([], {}, "no model to draw"),
-        (BernoulliMixture(), {}, "got BernoulliMixture; give a fitted Admixture"),
+        (BernoulliMixture(), {}, "model must be a fitted Admixture, got BernoulliMixture"),
         ("two", {}, "fitted to other people"),
         ("one", {"groups": ["x"]}, "1 groups for 30 people"),
     ],

@@ -199,7 +199,7 @@ def test_a_plink_set_is_decoded_block_by_block(tmp_path, monkeypatch):
     assert stored.alleles.tolist() == here.alleles.tolist()
     assert store_bed(bed, str(tmp_path / "cache")).snps.tolist() == here.snps.tolist()
     bed.write_bytes(bed.read_bytes()[:-3])
-    with pytest.raises(FileFormatError, match="is cut short"):
+    with pytest.raises(FileFormatError, match="is truncated"):
         store_bed(bed)
 
 

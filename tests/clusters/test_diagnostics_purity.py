@@ -236,7 +236,7 @@ def test_errors_say_what_to_do():
         purity.purity_certificates(world.table, flat, smoothing=1.0)
     with pytest.raises(DataError, match="n_permutations=2 gives no spread"):
         purity.purity_certificates(world.table, world.mixture, smoothing=1.0, n_permutations=2)
-    with pytest.raises(DataError, match="level=2 is no probability"):
+    with pytest.raises(DataError, match="level must be a number between 0 and 1"):
         intervals.frequency_intervals(world.table, world.mixture, level=2)
     with pytest.raises(DataError, match="none of this table's with two categories a column"):
         intervals.frequency_intervals(three, flat)

@@ -145,7 +145,7 @@ def test_every_rule_runs(rule):
 def test_a_rule_that_is_not_there_is_refused():
     with pytest.raises(DataError, match="select='best' is not there; give one of auto, statistical"):
         BernoulliMixture(select="best").fit(world())
-    with pytest.raises(DataError, match="engine='spark' is not there"):
+    with pytest.raises(DataError, match="engine of BernoulliMixture must be one of"):
         BernoulliMixture(engine="spark").fit(world())
 
 

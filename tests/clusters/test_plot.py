@@ -75,7 +75,7 @@ def test_path_shows_steps_and_choices():
 
 def test_what_is_no_fitted_model_is_refused():
     for draw in (plot_clusters, plot_path):
-        with pytest.raises(DataError, match="got LatentClass; give a fitted BernoulliMixture"):
+        with pytest.raises(DataError, match="model must be a fitted BernoulliMixture, got LatentClass"):
             draw(LatentClass())
         with pytest.raises(NotFittedError):
             draw(BernoulliMixture())
@@ -107,5 +107,5 @@ def test_matplotlib_waits_until_a_picture_is_asked_for():
 
 def test_a_missing_matplotlib_is_told_with_its_cure(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ModuleNotFoundError, match=r"not installed; give pip install 'latentfit\[plot\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"not installed; run pip install 'latentfit\[plot\]'"):
         new_figure(1.0, 1.0)

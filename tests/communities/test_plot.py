@@ -65,5 +65,5 @@ def test_dark_cells_of_connectivity_have_white_numbers():
 
 def test_other_models_have_no_blocks():
     mixture = BernoulliMixture(2).fit(np.eye(4)[np.arange(40) % 4])
-    with pytest.raises(DataError, match="give a fitted BlockModel"):
+    with pytest.raises(DataError, match="must be a fitted BlockModel"):
         plot_blocks(mixture, np.eye(2))

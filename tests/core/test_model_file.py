@@ -264,7 +264,7 @@ def test_every_refusal(data: bytes, sentence: str) -> None:
 
 
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*; check the path"):
+    with pytest.raises(FileNotFoundError, match=r"the file .* does not exist; check the path"):
         read_model(tmp_path / "m.latent")
     with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
         read_model(tmp_path)

@@ -1,4 +1,4 @@
-"""Every error and warning of the package is held to one form: what was found and where, and what to do."""
+"""Every error and warning of the package has one form: what must hold, what was found, where, and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src" / "latentfit"
 ERRORS = ("DataError", "FileFormatError", "ModelFileError", "NotIdentifiableError", "UsageError", "OSError")
 ERRORS += ("FileNotFoundError", "PermissionError", "IsADirectoryError", "NotADirectoryError")
-CURE = re.compile(r"[;?]|\{\}$|^X has .* fitted on")  # a filled-in end is a cure made elsewhere
+SUGGESTION = re.compile(r"[;?]|\{\}$|^X has .* fitted on|must .*got")  # a filled-in end is a suggestion made elsewhere
 NAMES = re.compile(r"(EM|SNP|K|X) |Negative values in data")  # a name, or words that scikit-learn's checks look for
 
 
@@ -50,10 +50,10 @@ def test_every_message_has_the_form():
     wrong = []
     for module, kind, text in messages():
         faults = [
-            "ends in a full stop" if text.endswith(".") else "",
+            "ends in a full stop" if text.endswith(".") and "must" not in text else "",
             "begins with a capital letter" if text[:1].isupper() and not NAMES.match(text) else "",
             "has two lines" if "\n" in text else "",
-            "says no cure" if kind not in ("warning", "UsageError") and not CURE.search(text) else "",
+            "has no suggestion" if kind not in ("warning", "UsageError") and not SUGGESTION.search(text) else "",
         ]
         wrong += [f"{module}: {fault}: {text}" for fault in faults if fault]
     assert not wrong, "\n".join(wrong)

@@ -180,7 +180,7 @@ def test_without_a_cache_nothing_stays(files, tmp_path, monkeypatch):
 
 def test_bad_files_get_one_sentence(files):
     (files / "bad.csv").write_text("q0,q1\n1,2\n3\n")
-    with pytest.raises(FileFormatError, match=r"bad\.csv, line 3: found 1 field"):
+    with pytest.raises(FileFormatError, match=r"bad\.csv, line 3: expected 2 fields, found 1"):
         LatentClass(2).fit(latentfit.scan(files / "bad.csv"))
     with pytest.raises(FileNotFoundError, match="no file matches"):
         latentfit.scan(files / "*.nothing")

@@ -267,7 +267,7 @@ def with_cell(X, value):
         (lambda X: X, {"filter": "best"}, "give one of auto, ks, rounding, exact"),
         (lambda X: X, {"refine": "sgd"}, "give one of em, wls, als, or None"),
         (lambda X: X, {"noise": -1.0}, "is no standard deviation"),
-        (lambda X: X, {"engine": "abacus"}, "is not there"),
+        (lambda X: X, {"engine": "abacus"}, "must be one of"),
         (lambda X: pd.DataFrame({"a": ["x"] * 60, "b": X[:, 0]}), {}, "feature 'a' holds 'x' in row 1, no number"),
         (lambda X: pd.DataFrame(index=range(60)), {}, "no features|0 feature"),
     ],

@@ -94,7 +94,7 @@ def test_names_twice_and_negative_seeds_are_refused(model):
     for frame in (twice, pa.table([pa.array([0, 1] * 3)] * 2, ["a", "a"])):
         with pytest.raises(DataError, match="two columns with the name 'a'"):
             model.fit(frame)
-    with pytest.raises(DataError, match="random_state=-1 is negative"):
+    with pytest.raises(DataError, match="random_state must be None, an int >= 0 or a generator, got -1"):
         model.set_params(random_state=-1).fit(np.random.default_rng(0).integers(0, 2, (20, 6)).astype(float))
 
 

@@ -82,5 +82,5 @@ def test_scores_of_candidates_travel_in_files(switches, tmp_path):
 @pytest.mark.parametrize("draw", [plot_weights, plot_switches, plot_candidates, plot_fractions, plot_profiles,
                                   plot_state_graph])  # fmt: skip
 def test_other_models_are_refused(draw):
-    with pytest.raises(DataError, match="give a fitted"):
+    with pytest.raises(DataError, match="must be a fitted"):
         draw(TopicModel())

@@ -200,7 +200,7 @@ REFUSED = [
     (lambda X, H: MixtureFractions(reference=H).fit(X), "X has 40 features and the reference 3"),
     (lambda X, H: MixtureFractions(reference=H.T).fit(X).transform(X[:, 1:]), "X has 39 features, the model"),
     (lambda X, H: MixtureFractions(reference=2 * H.T).fit(X), "the reference holds"),
-    (lambda X, H: MixtureFractions(engine="dask").fit(X), "engine='dask' is not there"),
+    (lambda X, H: MixtureFractions(engine="dask").fit(X), "engine of MixtureFractions must be one of"),
 ]
 
 

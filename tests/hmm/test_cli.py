@@ -122,7 +122,7 @@ def test_bad_input_gets_a_sentence_and_a_code(content, name, more, code, words, 
 
 def test_a_missing_file_is_4(tmp_path, capsys):
     assert main(["hmm", str(tmp_path / "none.txt"), "--out", str(tmp_path / "o")]) == 4
-    assert "there is no file" in capsys.readouterr().err
+    assert "does not exist; check the path" in capsys.readouterr().err
 
 
 def test_text_that_is_not_utf8_names_the_line(tmp_path, capsys):

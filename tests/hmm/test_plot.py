@@ -35,7 +35,10 @@ def test_the_timeline_is_full_and_marks_gaps(model):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda model: plot_transitions(BernoulliMixture()), "got BernoulliMixture; give a fitted CategoricalHMM"),
+        (
+            lambda model: plot_transitions(BernoulliMixture()),
+            "model must be a fitted CategoricalHMM, got BernoulliMixture",
+        ),
         (lambda model: plot_states(model, [["a"], ["b"]]), "2 sequences are given"),
         (lambda model: plot_states(model, ["a"], begin=3), "begin=3"),
     ],

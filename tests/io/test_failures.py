@@ -74,8 +74,8 @@ def test_a_full_disk_while_results_are_written(survey, tmp_path):
         if engine == "memory":
             assert done.returncode == 4
             assert done.stderr.strip().endswith(
-                "classes.csv cannot be written: file too large; free some space, or choose another place; what stood "
-                "there is as it was"
+                "classes.csv cannot be written: file too large; free some space, or choose another place; an "
+                "existing file is unchanged"
             )
             assert len(done.stderr.strip().splitlines()) == 1
             assert [path.name for path in out.iterdir()] == ["classes.csv"]
@@ -111,7 +111,7 @@ def test_a_file_that_vanishes_after_coding(survey, tmp_path, monkeypatch, capsys
     monkeypatch.setattr(LatentClass, "fit", fit_and_lose)
     code = main(["table", str(survey), "--components", "2", "--engine", "stream", "--quiet", "--out", str(out)])
     assert code == 4
-    assert capsys.readouterr().err == f"latentfit: there is no file {survey}; check the path\n"
+    assert capsys.readouterr().err == f"latentfit: the file {survey} does not exist; check the path\n"
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [("classes.csv", "old\n")]
 
 

@@ -221,14 +221,14 @@ NO_TASK = "e.json, task 1 of the list has no id or no annotations; export it as 
         ),
         (DataError, [task(7)], "e.json has no choices or rating; its annotations are empty or cancelled"),
         (DataError, [], "e.json holds an empty list of tasks; export a project with annotations"),
-        (FileFormatError, {"id": 1}, "e.json holds no list of tasks; export it from Label Studio as JSON"),
+        (FileFormatError, {"id": 1}, "e.json does not hold a list of tasks; export it from Label Studio as JSON"),
         (FileFormatError, [{"id": 1, "text": "…", "topic": "cat"}], NO_TASK),
         (FileFormatError, [{"annotations": []}], NO_TASK),
         (FileFormatError, [7], NO_TASK),
         (
             FileFormatError,
             [task(7, 3)],
-            "e.json, task 7 has an annotation that is no object; export it again as JSON",
+            "e.json, task 7 has an annotation that is not an object; export it again as JSON",
         ),
         (
             FileFormatError,
@@ -267,7 +267,7 @@ def test_unknown_control() -> None:
 
 
 def test_files_that_cannot_be_opened() -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no file nowhere.json; check the path"):
+    with pytest.raises(FileNotFoundError, match=r"the file nowhere.json does not exist; check the path"):
         read_label_studio("nowhere.json")
     with pytest.raises(IsADirectoryError, match=r"\. is a folder; name a file in it"):
         read_label_studio(".")

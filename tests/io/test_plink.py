@@ -45,7 +45,7 @@ def test_a_set_comes_back(panel):
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (lambda bytes_: bytes_[:-5], r"small.bed is cut short: \d+ bytes, and 30 SNPs of 13 people make 123"),
+        (lambda bytes_: bytes_[:-5], r"small.bed is truncated: \d+ bytes, and 30 SNPs of 13 people make 123"),
         (lambda bytes_: bytes_ + b"\0", "small.bed is too long"),
         (lambda bytes_: b"\0\0" + bytes_[2:], r"does not begin as a PLINK .bed does \(6c 1b\)"),
         (lambda bytes_: b"", "does not begin as a PLINK"),
@@ -63,9 +63,9 @@ def test_a_damaged_bed_gets_one_sentence(panel, damage, sentence):
 def test_missing_parts_are_named(panel):
     path, _ = panel
     path.with_suffix(".fam").rename(path.with_suffix(".gone"))
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*small\.fam"):
+    with pytest.raises(FileNotFoundError, match=r"the file .*small\.fam does not exist"):
         read_bed(path)
-    with pytest.raises(FileFormatError, match=r"does not end in \.bed"):
+    with pytest.raises(FileFormatError, match=r"must end in \.bed"):
         read_bed(path.with_suffix(".bim"))
     path.with_suffix(".fam").write_bytes(b"")
     with pytest.raises(FileFormatError, match=r"small\.fam is empty"):

@@ -120,5 +120,5 @@ def test_files_that_disagree_about_a_type_are_answered_as_they_were_fitted(tmp_p
 def test_a_list_beside_words_is_refused(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"x": "a"}\n')
     (tmp_path / "b.jsonl").write_text('{"x": ["a"]}\n')
-    with pytest.raises(DataError, match=r"column 'x' holds list<.*> in some of the files; give one word or number"):
+    with pytest.raises(DataError, match=r"column 'x' holds list<.*> in some of the files; give one text or number"):
         whole(latentfit.scan(tmp_path))

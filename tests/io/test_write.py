@@ -177,7 +177,7 @@ def test_refusals() -> None:
     assert str(caught.value) == "the table for a.csv has a column name twice; make the names differ"
     with pytest.raises(DataError) as caught:
         write_columns(pa.table({"x": [1]}), "a.xls", format="xls")  # type: ignore[arg-type]
-    assert str(caught.value) == "found format 'xls'; Latentfit writes 'csv', 'parquet' and 'jsonl'"
+    assert str(caught.value) == "format must be 'csv', 'parquet' or 'jsonl', got 'xls'"
     assert os.listdir() == []
 
 
@@ -252,7 +252,7 @@ def test_places_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError) as missing, atomic_path("nowhere/a.csv"):
         pass
     place = Path("nowhere").resolve()
-    assert str(missing.value) == f"there is no folder for nowhere/a.csv; create {place} first"
+    assert str(missing.value) == f"the folder {place} of nowhere/a.csv does not exist; create it first"
 
     def fail_with(error: OSError) -> None:
         def fail(*_: Any) -> None:

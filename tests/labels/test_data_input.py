@@ -427,9 +427,9 @@ def test_bad_data_gets_one_clear_sentence(data, error, sentence):
     [
         ({"method": "magic"}, "there is no method 'magic'; the methods are auto, majority"),
         ({"smoothing": -1}, "smoothing=-1 is no count of pseudo-labels"),
-        ({"engine": "spark"}, "engine='spark' is not there"),
+        ({"engine": "spark"}, "engine of DawidSkene must be one of"),
         ({"n_classes": 5}, "n_classes=5 was asked for, but 3 different labels occur"),
-        ({"n_jobs": 0}, "n_jobs is 0; give the number of threads"),
+        ({"n_jobs": 0}, "n_jobs must be a nonzero int or None, got 0"),
         ({"method": "robust", "memory": 10}, "the list of worker pairs may take .* GB are allowed"),
     ],
 )

@@ -176,7 +176,7 @@ def test_what_is_said_of_the_number_is_what_was_used():
         ({"n_components": 31}, NotIdentifiableError, "give a whole number from 1 to 30"),
         ({"n_components": 0}, NotIdentifiableError, "give a whole number from 1 to 30"),
         ({"n_components": 3, "method": "paper"}, DataError, "which is for rank 2; use method='auto'"),
-        ({"engine": "dask"}, DataError, "engine='dask' is not there for PairMatrix"),
+        ({"engine": "dask"}, DataError, "engine of PairMatrix must be one of 'auto', 'memory', got 'dask'"),
     ],
 )
 def test_bad_arguments_get_one_sentence(options, error, words):

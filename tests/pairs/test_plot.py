@@ -26,5 +26,5 @@ def test_names_go_to_the_items_that_matter():
     assert alone.get_ylabel() == "log₁₀ of the marginal"
     with pytest.raises(DataError, match=r"components \(0, 5\) of a model with 2 embeddings"):
         plot_items(three, components=(0, 5))
-    with pytest.raises(DataError, match="give a fitted PairMatrix"):
+    with pytest.raises(DataError, match="must be a fitted PairMatrix"):
         plot_items(BernoulliMixture())

@@ -120,7 +120,7 @@ def test_exit_codes_of_every_command(name, files, tmp_path, capsys):
     assert main([name]) == 2
     missing = [good[0], str(tmp_path / "missing.csv"), *good[2:]]
     assert main(missing) == 4
-    assert f"there is no file {tmp_path / 'missing.csv'}; check the path" in capsys.readouterr().err
+    assert f"the file {tmp_path / 'missing.csv'} does not exist; check the path" in capsys.readouterr().err
     if name != "sample":  # whose one file is a model
         header = tmp_path / "header.csv"
         header.write_text("task,worker,label\n")
@@ -352,11 +352,11 @@ def test_a_checkpoint_takes_no_other_file_away(files, tmp_path, capsys):
     votes.write_bytes((files / "labels.csv").read_bytes())
     line = ["labels", str(votes), "--out", str(tmp_path / "o"), "--checkpoint"]
     assert main([*line, str(votes)]) == 3
-    assert f"{votes} is there and is no checkpoint" in capsys.readouterr().err
+    assert f"{votes} exists and is not a checkpoint" in capsys.readouterr().err
     assert main([*line, str(files / "m" / "model.latent")]) == 3
     assert "not a checkpoint; name another file" in capsys.readouterr().err
     assert main([*line, str(tmp_path / "no" / "folder")]) == 4
-    assert "there is no folder for" in capsys.readouterr().err
+    assert "does not exist; create it first" in capsys.readouterr().err
     assert votes.exists()
     assert not (tmp_path / "o").exists()
 
@@ -373,7 +373,7 @@ def test_cells_that_are_no_names(engine, tmp_path, capsys):
         return capsys.readouterr().err
 
     lists, words = [[1, 2], [3, 4]] * 10, ["x", "y"] * 10
-    one_word = "holds list<element: int64>; give one word or number a cell"
+    one_word = "holds list<element: int64>; give one text or number per cell"
     for line in (["table"], ["cluster"], ["communities"], ["hmm", "--symbol", "a"]):
         assert one_word in said({"a": lists, "b": words}, *line)
     assert one_word in said({"a": lists, "b": words}, "topics", "--document", "a", "--word", "b")

@@ -98,11 +98,11 @@ NOTED = {
         "ann,bob,cy\n" + "yes,yes,no\nno,no,no\nyes,yes,yes\n" * 5,
     ),
     "sorted by the column 'time'": ("hmm", "sequence,time,symbol\n" + "1,3,a\n1,1,b\n1,2,b\n" * 5, "--states", "1"),
-    "1 rows show too little for any answer; bring 10 at the least": ("table", "a,b\nyes,no\n"),
-    "3 rows show too little for any answer": ("cluster", "a\nyes\nno\nyes\n"),
-    "1 documents show too little": ("topics", "document,word\na,b\na,c\n"),
-    "1 observed steps show too little": ("hmm", "sequence,symbol\n1,a\n"),
-    "1 samples show too little": ("fractions", "a\n.1\n.2\n"),
+    "1 rows are too few for any conclusion; at least 10 are needed": ("table", "a,b\nyes,no\n"),
+    "3 rows are too few for any conclusion": ("cluster", "a\nyes\nno\nyes\n"),
+    "1 documents are too few": ("topics", "document,word\na,b\na,c\n"),
+    "1 observed steps are too few": ("hmm", "sequence,symbol\n1,a\n"),
+    "1 samples are too few": ("fractions", "a\n.1\n.2\n"),
     "column 'row' has another value in every row": (
         "table",
         "row,a\n" + "".join(f"{n},{n % 2}\n" for n in range(30)),
@@ -211,9 +211,9 @@ def test_smoothing_below_nothing_is_refused(model, smoothing):
 REFUSED = {
     "select='aic' is not there; give 'heldout' or 'bic'": (latentfit.LatentClass(select="aic"), YES),
     "binarize=True is no threshold": (latentfit.BernoulliMixture(2, binarize=True), YES),
-    "max_components='all' is no whole number": (latentfit.BernoulliMixture(max_components="all"), YES),
+    "max_components must be an int": (latentfit.BernoulliMixture(max_components="all"), YES),
     "noise='low' is no standard deviation": (latentfit.BinaryFactors(2, noise="low"), YES),
-    "min_maf=None is no number; give one, such as 0.0": (latentfit.Admixture(1, min_maf=None), YES),
+    "min_maf must be a number, such as 0.0, got None": (latentfit.Admixture(1, min_maf=None), YES),
     "smoothing=0.1; give 'auto', or two positive numbers": (latentfit.TopicModel(2, smoothing=0.1), YES),
     "abstain='skip' is one label; give a list: abstain=['skip']": (latentfit.DawidSkene(abstain="skip"), YES),
     "abstain=-1 is one label": (latentfit.DawidSkene(abstain=-1), YES),
@@ -284,7 +284,7 @@ def test_a_filled_category_may_be_new_to_the_frame():
 
 def test_cells_that_are_no_cells_are_refused_in_a_sentence():
     fit = latentfit.LatentClass(1).fit
-    with pytest.raises(DataError, match=r"the 'a' column holds list<.*>; give one word or number a cell"):
+    with pytest.raises(DataError, match=r"the 'a' column holds list<.*>; give one text or number per cell"):
         fit(pd.DataFrame({"a": [[1], [2]], "b": [1, 2]}))
     with pytest.raises(DataError, match="the 'a' column holds no names"):
         fit(pd.DataFrame({"a": [1j, 2j], "b": [1, 2]}))
@@ -326,9 +326,9 @@ def test_predicted_labels_have_the_type_they_came_with(kind):
 
 @pytest.mark.parametrize("model", [latentfit.LatentClass(1), latentfit.PairMatrix(), latentfit.BlockModel(1)])
 def test_a_seed_that_is_none_is_refused(model):
-    with pytest.raises(DataError, match="random_state='x' is no seed; give a whole number from 0, or None"):
+    with pytest.raises(DataError, match="random_state must be None, an int >= 0 or a generator, got 'x'"):
         model.set_params(random_state="x").fit(YES)
-    with pytest.raises(DataError, match="random_state=-1 is negative"):
+    with pytest.raises(DataError, match="random_state must be None, an int >= 0 or a generator, got -1"):
         model.set_params(random_state=-1).fit(YES)
 
 

@@ -36,7 +36,7 @@ def test_a_page_made_later(command, folder, tmp_path, capsys):
     alone = (tmp_path / "report.html").read_text(encoding="utf-8")
     told = re.compile(r"<h2>Provenance</h2><dl.*?</dl>", re.S)
     assert told.search(alone).group() == told.search(fresh).group()
-    assert "What the diagnosis computed, before it judged." in alone
+    assert "Quantities behind the verdict." in alone
     data = str(INPUTS[command](folder)[0])
     more = ["--id", "sample"] if command == "admixture" else []
     assert main(["report", str(out / "model.latent"), data, "--quiet", *more]) == 0

@@ -172,7 +172,7 @@ def test_a_full_disk_and_a_vanished_file_get_one_sentence_and_leave_nothing(rows
     gone.write_text("a,b,c\n1,2,1\n2,1,2\n")
     scan = latentfit.scan(gone)
     gone.unlink()
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="does not exist; check the path"):
         LatentClass(2).fit(scan)
 
 

@@ -382,8 +382,8 @@ def test_blind_fits_need_ten_samples_and_fewer_parts_than_samples_and_features(m
     monkeypatch.setattr(fractions, "equally_good_distance", lambda *args: None)
     wide = np.random.default_rng(0).random((2, 20))
     for n, few in ((9, True), (10, False)):
-        assert told(examined_fractions([[0.4, 0.6]] * n, wide, 0.0, known=False), "samples show too little") == few
-        assert not told(examined_fractions([[0.4, 0.6]] * n, wide, 0.0), "samples show too little")
+        assert told(examined_fractions([[0.4, 0.6]] * n, wide, 0.0, known=False), "samples are too few") == few
+        assert not told(examined_fractions([[0.4, 0.6]] * n, wide, 0.0), "samples are too few")
     for features, many in ((2, True), (3, False)):
         found = examined_fractions(HALVES, wide[:, :features], 0.0, known=False)
         assert told(found, "explain 12 samples") == many

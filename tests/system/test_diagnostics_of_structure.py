@@ -446,7 +446,7 @@ def test_a_cluster_has_thirty_rows():
     assert not told(examined_clusters(rows=[30.0, 66.0])[0], "rests on")
     assert told(examined_clusters(rows=[29.0, 67.0])[0], "Cluster 0 rests on about 29 rows, fewer than 30")
     assert not told(examined_clusters(1, rows=[29.0])[0], "rests on")
-    assert told(examined_clusters(1, rows=[9.0])[0], "9 rows show too little")
+    assert told(examined_clusters(1, rows=[9.0])[0], "9 rows are too few")
 
 
 def test_three_impure_clusters_are_named_and_the_worst_overlap():

@@ -99,7 +99,7 @@ def test_given_number_has_no_curve(classes):
     fixed = LatentClass(2).fit(pd.DataFrame({"a": ["x", "y"] * 20, "b": ["x", "y"] * 20, "c": ["x", "y"] * 20}))
     with pytest.raises(DataError, match="was given"):
         plot_selection(fixed)
-    with pytest.raises(DataError, match="give a fitted LatentClass"):
+    with pytest.raises(DataError, match="must be a fitted LatentClass"):
         plot_information(DawidSkene())
-    with pytest.raises(DataError, match="give a fitted DawidSkene"):
+    with pytest.raises(DataError, match="must be a fitted DawidSkene"):
         plot_workers(LatentClass())

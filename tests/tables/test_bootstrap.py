@@ -123,7 +123,7 @@ def test_draws_without_spread_and_levels_that_are_none_are_refused():
     made = world(np.random.default_rng(1), 1, 50, [2, 2, 2])
     with pytest.raises(DataError, match="n_draws=1 shows no spread"):
         bootstrap_mixture(made.table, made.fitted, n_draws=1)
-    with pytest.raises(DataError, match="level=95 is no probability"):
+    with pytest.raises(DataError, match="level must be a number between 0 and 1"):
         bootstrap_mixture(made.table, made.fitted, level=95)
 
 

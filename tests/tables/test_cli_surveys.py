@@ -223,7 +223,7 @@ def test_a_line_of_column_names_is_no_edge(lines, header, tmp_path, capsys):
     (tmp_path / "edges.txt").write_text("\n".join(lines) + "\n")
     out = str(tmp_path / "o")
     assert main(["communities", str(tmp_path / "edges.txt"), "--blocks", "1", "--out", out, "--no-report"]) == 0
-    assert ("names columns and is read as no edge" in " ".join(capsys.readouterr().err.split())) == header
+    assert ("names columns and is not read as an edge" in " ".join(capsys.readouterr().err.split())) == header
     assert len(pd.read_csv(tmp_path / "o" / "communities.csv")) == 9
 
 

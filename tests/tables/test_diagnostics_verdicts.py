@@ -61,7 +61,7 @@ def test_sound_tables_are_trusted():
         ("duplicates", None, "are gained by chance alone"),
         ("never_together", "not identifiable", "parts that fewer than"),
         ("lonely_cells", "not identifiable", "No row shows three columns"),
-        ("cut_short", None, "EM stopped before it stood still"),
+        ("cut_short", None, "EM stopped before it converged"),
     ],
 )
 def test_the_reason_names_what_is_wrong(make, verdict, words):

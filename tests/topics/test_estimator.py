@@ -422,7 +422,7 @@ def test_documents_that_show_nothing_are_not_trusted(made, kind):
 def test_two_short_texts_are_two_however_often_they_are_repeated():
     model = TopicModel(2).fit(["tea milk sugar cup", "car road wheel fuel"] * 40)
     assert model.report_.verdict != "trusted"
-    assert any(reason.startswith("2 different documents show too little") for reason in model.report_.reasons)
+    assert any(reason.startswith("2 different documents are too few") for reason in model.report_.reasons)
 
 
 TEXTS = [f"tea milk honey bread number{n}" if n % 2 else f"soup salt fish rice number{n}" for n in range(40)]

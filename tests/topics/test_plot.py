@@ -41,5 +41,5 @@ def test_map_keeps_distances(model):
 
 
 def test_other_models_are_refused():
-    with pytest.raises(DataError, match="got LatentClass; give a fitted TopicModel"):
+    with pytest.raises(DataError, match="model must be a fitted TopicModel, got LatentClass"):
         plot_topics(LatentClass())

@@ -1,1 +1,1 @@
-"""The command line, thin: options in, files out, talk on stderr, exit codes."""
+"""The command line, thin: options in, files out, messages on stderr, exit codes."""

@@ -1,4 +1,4 @@
-"""Everything said to a person: on stderr, with a line of progress on terminals."""
+"""Console output on stderr, with a progress line on terminals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_CELL = 200
 
 
 def called(path: str) -> str:
-    """A file as messages call it."""
+    """The name of a file in messages."""
     return "standard input" if path == "-" else path
 
 
@@ -35,7 +35,7 @@ def number_of(number: float, things: str) -> str:
 
 
 class Terminal:
-    """Everything said to a person: on stderr, nothing when quiet."""
+    """Messages to the user on stderr; none if quiet."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -74,7 +74,7 @@ class Terminal:
 
     @contextmanager
     def counting(self, what: str, unit: str = "", total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """The same for work that can be counted: the function given takes how much is behind."""
+        """The same for countable work: yields a callback that takes how much is done."""
         with ExitStack() as open_:
             if not self.quiet and not is_watched() and sys.stderr.isatty() and self.console.is_terminal:
                 from latentfit.cli.progress_bar import Bars
@@ -84,7 +84,7 @@ class Terminal:
 
     @contextmanager
     def heeding_warnings(self) -> Iterator[None]:
-        """Warnings become one line of talk each instead of a line of source code."""
+        """Warnings become one line of console output each instead of a line of source code."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield

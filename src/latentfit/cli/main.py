@@ -82,10 +82,10 @@ def _dressed(command: click.Command) -> click.Command:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="latentfit")
 def latentfit() -> None:
-    """Hidden discrete causes from the co-occurrences they leave behind.
+    """Discrete latent variable models by the method of moments and EM.
 
     Reads .csv, .tsv, .jsonl (each also with .gz), .parquet, or - for CSV on standard input; writes tables, a model and
-    a summary into a folder. `latentfit demo` shows it at work, `latentfit COMMAND -h` tells the rest.
+    a summary into a folder. `latentfit demo` shows it at work, `latentfit COMMAND -h` lists its options.
     """
 
 

@@ -48,7 +48,7 @@ def output_options(default: str, *, report: bool = False, draws: bool = True) ->
                              show_default=True, help="Format of the result tables."),
                 click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
                 click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=seed_help),
-                click.option("--quiet", is_flag=True, help="No talk on stderr."),
+                click.option("--quiet", is_flag=True, help="No messages on stderr."),
             ]
         ):  # fmt: skip
             command = option(command)
@@ -375,7 +375,10 @@ def table_options(command: F) -> F:
 
 
 max_iter_option = click.option(
-    "--max-iter", type=click.IntRange(min=0), metavar="N", help="Most iterations of the fit; 0: the start alone."
+    "--max-iter",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Most iterations of the fit; 0: the initialisation alone.",
 )
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @table_options
 @control_option
 @strict_option
-@click.option("--quiet", is_flag=True, help="No talk on stderr.")
+@click.option("--quiet", is_flag=True, help="No messages on stderr.")
 def report(
     model_file: str, data_file: str | None, out: str | None, reading: Reading, control: str | None, strict: bool,
     quiet: bool,

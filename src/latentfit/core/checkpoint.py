@@ -1,7 +1,7 @@
-"""A long fit keeps its parameters in a file after every few passes, so that it can go on after a stop.
+"""Checkpoints: the parameters of a long EM run are written to a file, so that the fit can be resumed.
 
-The file is written as a model file is: whole or not at all. It says which data, settings and version it belongs to;
-a fit that goes on from another's parameters would end with other bits, so it is refused with the reason.
+The file is written atomically, in the format of a model file. It records the data, settings and version of its fit;
+resuming with any other would change the result, so it is refused with the reason.
 """
 
 from __future__ import annotations
@@ -18,56 +18,57 @@ from latentfit.core.model_file import ModelFile, read_model, write_model
 
 NAME = "Checkpoint"
 EVERY = 5.0
-"""Seconds between two writes: a write costs milliseconds, a pass over a long table seconds."""
+"""Seconds between two writes: a write costs milliseconds, an iteration over a long table seconds."""
 SPARING = 10.0
-"""Where parameters are large, writing them takes a tenth of the time at most."""
+"""Writing large parameters takes at most one part in so many of the time."""
 
 
 class KeptFile:
-    """The file of one fit: whose it is, when it was written last; `file` is what a stopped fit left."""
+    """The checkpoint file of one fit; `file` is the content that an interrupted fit left, None if there is none."""
 
     def __init__(self, path: str | os.PathLike[str], data: str, settings: dict[str, Any], *, resume: bool) -> None:
         self.path = Path(path)
         self.belongs = {"version": __version__, "settings": json.dumps(settings, sort_keys=True), "data": data}
         if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder for {self.path}; create {self.path.parent} first")
-        found = self._found(resume) if self.path.exists() else None
-        self.file = self._own(found) if resume and found is not None else None
+            raise FileNotFoundError(f"the folder {self.path.parent} of the checkpoint does not exist; create it first")
+        existing = self._existing(resume) if self.path.exists() else None
+        self.file = self._check_same_fit(existing) if resume and existing is not None else None
         self._written, self._took = time.monotonic(), 0.0
 
     @property
     def due(self) -> bool:
-        """Whether the last time is long enough ago, also beside the time that writing takes."""
+        """Whether the checkpoint is due, given its age and the time that a write takes."""
         return time.monotonic() - self._written >= max(EVERY, SPARING * self._took)
 
     def write(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+        """Write the checkpoint."""
         begin = time.monotonic()
         write_model(self.path, NAME, arrays, {"belongs": self.belongs, **metadata})
         self._written = time.monotonic()
         self._took = self._written - begin
 
     def done(self) -> None:
-        """The fit has ended: nothing is left to go on from."""
+        """Remove the checkpoint: the fit has ended."""
         self.path.unlink(missing_ok=True)
 
-    def _found(self, resume: bool) -> ModelFile:
-        """The checkpoint that lies there; any other file is refused, for it would be written over, and be removed."""
+    def _existing(self, resume: bool) -> ModelFile:
+        """The checkpoint in the file; any other file is refused, because it would be overwritten and removed."""
         try:
             file = read_model(self.path)
         except ModelFileError:
             if resume:
                 raise
-            raise DataError(f"{self.path} is there and is no checkpoint; name another file, or remove it") from None
+            raise DataError(f"{self.path} exists and is not a checkpoint; name another file, or remove it") from None
         if file.name != NAME:
             raise DataError(f"{self.path} holds a {file.name}, not a checkpoint; name another file")
         return file
 
-    def _own(self, file: ModelFile) -> ModelFile:
-        theirs = file.metadata["belongs"]
+    def _check_same_fit(self, file: ModelFile) -> ModelFile:
+        recorded = file.metadata["belongs"]
         for what in ("version", "settings", "data"):
-            if theirs.get(what) != self.belongs[what]:
+            if recorded.get(what) != self.belongs[what]:
                 raise DataError(
-                    f"{self.path} belongs to a fit of other {what}, and going on would mix the two; start again "
-                    "without resuming, or name another checkpoint"
+                    f"{self.path} belongs to a fit of other {what} and cannot be resumed; fit without resuming, or "
+                    "name another checkpoint"
                 )
         return file

@@ -1,8 +1,8 @@
-"""What every estimator does alike: settings, names of features, how a climb is kept, the report, saving and loading.
+"""Base class of the estimators: parameter validation, feature names, fitted attributes, report, saving and loading.
 
 An estimator's file reads top to bottom like the stages of a fit, under the same headings: parameters; `fit` (read the
-data, choose the number, initialise, run EM, keep: `_read`, `_choose`, `_starts`, `_refine`, `_keep`); results, with the
-diagnostics (`_examine`); use; input, with what is refused (`_check_options`); the model file.
+data, select the number of components, initialise, run EM, store: `_read`, `_choose`, `_starts`, `_refine`, `_keep`);
+results, with the diagnostics (`_examine`); prediction; input validation (`_check_options`); the model file.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
 
 COUNTED = ("n_", "max_", "bins")
-"""How the names of parameters begin that count something; None is the default of most."""
+"""Prefixes of parameters that are counts; None is the default of most."""
 NUMBERS: dict[type, Any] = {int: int | np.integer, float: int | float | np.number}
-"""What a parameter may be whose default is a number."""
+"""Accepted types of a parameter, by the type of its default."""
 GENERATORS = (np.random.RandomState, np.random.Generator, np.random.BitGenerator)
-"""Seeds that give another number whenever they are asked."""
+"""Random states that yield another number on every draw."""
 
 
 class FitHistory(Protocol):
-    """How a fit ended, whatever it climbed: what every estimator keeps of it."""
+    """Outcome of an iterative fit: what every estimator stores of it."""
 
     @property
     def n_iter(self) -> int: ...
@@ -59,15 +59,15 @@ class FitHistory(Protocol):
 
 
 class LatentModel(BaseEstimator, ABC):
-    """Base of the estimators. A subclass fits, examines its fit, and names what makes it up (`_state`, `_restore`)."""
+    """Base of the estimators: a subclass implements `fit`, its diagnostics (`_examine`), `_state` and `_restore`."""
 
     _model_name: ClassVar[str]
     _engines: ClassVar[tuple[str, ...]] = ("auto", "memory")
-    """Where its passes can run."""
+    """Engines on which it runs."""
     _takes: ClassVar[tuple[str, ...]] = ()
-    """What `fit` accepts beside full matrices of numbers, by the names of scikit-learn's input tags."""
+    """Input that `fit` accepts besides dense numeric matrices, by the names of scikit-learn's input tags."""
     _for_report: ClassVar[tuple[str, ...]] = ()
-    """What `fit` keeps to make the report with, the data first: the report travels in pickles, these do not."""
+    """Attributes that the report is computed from, the data first: pickles hold the report, not these."""
 
     max_iter: int
     tol: float
@@ -77,77 +77,78 @@ class LatentModel(BaseEstimator, ABC):
     engine: str
     n_features_in_: int
     feature_names_in_: np.ndarray[Any, Any]
-    selection_: dict[str, Any] | None  # how the number was found; None: it was given
-    _backend: str  # the caller's kind of frame
+    selection_: dict[str, Any] | None  # how the number of components was selected; None: it was given
+    _backend: str  # the kind of frame that the caller uses
     _clock: StageClock
     _notes: list[str]
-    _drawn: int  # the seed of the fit, where a generator gave it
+    _drawn: int  # the seed of the fit, where it was drawn from a generator
 
     # ----------------------------------------------------------- settings
 
     def _seed(self) -> int:
-        """The one seed of a fit; what is made of the fit later has the same."""
+        """The seed of the fit, also used by what is computed from the fit later."""
         if isinstance(self.random_state, GENERATORS) and "_drawn" in self.__dict__:
             return self._drawn
         return seed_of(self.random_state)
 
     def _progress(self, stage: str) -> Callable[[Step], None] | None:
-        if self.verbose < 2:  # 1: the clock's lines, one a stage; 2: one a pass
+        if self.verbose < 2:  # 1: one line per stage, printed by the clock; 2: one per iteration
             return None
 
-        def tell(step: Step) -> None:
+        def log(step: Step) -> None:
             print(
-                f"{stage} {step.n_iter}: objective {step.objective:.3f}, gain {step.gain_per_cell:.2e} a cell",
+                f"{stage} {step.n_iter}: objective {step.objective:.3f}, gain {step.gain_per_cell:.2e} per cell",
                 file=sys.stderr,
             )
 
-        return tell
+        return log
 
     def _check_settings(self) -> None:
-        """Parameters that every estimator reads alike, each with one sentence for what it cannot be; draws the seed."""
+        """Validate the parameters that all estimators share, and draw the seed."""
         name, given, _ = str(self.engine).partition("=")
         if name not in self._engines or (given and name != "dask"):
             known = ", ".join(repr(name) for name in self._engines)
-            raise DataError(f"engine={self.engine!r} is not there for {self._model_name}; give one of {known}")
+            raise DataError(f"engine of {self._model_name} must be one of {known}, got {self.engine!r}")
         if not is_amount(self.tol):
-            raise DataError(f"tol={self.tol!r} is no gain to stop at; give nats per observed cell, 0 or more")
+            raise DataError(f"tol must be a finite number >= 0 (nats per observed cell), got {self.tol!r}")
         if not _is_whole(self.max_iter) or self.max_iter < 0:
-            raise DataError(f"max_iter={self.max_iter!r} is no number of passes; give 0 (the start alone) or more")
+            raise DataError(f"max_iter must be an int >= 0 (0: the initialisation alone), got {self.max_iter!r}")
         if not isinstance(self.random_state, np.random.RandomState):
             _generator(self.random_state)
         defaults = {name: parameter.default for name, parameter in signature(type(self)).parameters.items()}
-        for name, value in self.get_params(deep=False).items():  # how large it may be is each estimator's own to say
+        for name, value in self.get_params(deep=False).items():  # ranges are checked by each estimator
             if name.startswith(COUNTED):
                 several = name == "bins" and isinstance(value, Mapping | list | tuple)  # per column, or edges
                 named = isinstance(value, str) and value == defaults[name]  # n_init="auto"
                 if value is not None and not several and not named and not _is_whole(value):
-                    default = "None for the default" if defaults[name] is None else repr(defaults[name])
-                    raise DataError(f"{name}={value!r} is no whole number; give one, or {default}")
+                    raise DataError(f"{name} must be an int or {defaults[name]!r}, got {value!r}")
             elif not isinstance(value, NUMBERS.get(type(defaults[name]), object)):
-                raise DataError(f"{name}={value!r} is no number; give one, such as {defaults[name]!r}")
-        resolve_jobs(self.n_jobs)  # which refuses what is no number of threads
+                raise DataError(f"{name} must be a number, such as {defaults[name]!r}, got {value!r}")
+        resolve_jobs(self.n_jobs)  # raises on invalid values
         self._check_options()
         if isinstance(self.random_state, GENERATORS):
             self._drawn = seed_of(self.random_state)
 
     def _check_options(self) -> None:
-        """Parameters of this estimator alone."""
+        """Validate the parameters of this estimator alone."""
 
     def _settings(self) -> dict[str, str]:
-        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
-        free = ("n_jobs", "verbose", "engine")
-        settings = {name: value for name, value in self.get_params(deep=False).items() if name not in free}
+        """Parameters that decide the bits of a fit: not the engine, threads or verbosity."""
+        irrelevant = ("n_jobs", "verbose", "engine")
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name not in irrelevant}
         if isinstance(self.random_state, GENERATORS):
             settings["random_state"] = f"drawn {self._seed()}"
-        return {name: _told_apart(value) for name, value in settings.items()}
+        return {name: _setting_text(value) for name, value in settings.items()}
 
     # ---------------------------------------------------------------- fit
 
     def _validated(self, X: Any, *, reset: bool, **rules: Any) -> Any:
-        """X under scikit-learn's rules for features: of frames their names alone, for cells are read elsewhere."""
+        """X validated by scikit-learn; of frames only the feature names, because cells are read elsewhere."""
         if (frame := as_frame(X)) is not None:
             names = list(frame.columns)
-            if names and all(isinstance(name, str) for name in names):  # in a form that its every version can read
+            if names and all(
+                isinstance(name, str) for name in names
+            ):  # in a form that every version of scikit-learn reads
                 validate_data(self, pa.table([pa.nulls(0)] * len(names), names), reset=reset, skip_check_array=True)
             else:
                 validate_data(self, X, reset=reset, skip_check_array=True)
@@ -155,28 +156,28 @@ class LatentModel(BaseEstimator, ABC):
         return validate_data(self, with_gaps(X), reset=reset, **rules)
 
     def _name_features(self, names: Collection[Any]) -> None:
-        """The same account of the features, of input that scikit-learn does not know."""
+        """Set the feature attributes for input that scikit-learn cannot validate."""
         self.n_features_in_ = len(names)
         self.__dict__.pop("feature_names_in_", None)
         if all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(list(names), object)
 
     def _forget(self) -> None:
-        """What was made of an earlier fit when asked for has to be made again."""
+        """Remove cached properties of an earlier fit."""
         for kind in type(self).__mro__:
             for name, value in vars(kind).items():
                 if isinstance(value, cached_property):
                     self.__dict__.pop(name, None)
 
-    def _keep_fit(self, climb: FitHistory) -> None:
-        self.n_iter_, self.converged_ = climb.n_iter, climb.converged
-        self.log_likelihood_, self.objective_ = climb.log_likelihood, climb.objective
-        self.objective_path_: Floats = np.array(climb.path)
+    def _keep_fit(self, history: FitHistory) -> None:
+        self.n_iter_, self.converged_ = history.n_iter, history.converged
+        self.log_likelihood_, self.objective_ = history.log_likelihood, history.objective
+        self.objective_path_: Floats = np.array(history.path)
 
-    def _warn_limit(self, climb: str = "EM") -> None:
+    def _warn_limit(self, algorithm: str = "EM") -> None:
         if not self.converged_ and self.max_iter > 0 and self.tol != 0:
             warnings.warn(
-                f"{climb} stopped at max_iter={self.max_iter} before it converged (tol={self.tol}); "
+                f"{algorithm} stopped at max_iter={self.max_iter} before it converged (tol={self.tol}); "
                 "raise max_iter (--max-iter), or set tol=0 to run a fixed number of iterations on purpose",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -186,7 +187,7 @@ class LatentModel(BaseEstimator, ABC):
 
     @cached_property
     def report_(self) -> FitReport:
-        """Verdict, reasons and numbers; made when asked for."""
+        """Verdict, reasons and quantities of the fit (`FitReport`); computed on first access."""
         check_is_fitted(self)
         notes = list(self._notes)
         with one_blas_thread(), self._clock.stage("diagnose"):
@@ -196,12 +197,12 @@ class LatentModel(BaseEstimator, ABC):
         return make_report(examination, notes, self._clock)
 
     def _examine(self, notes: list[str]) -> Examination:
-        """The diagnosis of the fit; what else it noticed goes into `notes`."""
+        """Diagnostics of the fit; further remarks are appended to `notes`."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
         if self._for_report and hasattr(self, self._for_report[0]):
-            self.report_  # noqa: B018 - made now, since the data stays behind
+            self.report_  # noqa: B018 - computed now, since the data are not pickled
         state = dict(super().__getstate__())
         for name in self._for_report:
             state.pop(name, None)
@@ -221,10 +222,16 @@ class LatentModel(BaseEstimator, ABC):
 
     @abstractmethod
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, Any]) -> None:
-        """Become the model that a file describes; ValueError or KeyError when its parts do not fit."""
+        """Restore the fitted state from a model file; ValueError or KeyError if its parts are inconsistent."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model as one file that loads without running code."""
+        """Write the fitted model as one file that loads without running code.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write, by convention `model.latent`; read it with `latentfit.load`.
+        """
         write_model(path, self._model_name, *model_state(self))
 
     @classmethod
@@ -248,7 +255,7 @@ def model_state(model: LatentModel) -> tuple[dict[str, np.ndarray[Any, Any]], di
 
 
 def seed_of(random_state: Any) -> int:
-    """The seed of a fit: an int is used as it is, and None is 0, so that a fit is reproducible by default."""
+    """The seed of a fit: an int is used unchanged, and None is 0, so that a fit is reproducible by default."""
     if random_state is None:
         return 0
     if isinstance(random_state, int | np.integer) and 0 <= random_state < 2**31:
@@ -260,15 +267,15 @@ def seed_of(random_state: Any) -> int:
 
 def _generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, int | np.integer) and random_state < 0:
-        raise DataError(f"random_state={random_state} is negative; give 0 or more")
+        raise DataError(f"random_state must be None, an int >= 0 or a generator, got {random_state!r}")
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
-        raise DataError(f"random_state={random_state!r} is no seed; give a whole number from 0, or None") from None
+        raise DataError(f"random_state must be None, an int >= 0 or a generator, got {random_state!r}") from None
 
 
-def _told_apart(value: Any) -> str:
-    """A setting as text; fitted models with the same settings differ by what they learned."""
+def _setting_text(value: Any) -> str:
+    """A parameter as text; fitted models are represented by a hash of their parameters."""
     if isinstance(value, LatentModel) and hasattr(value, "_mixture"):
         return hashlib.sha256(value._mixture.weights.tobytes() + value._mixture.table.tobytes()).hexdigest()
     return str(value)
@@ -279,7 +286,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON can hold it; what it cannot (a generator, a fitted model) becomes None."""
+    """A parameter as a JSON value; what JSON cannot hold (a generator, a fitted model) becomes None."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):

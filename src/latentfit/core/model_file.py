@@ -76,7 +76,7 @@ class ModelFile:
 def write_model(
     path: str | os.PathLike[str], name: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
 ) -> None:
-    """Write a model file, whole or not at all; equal models give equal bytes."""
+    """Write a model file atomically; equal models give equal bytes."""
     data = serialise_model(name, arrays, metadata)
     with atomic_path(path) as part:
         part.write_bytes(data)
@@ -124,9 +124,9 @@ def _storable(key: str, array: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(array, little, order="C")
 
 
-def _refuse_non_finite(array: NDArray[Any], where: str, cure: str) -> None:
+def _refuse_non_finite(array: NDArray[Any], where: str, suggestion: str) -> None:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ModelFileError(f"{where} holds a number that is not finite; {cure}")
+        raise ModelFileError(f"{where} holds a number that is not finite; {suggestion}")
 
 
 # Reading: sizes first, then the header, then the bytes -------------------------------------------------
@@ -232,7 +232,7 @@ def _json(raw: bytes, what: str, source: str) -> dict[str, Any]:
 
 
 # -----------------------------------------------------------------------------
-# Parts that model files share: names, columns with typed categories, the mixture, the story of the fit.
+# Parts that model files share: names, columns with typed categories, the mixture, the fit history.
 
 KINDS: dict[str, tuple[type, Any]] = {
     "text": (str, object),
@@ -349,11 +349,11 @@ def mixture_over(arrays: Arrays, first: NDArray[np.int32]) -> Mixture:
     return Mixture(weights, table, first)
 
 
-# ------------------------------------------------------ the story of a fit
+# -------------------------------------------------------- the fit history
 
 
 def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-    """A model's own arrays and metadata with what every model tells about its fit: numbers, input, verdict."""
+    """A model's own arrays and metadata with the fit history that every model stores: numbers, input, verdict."""
     report = model.report_
     return arrays | {"objective_path": model.objective_path_}, metadata | {
         "n_iter": int(model.n_iter_),
@@ -370,7 +370,7 @@ def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Ar
 
 
 def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
-    """Give `model` what `with_story` told; `names` as for `restore_features`."""
+    """Restore on `model` what `with_story` stored; `names` as for `restore_features`."""
     model.objective_path_, model._backend = read_path(arrays), "pyarrow"
     model.n_iter_, model.converged_ = typed(metadata, "n_iter", int), typed(metadata, "converged", bool)
     if model.n_iter_ < 0:
@@ -385,7 +385,7 @@ def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: S
 
 
 def read_path(arrays: Arrays) -> Floats:
-    """The objective along the climb."""
+    """The objective per iteration."""
     path = arrays["objective_path"]
     if path.ndim != 1 or not path.size or path.dtype != np.float64:
         raise ValueError("objective_path is not a list of numbers")
@@ -404,7 +404,7 @@ def read_report(metadata: dict[str, Any]) -> FitReport:
 
 
 def features_of(model: Any) -> dict[str, Any]:
-    """What `fit` was told of its features; None where it saw none."""
+    """Number and names of the features of the fit; None where it has none."""
     number, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
     return {
         "n_features_in": None if number is None else int(number),
@@ -413,7 +413,7 @@ def features_of(model: Any) -> dict[str, Any]:
 
 
 def restore_features(model: Any, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
-    """Give `model` what `features_of` told; `names` are the columns it uses, where its features are columns."""
+    """Restore on `model` what `features_of` stored; `names` are the columns it uses, where its features are columns."""
     model.n_features_in_ = typed(metadata, "n_features_in", int)
     features = metadata["feature_names_in"]
     if features is not None:

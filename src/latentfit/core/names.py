@@ -1,4 +1,4 @@
-"""One column of anything → integer codes plus the names they stand for, in the user's own words.
+"""One column of any type → integer codes and the user's names for them.
 
 Names keep their type (integers stay integers) and are sorted, so the order of rows never decides the order
 of classes or workers. Missing values (null, NaN) get code -1.
@@ -26,7 +26,7 @@ KINDS: dict[str, Any] = {"O": object, "i": np.int64, "u": np.uint64, "f": np.flo
 """Types of names by numpy's letters."""
 
 LARGEST_EXACT = 2.0**53
-"""Above it a float64 does not hold every whole number, and sums of counts would be wrong without a word."""
+"""Above it a float64 does not hold every integer, and sums of counts would be silently wrong."""
 LONGEST_NAME = 10_000
 """Characters of the longest name kept: a longer one is a broken file (an unclosed quote), not a label."""
 
@@ -59,15 +59,15 @@ def is_gap(value: Any) -> bool:
 
 
 def gaps_of(array: Any) -> NDArray[np.bool_]:
-    """Which cells of an arrow column are gaps."""
+    """Which cells of an arrow column are missing."""
     missing = pc.is_null(array, nan_is_null=pa.types.is_floating(array.type))
     return np.asarray(missing.to_numpy(zero_copy_only=False), bool)
 
 
 def single_cells(array: pa.Array, what: str) -> pa.Array:
-    """A column of which every cell can be a name: a list in a cell is refused, a number that is none is missing."""
+    """A column of scalar cells: lists are refused, NaN becomes missing."""
     if pa.types.is_nested(array.type):
-        raise DataError(f"the {what} column holds {array.type}; give one word or number a cell")
+        raise DataError(f"the {what} column holds {array.type}; give one text or number per cell")
     if not pa.types.is_floating(array.type):
         return array
     if pa.types.is_float16(array.type):  # pyarrow knows little of halves, older ones not even how to make them whole
@@ -80,7 +80,7 @@ def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int
     array = single_cells(to_arrow(values, what), what)
     if pa.types.is_floating(array.type) and array.null_count < len(array):
         whole = pc.all(pc.equal(pc.floor(array), array)).as_py() and pc.max(pc.abs(array)).as_py() <= LARGEST_EXACT
-        array = array.cast(pa.int64()) if whole else array  # 1.0 with gaps was an integer column
+        array = array.cast(pa.int64()) if whole else array  # 1.0 beside missing values was an integer column
     ordered = isinstance(array.type, pa.DictionaryType) and array.type.ordered
     coded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
     codes = dictionary_codes(coded, -1)
@@ -103,7 +103,7 @@ def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int
 
 
 def tell_alike(lists: Mapping[str, Names]) -> None:
-    """Warn of two names in one list that a person would read as one: another case, or a blank at an end."""
+    """Warn of two names in one list that differ only by case or by blanks at an end."""
     for where, names in lists.items():
         seen: dict[str, str] = {}
         for name in names.tolist() if names.dtype.kind == "O" else ():
@@ -118,7 +118,7 @@ def tell_alike(lists: Mapping[str, Names]) -> None:
 
 
 def tell_row_names(column: str, name: str | int, why: str, stacklevel: int) -> None:
-    """Warn of a `column` that names the rows; the warning points so many calls up, at the user's line."""
+    """Warn of a `column` of row ids; `stacklevel` points at the user's line."""
     warnings.warn(
         f"{column} {name!r} {why}, so it identifies rows and cannot be a variable; leave it out "
         f"(--drop {quote(str(name))}), or give --id {quote(str(name))} on the command line",
@@ -161,7 +161,7 @@ def plain(name: Any) -> Any:
 
 
 def repeated(names: Iterable[Any]) -> Any:
-    """The first name that stood there before, found in one walk: a table may have a name for each of 40,000 rows."""
+    """The first repeated name, None if there is none."""
     seen: set[Any] = set()
     for name in names:
         if name in seen:
@@ -171,12 +171,12 @@ def repeated(names: Iterable[Any]) -> Any:
 
 
 def are_words(kind: Any) -> bool:
-    """Whether a type is that of words; words in a dictionary are categories, which have an order of their own."""
+    """Whether a type is text; dictionaries of text are categories and not meant."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def decoded(array: Any) -> Any:
-    """A column whose dictionary, if it has one, is resolved into the values that it stands for."""
+    """A column with its dictionary, if it has one, decoded."""
     return array.cast(array.type.value_type) if isinstance(array.type, pa.DictionaryType) else array
 
 
@@ -186,7 +186,7 @@ def objects(values: Iterable[Any]) -> Names:
 
 
 def interval_names(edges: NDArray[np.float64]) -> Names:
-    """What the intervals between rising edges are called."""
+    """Names of the intervals between increasing edges."""
     inner = [f"{edge:g}" for edge in edges]
     if len(set(inner)) < len(inner):  # six digits do not tell the edges apart
         inner = [repr(float(edge)) for edge in edges]
@@ -234,7 +234,7 @@ def _as_names(dictionary: pa.Array, what: str) -> Names:
 
 
 def long_name(what: str, longest: int) -> DataError:
-    """The sentence for a name that is none."""
+    """The error for a name that is too long."""
     return DataError(
         f"the {what} column holds a name of {longest:,} characters, at most {LONGEST_NAME:,} make sense; "
         "look for an unclosed quote in the file"
@@ -253,7 +253,7 @@ Codes = NDArray[np.int32]
 
 @dataclass
 class GrowingNames:
-    """Names seen so far; `text` came from a format without types, where whole numbers spell themselves."""
+    """Names seen so far; `text` says that they come from a format without types, where integers are text."""
 
     what: str
     text: bool = False

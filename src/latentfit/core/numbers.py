@@ -1,4 +1,4 @@
-"""A column of anything → numbers: words that spell numbers are numbers, since CSV files deliver decimals as text."""
+"""A column of any type → numbers; text that spells numbers is converted, since CSV decimals are read as text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from latentfit.core.kernels import Floats
 from latentfit.core.names import are_words, decoded
 
 GAP_WORDS = ("na", "n/a", "#n/a", "nan", "null")
-"""Words by which other programs mean that nothing is known, in lower case; here only an empty cell does."""
+"""Words for missing values in other programs, in lower case; here only an empty cell is missing."""
 
 
 def is_gap_word(word: Any) -> bool:
-    """Whether a word is another program's way to say that nothing is known; "none" in small letters is an answer."""
+    """Whether a word means missing in another program; "none" in lower case is an answer."""
     return str(word).lower() in GAP_WORDS or word == "None"
 
 
@@ -31,10 +31,10 @@ _COMMA = re.compile(r"[-+]?\d+,\d+")
 def as_numbers(
     array: Any, where: str, advice: str, before: int = 0, place: Callable[[int], str] | None = None
 ) -> Floats:
-    """Floats with NaN in the gaps; `where` names the column, and the first word that is no number is told with its row.
+    """Floats with NaN for missing values; `where` names the column in errors about text that is not a number.
 
-    Cells of blanks are gaps, true and false are 1 and 0. So many rows came `before` these; where rows are not counted
-    like that, `place` says where a cell is.
+    Blank cells are missing, true and false are 1 and 0. `before` is the number of preceding rows; where rows are not
+    counted like that, `place` describes the place of a cell.
     """
     array = decoded(array)
     if are_words(array.type):
@@ -55,12 +55,12 @@ def as_numbers(
         if wrong:
             word = listed[wrong[0]]
             there = f" in row {before + wrong[0] + 1}" if place is None else place(wrong[0])
-            raise DataError(f"{where} holds {word!r}{there}, no number; {_cure(word, advice)}") from None
+            raise DataError(f"{where} holds {word!r}{there}, no number; {_suggestion(word, advice)}") from None
         return spelled
     return np.asarray(pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False), np.float64)
 
 
-def _cure(word: str, advice: str) -> str:
+def _suggestion(word: str, advice: str) -> str:
     if is_gap_word(word) or not any(character.isalnum() for character in word):
         return f"where nothing is known leave the cell empty, or give --missing {quote(word)} if it means that"
     if _THOUSANDS.fullmatch(word):
@@ -69,7 +69,7 @@ def _cure(word: str, advice: str) -> str:
 
 
 def worth_of(words: Iterable[Any]) -> Floats:
-    """What words spell; NaN where it is no number."""
+    """The numbers that words spell; NaN where it is not a number."""
     return np.array([_worth(word) for word in words], np.float64)
 
 

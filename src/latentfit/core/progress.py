@@ -1,9 +1,9 @@
-"""How far a long run is: any layer tells, whoever watches hears, and when nobody does nothing happens.
+"""Progress of long computations: any layer reports, a callback (`Watcher`) receives, without one nothing happens.
 
-A stage is opened around work that takes its time (`stage`); where the work is countable it says how much is behind
-(`Stage.at`). Stages nest: a fit that tries numbers of topics is a stage, each climb of EM inside it tells its passes
+A stage is opened around work that takes time (`stage`); where the work is countable it reports how much is done
+(`Stage.at`). Stages nest: a fit that tries numbers of topics is a stage, each EM run inside it reports its iterations
 (`report_iteration`). The command line draws the innermost countable stage as a bar; `verbose` of an estimator prints
-lines. Nothing that is computed may depend on who watches.
+lines. No result may depend on the callback.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 MOST_FORETOLD = 10_000
-"""Passes of EM foretold at most: a gain that hardly falls says nothing about the end."""
+"""Most iterations predicted: gains that hardly fall do not predict the end."""
 
 
 class Watcher(Protocol):
-    """Who hears; called in the thread that works, so it must be quick."""
+    """Progress callback; called in the working thread, so it must be quick."""
 
     def opened(self, stage: Stage) -> None: ...
     def moved(self, stage: Stage) -> None: ...
@@ -34,7 +34,7 @@ class Watcher(Protocol):
 
 @dataclass
 class Stage:
-    """Work under way: what it is, how much of it is behind, what it is at now."""
+    """Work in progress: what it is, how much of it is done, what it is doing now."""
 
     what: str
     total: int | None = None
@@ -45,7 +45,7 @@ class Stage:
     watcher: Watcher | None = None
 
     def at(self, done: int, detail: str = "", total: int | None = None) -> None:
-        """So much is behind; `detail` says what comes now, `total` corrects what is expected in all."""
+        """Report that so much is done; `detail` says what comes next, `total` updates the expected total."""
         self.done, self.detail = done, detail
         self.total = self.total if total is None else total
         if self.watcher is not None:
@@ -57,12 +57,12 @@ class Stage:
 
     @property
     def rate(self) -> float | None:
-        """Units a second, once there is one."""
+        """Units per second, once there is one."""
         return self.done / self.seconds if self.done and self.seconds > 0 else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds to come if it goes on as before; None where no end is known."""
+        """Estimated seconds left; None where the total is not known."""
         return None if self.total is None or not self.rate else max(self.total - self.done, 0) / self.rate
 
 
@@ -72,7 +72,7 @@ _inner: ContextVar[Stage | None] = ContextVar("latentfit_stage", default=None)
 
 @contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Everything told inside is heard by `watcher`, and by nobody else."""
+    """Report all progress inside to `watcher` only."""
     outer = _watcher.get()
     _watcher.set(watcher)
     try:
@@ -87,7 +87,7 @@ def is_watched() -> bool:
 
 @contextmanager
 def stage(what: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
-    """A stage around work: `what` is a few words for a person, `total` the units in all, when they are known."""
+    """A stage around work: `what` is a short description, `total` the number of units, if known."""
     watcher = _watcher.get()
     one = Stage(what, total, unit, watcher=watcher)
     if watcher is None:
@@ -99,15 +99,15 @@ def stage(what: str, total: int | None = None, unit: str = "") -> Iterator[Stage
     try:
         yield one
     finally:
-        if _inner.get() is one:  # a walk that was left early may be closed late
+        if _inner.get() is one:  # a generator that was left early may be closed late
             _inner.set(outer)
         watcher.closed(one)
 
 
 def report_iteration(n_iter: int, most: int, gain: float, before: float, tol: float) -> None:
-    """A pass of EM is behind, with this gain per cell after the one before: detail of the stage it stands in.
+    """Report an EM iteration with its gain per cell, and that of the iteration before, to the current stage.
 
-    A stage that cannot count on its own counts passes. How many are to come is foretold from how fast gains fall.
+    A stage without units of its own counts iterations; how many are left is predicted from how fast the gains fall.
     """
     inner = _inner.get()
     if inner is None:
@@ -122,14 +122,14 @@ def report_iteration(n_iter: int, most: int, gain: float, before: float, tol: fl
 
 
 def passes_left(gain: float, before: float, tol: float) -> int:
-    """Passes until gains that fall as from `before` to `gain` are below `tol`."""
+    """Iterations until gains that fall geometrically, as from `before` to `gain`, are below `tol`."""
     if not 0 < tol < gain < before:
         return 0 if 0 < gain <= tol else MOST_FORETOLD
     return min(MOST_FORETOLD, max(0, math.ceil(math.log(tol / gain) / math.log(gain / before))))
 
 
 def tried(numbers: Sequence[int], things: str) -> Iterator[int]:
-    """Numbers of hidden things that are tried one after another, told as they are; the walk may end early."""
+    """Iterate over candidate numbers of classes, topics, ..., with progress; may end early."""
     with stage(f"how many {things}", len(numbers)) as walk:
         for at, number in enumerate(numbers):
             walk.at(at, f"{number} {things}")
@@ -137,7 +137,7 @@ def tried(numbers: Sequence[int], things: str) -> Iterator[int]:
 
 
 def counted(things: Iterable[T], what: str, total: int, unit: str) -> Iterator[T]:
-    """Equal pieces of work, told as they are done."""
+    """Iterate over equal units of work, with progress."""
     with stage(what, total, unit) as work:
         for at, thing in enumerate(things):
             work.at(at)
@@ -146,7 +146,7 @@ def counted(things: Iterable[T], what: str, total: int, unit: str) -> Iterator[T
 
 
 class StageClock:
-    """Seconds per stage of a fit; each stage is told to whoever watches, and printed when `verbose`."""
+    """Seconds per stage of a fit; each stage is reported to the callback, and printed if `verbose`."""
 
     def __init__(self, verbose: int = 0) -> None:
         self.seconds: dict[str, float] = {}
@@ -163,7 +163,7 @@ class StageClock:
 
 
 class Lines:
-    """A line on stderr for every stage that ended, and for every number that is tried."""
+    """Prints a line on stderr for every stage that ended, and for every number that is tried."""
 
     def __init__(self) -> None:
         self.said = ""

@@ -1,6 +1,6 @@
-"""Samples that do not depend on the order of rows: a seeded hash of what a row says.
+"""Samples that do not depend on the order of rows: a seeded hash of the content of a row.
 
-Equal rows are told apart by how many of them came before, so permuting rows permutes the sample.
+Equal rows are numbered by how many of them came before, so permuting rows permutes the sample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Words = NDArray[np.uint64]
 
 
 def scramble(values: Words, seed: int) -> Words:
-    """Other words in place of these, others for every seed; equal ones stay equal."""
+    """Seeded hash of 64-bit words; equal ones stay equal."""
     return mixed(values + np.uint64((seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64))
 
 
@@ -39,7 +39,7 @@ def lower_half(hashes: Words) -> NDArray[np.bool_]:
 
 
 def numbered_apart(content: Words, seed: int) -> Words:
-    """Hashes of rows from hashes of what they say: equal rows are told apart by how many came before."""
+    """Hashes of rows from hashes of their content: equal rows are numbered by how many came before."""
     order = np.argsort(content, kind="stable")
     ordered = content[order]
     start = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, bool)
@@ -50,12 +50,12 @@ def numbered_apart(content: Words, seed: int) -> Words:
 
 
 def hash_limit(hashes: list[Words], most: int) -> np.uint64:
-    """The smallest hash that is too many."""
+    """The smallest hash outside of a sample of `most` rows."""
     return np.uint64(np.partition(np.concatenate(hashes), most)[most])
 
 
 def row_contents(table: Table, seed: int) -> Words:
-    """What each row says, as one number; equal rows have equal ones. Neither order of columns nor codes matter."""
+    """Hash of the content of each row; the order of columns and the codes do not matter."""
     words = [f"{column.name}={category}" for column in table.columns for category in column.categories.tolist()]
     keys = scramble(np.array([zlib.crc32(word.encode()) for word in words], np.uint64), seed)
     content = np.zeros(table.n_rows, np.uint64)

@@ -1,4 +1,4 @@
-"""What a fit says about itself: a verdict in words, the reasons, the numbers behind them, what was chosen."""
+"""Verdict of a fit with its reasons and quantities, and confidence intervals of proportions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from latentfit.core.progress import StageClock
 WORST_CONDITION = 1e15
 """Condition number of a singular matrix, as far as double precision can tell."""
 LARGEST_LOG = 700.0
-"""Logarithm of the largest number written out: what is beyond is as good as infinite."""
+"""Logarithm of the largest number written out; beyond it, infinity."""
 
 Verdict = Literal["trusted", "caution", "not identifiable"]
 FEWEST = 10
@@ -26,7 +26,7 @@ _ORDER: tuple[Verdict, ...] = ("trusted", "caution", "not identifiable")
 
 @dataclass(frozen=True)
 class Examination:
-    """The outcome of a diagnosis: reasons are full sentences, the verdict is the worst of their levels."""
+    """Outcome of the diagnostics: reasons are full sentences, the verdict is the worst of their levels."""
 
     verdict: Verdict
     reasons: list[str]
@@ -35,24 +35,25 @@ class Examination:
 
 @dataclass
 class Examiner:
-    """Collects findings while a diagnosis runs."""
+    """Collects the findings of the diagnostics."""
 
     quantities: dict[str, Any] = field(default_factory=dict)
     found: list[tuple[Verdict, str]] = field(default_factory=list)
 
     def doubt(self, level: Verdict, sentence: str) -> None:
+        """Add a finding."""
         self.found.append((level, sentence))
 
     def doubt_few(self, number: float, things: str) -> None:
-        """A handful of rows fits any model: nothing about it can be trusted."""
+        """Add a finding if the sample is smaller than `FEWEST`."""
         if number < FEWEST:
-            self.doubt("caution", f"{number:g} {things} show too little for any answer; bring {FEWEST} at the least.")
+            self.doubt("caution", f"{number:g} {things} are too few for any conclusion; at least {FEWEST} are needed.")
 
     def doubt_stopped(self, converged: bool, climb: str = "EM", what: str = "the figures") -> None:
-        """A climb that was cut short may not have arrived."""
+        """Add a finding if the algorithm stopped at its limit of iterations."""
         if not converged:
-            still = f"{climb} stopped before it stood still, so {what} may still move"
-            self.doubt("caution", f"{still}; raise max_iter (--max-iter).")
+            message = f"{climb} stopped before it converged, so {what} may still change"
+            self.doubt("caution", f"{message}; raise max_iter (--max-iter).")
 
     def conclude(self) -> Examination:
         worst = max((_ORDER.index(level) for level, _ in self.found), default=0)
@@ -62,7 +63,20 @@ class Examiner:
 
 @dataclass(frozen=True)
 class FitReport:
-    """What `report_` holds.
+    """Report of a fit: what `report_` holds.
+
+    Attributes
+    ----------
+    verdict : {"trusted", "caution", "not identifiable"}
+        The worst level among the findings.
+    reasons : list of str
+        One sentence per finding, the worst first; each ends with a suggestion.
+    quantities : dict
+        The numbers behind the verdict, by name.
+    notes : list of str
+        How the data were read and the model was fitted.
+    seconds : dict of str to float
+        Wall-clock seconds per stage of the fit.
 
     Examples
     --------
@@ -86,7 +100,7 @@ class FitReport:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The same for notebooks."""
+        """The report as HTML, for notebooks."""
         colour = {"trusted": "#1a7f37", "caution": "#9a6700", "not identifiable": "#cf222e"}[self.verdict]
         reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
@@ -98,30 +112,30 @@ class FitReport:
 
 
 # -----------------------------------------------------------------------------
-# Intervals of a share that rests on so many rows, which may be an effective number.
+# Confidence intervals of a proportion; the number of rows may be an effective one.
 #
 # Paper     Wilson 1927; Brown, Cai & DasGupta 2001 for Jeffreys' interval
-# Needs     a share, and how many rows would know it as well
-# Promises  intervals inside [0, 1] that hold at its ends, where a share plus or minus its error does not
+# Needs     a proportion, and the (effective) number of rows it is estimated from
+# Promises  intervals inside [0, 1] that cover at its ends, where the Wald interval does not
 # Differs   the number of rows need not be whole
 #
 # Symbols   here     shape   meaning
-#           p, n     any     share, rows
+#           p, n     any     proportion, rows
 #           z        —       standard errors: 1.96 for 95 %
 
 NO_ROW = 0.5
-"""Fewer rows than this round to none: nothing was seen, and the interval reaches the end."""
+"""Fewer rows than this round to none: nothing was observed, and the interval reaches the end."""
 
 
 def standard_errors_of(level: float) -> float:
-    """z: a normal variable lies within so many standard errors with probability `level`."""
+    """z such that a normal variable lies within z standard errors with probability `level`."""
     if not 0 < level < 1:
-        raise DataError(f"level={level} is no probability; give a number between 0 and 1, such as 0.95")
+        raise DataError(f"level must be a number between 0 and 1, such as 0.95, got {level!r}")
     return float(ndtri((1 + level) / 2))
 
 
 def wilson(p: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
-    """Wilson's score interval for a share p of n rows."""
+    """Wilson's score interval for a proportion p of n rows."""
     scale = 1 + z**2 / n
     centre = (p + z**2 / (2 * n)) / scale
     half = z / scale * np.sqrt(p * (1 - p) / n + z**2 / (4 * np.square(n)))
@@ -129,27 +143,27 @@ def wilson(p: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
 
 
 def reach_ends(yes: Floats, no: Floats, interval: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """The interval, drawn out to 0 where no row says yes and to 1 where none says no: pseudo-counts hold it off."""
+    """The interval extended to 0 where no row says yes and to 1 where none says no, in spite of pseudo-counts."""
     low, high = interval
     return np.where(yes < NO_ROW, 0.0, low), np.where(no < NO_ROW, 1.0, high)
 
 
 def reach_bounds(p: Floats, se: Floats, interval: tuple[Floats, Floats], z: float) -> tuple[Floats, Floats]:
-    """The interval, drawn out to 0 or 1 where z standard errors reach it."""
+    """The interval extended to 0 or 1 where z standard errors reach it."""
     low, high = interval
     return np.where(p - z * se <= 0, 0.0, low), np.where(p + z * se >= 1, 1.0, high)
 
 
-def jeffreys(share: Floats, trials: Floats, coverage: float) -> tuple[Floats, Floats]:
-    """Jeffreys' interval at (successes + ½) / (trials + 1) = share.
+def jeffreys(proportion: Floats, trials: Floats, coverage: float) -> tuple[Floats, Floats]:
+    """Jeffreys' interval at (successes + ½) / (trials + 1) = proportion.
 
     As Brown, Cai & DasGupta advise, it reaches 0 when nothing succeeded and 1 when everything did.
     """
-    alpha, beta = share * (trials + 1), (1 - share) * (trials + 1)
+    alpha, beta = proportion * (trials + 1), (1 - proportion) * (trials + 1)
     tail = (1 - coverage) / 2
     low = np.where(alpha < 1, 0.0, betaincinv(alpha, beta, tail))
     high = np.where(beta < 1, 1.0, betaincinv(alpha, beta, 1 - tail))
-    return np.minimum(low, share), np.maximum(high, share)
+    return np.minimum(low, proportion), np.maximum(high, proportion)
 
 
 def make_report(examination: Examination, notes: list[str], clock: StageClock) -> FitReport:

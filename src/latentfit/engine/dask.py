@@ -1,8 +1,8 @@
-"""The workers of a dask cluster: parts of a file that each of them loads and keeps, and what they answer in a pass.
+"""The workers of a dask cluster: parts of a file that each of them loads and holds, and their part of an iteration.
 
-Workers load their spans of parts from the shared file by themselves; a pass sends the parameters (some kilobytes) to
-every span and gets one answer per part back, never per span, so that parts are added in the order of all engines: the
-same bits on any number of workers. A span that a dead worker held is loaded, and made, again by another.
+Workers load their spans of parts from the shared file by themselves; an iteration sends the parameters (kilobytes)
+to every span and gets one result per part back, never per span, so that parts are added in the order of all engines:
+the same bits on any number of workers. A span of a dead worker is loaded and computed again by another.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from latentfit.engine.memory import MemoryEngine, Sums, add_parts, resolve_jobs
 from latentfit.engine.passes import Found, LeastRows, RowPasses, View, Words, Work, add_found, worked
 
 SPANS_PER_WORKER = 2
-"""Calls a worker gets in a pass: enough to share the work when one is slow, few enough to cost nothing."""
+"""Calls per worker and iteration: enough to balance a slow worker, few enough to cost nothing."""
 
 
 class Spans:
-    """Neighbouring parts of a file, some to each call of a worker."""
+    """Adjacent parts of a file, several per call of a worker."""
 
     def __init__(self, engine: str, parts: Sequence[Any], load: Callable[..., Any], rows: Any, **given: Any) -> None:
-        """`load(span, rows=…, **given)` runs on a worker; `rows` lie in a file that all workers can open."""
+        """`load(span, rows=…, **given)` runs on a worker; `rows` are in a file that all workers can open."""
         self.path, self.client = rows.path, connect(engine.partition("=")[2] or None)
         workers = max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
         each = max(-(-len(parts) // (SPANS_PER_WORKER * workers)), 1)
@@ -42,13 +42,13 @@ class Spans:
         self.loaded = self.client.map(load, self.parts, rows=rows, pure=False, **given)
 
     def made(self, make: Callable[..., Any], /, **given: Any) -> Spans:
-        """What `make(loaded, **given)` makes of every span, kept where the span is."""
+        """The result of `make(loaded, **given)` of every span, held by the worker of the span."""
         new = copy(self)
         new.loaded = self.client.map(make, self.loaded, pure=False, retries=3, **given)
         return new
 
     def answers(self, work: Callable[..., Any], /, *shares: Sequence[Any], **given: Any) -> list[Any]:
-        """What `work(loaded, *share, **given)` says of every span, in order; what a worker cannot do is a sentence."""
+        """The result of `work(loaded, *share, **given)` of every span, in order; failures of workers become errors."""
         from distributed import KilledWorker
 
         try:
@@ -240,7 +240,7 @@ def _cluster_passes_span_sums(span: Span, share: NDArray[Any] | None, work: Work
 
 
 def _span_mapped(span: Span, view: View, args: tuple[Any, ...]) -> Span:
-    """On a worker: other rows for these."""
+    """On a worker: the transformed rows."""
     with one_blas_thread():
         return [[view(block, *args) for block in part] for part in span]
 

@@ -1,8 +1,8 @@
-"""Flat files of rows that are larger than memory: a header of facts, then the body, read in pieces into one buffer.
+"""Flat files of rows that are larger than memory: a header, then the body, read in chunks into one buffer.
 
-The file: eight bytes of magic, the length of a JSON header (uint64), the header (what the rows are, whose they are, a
-checksum of the body), then the body. A file in a cache is found again by its key; one that was made for a single run is
-removed when nobody holds its lease any longer.
+The file: eight bytes of magic, the length of a JSON header (uint64), the header (what the rows are, their key, a
+checksum of the body), then the body. A file in a cache is found by its key; one for a single run is temporary and
+removed with the last reference to its handle (`Lease`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from latentfit.io.write import atomic_path, is_full
 
 MAGIC = b"TACITCOD"
 CHUNK = 1 << 22
-"""Bytes that are read at a time while a checksum is made."""
+"""Bytes read at a time for a checksum."""
 
 Stored = TypeVar("Stored", bound=Any)
 """Rows in a flat file: a dataclass with a `lease`."""
 Write = Callable[[Path, str], Stored]
-"""write(path, key): the rows written there, the key among their facts."""
+"""write(path, key): writes the rows, with the key in the header, and returns them."""
 Revive = Callable[[Path, int, dict[str, Any]], Stored]
-"""revive(path, offset, facts): the rows that a header describes."""
+"""revive(path, offset, facts): the rows described by a header."""
 
 
 class Lease:
-    """Removes a file when nobody holds it any longer."""
+    """Handle of a temporary file: the file is removed with the last reference to it."""
 
     def __init__(self, path: Path) -> None:
         finalize(self, remove, path)
@@ -49,7 +49,7 @@ class Lease:
 def keep_rows(
     cache: str | None, told: Callable[[], str], ending: str, format_: int, revive: Revive[Stored], write: Write[Stored]
 ) -> Stored:
-    """Rows in a flat file: in the cache, where a second run that is `told` the same finds them, or for this run."""
+    """Rows in a flat file: in the cache under the hash of the text `told`, or in a temporary file."""
     if cache is None:
         return keep_for_now(write, ending)
     key = hashlib.sha256(told().encode()).hexdigest()
@@ -65,7 +65,7 @@ def keep_rows(
 
 
 def keep_for_now(write: Write[Stored], ending: str) -> Stored:
-    """Rows in a flat file that is removed when nobody holds its lease any longer."""
+    """Rows in a temporary flat file, which is removed with the last reference to its `lease`."""
     path = path_for_now(f"rows.{ending}")
     try:
         return replace(write(path, ""), lease=Lease(path))
@@ -77,7 +77,7 @@ def keep_for_now(write: Write[Stored], ending: str) -> Stored:
 
 
 def _no_room(folder: Path, error: OSError) -> OSError:
-    """The sentence for a disk that filled up while rows were coded."""
+    """The error for a disk that filled up while rows were coded."""
     reason = os.strerror(error.errno or 0).lower()
     return OSError(
         f"the coded rows do not fit into {folder}: {reason}; free some space, or name a folder on another disk "
@@ -86,27 +86,27 @@ def _no_room(folder: Path, error: OSError) -> OSError:
 
 
 def path_for_now(name: str) -> Path:
-    """Where a file may stand that only this run needs, in a folder of its own."""
+    """The path of a temporary file, in a folder of its own."""
     return Path(tempfile.mkdtemp(prefix="latentfit-", dir=_system_cache())) / name
 
 
 def _system_cache() -> str | None:
-    """The user's cache folder, if there is one that can be written; None is the system's temporary folder."""
+    """The user's cache folder if it is writable; None: the system's temporary folder."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return folder if os.path.isdir(folder) and os.access(folder, os.W_OK) else None
 
 
 def remove(path: Path) -> None:
-    """Take a file of `path_for_now` away, and its folder."""
+    """Remove a file of `path_for_now`, and its folder."""
     for leave in (path.unlink, path.parent.rmdir):
         with suppress(OSError):
             leave()
 
 
 def write_flat(path: Path, facts: dict[str, Any], pieces: Iterable[NDArray[Any]]) -> int:
-    """Write header and body, whole or not at all; where the body begins.
+    """Write header and body atomically; returns the offset of the body.
 
-    `facts` may still change while the pieces are made, as long as their length in JSON does not.
+    `facts` may still change while `pieces` are produced, as long as their length in JSON does not.
     """
     with atomic_path(path) as part, open(part, "r+b") as sink:
         blank = _header(facts, 0)
@@ -127,7 +127,7 @@ def _header(facts: dict[str, Any], checksum: int) -> bytes:
 
 
 def reopen_flat(path: Path, key: str, format_: int, revive: Revive[Stored]) -> Stored | None:
-    """The rows an earlier run left; None when there are none, or another's, or damaged: then they are coded again."""
+    """The rows of an earlier run; None if there are none, or of other data, or damaged: then they are coded again."""
     try:
         with open(path, "rb") as stream:
             if stream.read(8) != MAGIC:
@@ -145,7 +145,7 @@ def reopen_flat(path: Path, key: str, format_: int, revive: Revive[Stored]) -> S
 
 
 def fill_from(path: Path, offset: int, buffer: NDArray[Any]) -> None:
-    """Read as many bytes as the buffer holds; a file that ends before is damaged."""
+    """Fill the buffer from the file; a file that ends early is damaged."""
     view = memoryview(buffer.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
     with open(path, "rb", buffering=0) as stream:
         stream.seek(offset)
@@ -158,14 +158,14 @@ def fill_from(path: Path, offset: int, buffer: NDArray[Any]) -> None:
 
 
 # -----------------------------------------------------------------------------
-# Records on their way through a temporary file, divided among buckets: sorting what is longer than memory.
+# External sort: records are written to a temporary file by bucket, and read back bucket by bucket.
 #
-# Pieces are added in order; one bucket's share of all of them comes back in that order. The file has no name, so
-# nothing stays behind, however the process ends.
+# Chunks are added in order; the records of a bucket come back in that order. The file has no name, so that nothing
+# is left behind, however the process ends.
 
 Numbers = NDArray[Any]
 HASHED_AT_ONCE = 1 << 21
-"""Letters hashed together: eight bytes each, a few times over."""
+"""Characters hashed at a time: several arrays of eight bytes each."""
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -179,11 +179,11 @@ class Spill:
         self._size = 0
 
     def close(self) -> None:
-        """Its room on the disk is free again."""
+        """Free the disk space."""
         self._file.close()
 
     def add(self, records: Numbers, sizes: NDArray[np.int64]) -> None:
-        """A piece that is in the order of its buckets; `sizes` says how many records each has."""
+        """Add records sorted by bucket; `sizes` is the number of records per bucket."""
         self._begins.append(self._size + np.concatenate([[0], np.cumsum(sizes)]) * self.dtype.itemsize)
         self._file.write(memoryview(np.ascontiguousarray(records, self.dtype).view(np.uint8)))  # type: ignore[arg-type]
         self._size = int(self._begins[-1][-1])
@@ -204,7 +204,7 @@ class Spill:
 
 
 class WordSpill:
-    """Words with a number each, divided among buckets."""
+    """Strings with a number each, by bucket."""
 
     def __init__(self, folder: Path, n_buckets: int) -> None:
         self._heads = Spill(folder, n_buckets, [("number", np.int64), ("length", np.uint32)])
@@ -224,18 +224,18 @@ class WordSpill:
         self._letters.add(letters, np.diff(ends[np.concatenate([[0], np.cumsum(sizes)])]))
 
     def read(self, bucket: int) -> tuple[pa.Array, NDArray[np.int64]]:
-        """Words and numbers of a bucket."""
+        """Strings and numbers of a bucket."""
         heads = self._heads.read(bucket)
         return words_of(heads["length"], self._letters.read(bucket)), np.ascontiguousarray(heads["number"])
 
 
 def by_bucket(bucket: Numbers, n_buckets: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """The order that brings buckets together, each in the order given, and how many are in each."""
+    """The stable order that sorts by bucket, and the number of records per bucket."""
     return np.argsort(bucket, kind="stable"), np.bincount(bucket, minlength=n_buckets)
 
 
 def letters_of(words: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Lengths in bytes, and all bytes one after the other."""
+    """Lengths in bytes, and the concatenated bytes."""
     wide = words if pa.types.is_large_string(words.type) else words.cast(pa.large_string())
     _, offsets, data = wide.buffers()
     ends = np.frombuffer(offsets, np.int64, len(wide) + 1 + wide.offset)[wide.offset :]
@@ -244,13 +244,13 @@ def letters_of(words: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 
 def words_of(lengths: Numbers, letters: NDArray[np.uint8]) -> pa.Array:
-    """The words again."""
+    """The strings from lengths and concatenated bytes."""
     ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     return pa.LargeStringArray.from_buffers(len(lengths), pa.py_buffer(ends), pa.py_buffer(letters))
 
 
 def word_hashes(lengths: NDArray[np.int64], letters: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """A hash of every word: a polynomial of its bytes; equal words have equal ones in every process."""
+    """A polynomial hash of every string, the same in every process."""
     ends = np.concatenate([[0], np.cumsum(lengths)])
     longest = int(lengths.max(initial=0))
     powers = np.cumprod(np.full(longest, MULTIPLIER))

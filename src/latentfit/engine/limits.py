@@ -1,4 +1,4 @@
-"""Dense linear algebra on one thread: the same bits on every machine load, and threads left to our kernels."""
+"""Dense linear algebra on one thread: the same bits under any load, threads left to the kernels; free memory."""
 
 from __future__ import annotations
 
@@ -17,29 +17,26 @@ from threadpoolctl import ThreadpoolController
 @cache
 def _controller() -> Any:
     with _interrupted_later():
-        return ThreadpoolController()  # looking the libraries up takes milliseconds: once is enough
+        return ThreadpoolController()  # the lookup takes milliseconds: once is enough
 
 
 @contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Libraries are looked up in callbacks from C, where Python would drop an interrupt: it is heard afterwards.
-
-    So is the order to end, to which a command answers with an error.
-    """
+    """Libraries are looked up in callbacks from C, where Python would drop SIGINT and SIGTERM: handle them later."""
     if current_thread() is not main_thread():
         yield
         return
     known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     handlers = {number: handler for number, handler in known.items() if callable(handler)}
-    heard: list[int] = []
+    pending: list[int] = []
     for number in handlers:
-        signal.signal(number, lambda number, _: heard.append(number))
+        signal.signal(number, lambda number, _: pending.append(number))
     try:
         yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    for one in heard:
+    for one in pending:
         handlers[signal.Signals(one)](one, None)
 
 
@@ -56,7 +53,7 @@ USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_
 
 
 def free_memory() -> int:
-    """Bytes that can be had without swapping."""
+    """Bytes available without swapping."""
     free = _available()
     for limit, used in zip(LIMITS, USED, strict=True):
         most, now = _number(limit), _number(used)

@@ -1,4 +1,4 @@
-"""The engine of this process: coded rows in memory, or read from a file, in parts of 16 blocks for the kernels."""
+"""The engine of this process: coded rows in memory, or read from a file, in parts of 16 blocks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from latentfit.core.kernels import PART_ROWS, Cells, Floats
 from latentfit.core.mixture.parameters import Mixture
 
 Sink = Callable[[int, Floats, Floats], None]
-"""Takes the index of the first row of a part, its posterior and its log-likelihood."""
+"""Called with the index of the first row of a part, its posterior and its log-likelihood."""
 
 
 class CodedRows(Protocol):
-    """What an engine needs of a data type: its size, its cells in a range of rows, their weights.
+    """Interface of data to an engine: its size, its cells in a range of rows, their weights.
 
-    `cells` may point into another table than the parameters': `spread` makes that one, `gather` takes its sums back.
+    `cells` may index another table than the parameters': `spread` makes that table, `gather` maps its statistics back.
     """
 
     @property
@@ -34,7 +34,7 @@ class CodedRows(Protocol):
 
 @dataclass(frozen=True)
 class Sums:
-    """Sufficient statistics of one pass: all an M-step needs."""
+    """Sufficient statistics of one E-step: all that an M-step needs."""
 
     log_likelihood: float
     totals: Floats  # (F,)
@@ -47,12 +47,12 @@ def resolve_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return cores
     if n_jobs == 0:
-        raise DataError("n_jobs is 0; give the number of threads, or None for all cores")
+        raise DataError("n_jobs must be a nonzero int or None, got 0")
     return n_jobs if n_jobs > 0 else max(cores + 1 + n_jobs, 1)
 
 
 class MemoryEngine:
-    """Runs passes in this process, over rows in memory or in a file."""
+    """Runs E-steps in this process, over rows in memory or in a file."""
 
     def __init__(self, rows: CodedRows, n_jobs: int | None = None) -> None:
         self.rows_ = rows
@@ -63,7 +63,7 @@ class MemoryEngine:
         return self.rows_.n_rows
 
     def sums(self, params: Mixture) -> Sums:
-        """Blocks are added in order into their part, parts in order: the same bits on every engine."""
+        """Sufficient statistics; blocks and parts are added in order, with the same bits on every engine."""
         log_weights, log_table = params.log_weights(), self.rows_.spread(params.log_table())
         begins = range(0, max(self.n_rows, 1), PART_ROWS)
         log_likelihood, totals, table = add_parts(self._part(begin, log_weights, log_table) for begin in begins)
@@ -75,7 +75,7 @@ class MemoryEngine:
         return kernels.mixture_sums(cells, log_weights, log_table, row_weight=weight, threads=self.threads)
 
     def rows(self, params: Mixture, sink: Sink) -> None:
-        """Hands the posterior (rows, F) and log-likelihood (rows,) of each part to `sink`, in order."""
+        """Call `sink` with the posterior (rows, F) and log-likelihood (rows,) of each part, in order."""
         log_weights, log_table = params.log_weights(), self.rows_.spread(params.log_table())
         for begin in range(0, self.n_rows, PART_ROWS):
             cells = self.rows_.cells(begin, min(begin + PART_ROWS, self.n_rows))
@@ -83,7 +83,7 @@ class MemoryEngine:
 
 
 def add_parts(parts: Iterable[tuple[float, Floats, Floats]]) -> tuple[float, Floats, Floats]:
-    """Sums of parts, added in their order."""
+    """Sufficient statistics of parts, added in order."""
     ordered = iter(parts)
     log_likelihood, totals, table = next(ordered)
     for part in ordered:
@@ -97,23 +97,23 @@ def posterior_of(engine: MemoryEngine, params: Mixture) -> tuple[Floats, Floats]
     """Posterior (n, F) and log-likelihood (n,) of all rows as two arrays."""
     posterior, log_likelihood = np.empty((engine.n_rows, params.n_classes)), np.empty(engine.n_rows)
 
-    def keep(begin: int, part: Floats, part_log_likelihood: Floats) -> None:
+    def store(begin: int, part: Floats, part_log_likelihood: Floats) -> None:
         posterior[begin : begin + len(part)] = part
         log_likelihood[begin : begin + len(part)] = part_log_likelihood
 
-    engine.rows(params, keep)
+    engine.rows(params, store)
     return posterior, log_likelihood
 
 
 # -----------------------------------------------------------------------------
-# Which engine runs the passes: said by the user, or by where the rows are.
+# The engine: chosen by the user, or by where the rows are.
 
 
 def engine_for(rows: CodedRows, engine: str, n_jobs: int | None) -> MemoryEngine:
-    """Rows in memory stay there; rows in a file are read part by part, or lie on the workers of a cluster.
+    """The engine for rows in memory, rows read from a file part by part, or rows on the workers of a cluster.
 
     `engine` is a setting of an estimator: ``"dask"`` starts a cluster on this machine, ``"dask=tcp://host:port"`` (or
-    ``"dask=scheduler.json"``) uses an existing one. Small or grouped tables are in memory whatever it says.
+    ``"dask=scheduler.json"``) uses an existing one. Small or grouped tables are always in memory.
     """
     if engine.startswith("dask") and hasattr(rows, "lease"):  # coded rows in a file
         from latentfit.engine.dask import ClusterEngine

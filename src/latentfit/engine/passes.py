@@ -1,7 +1,7 @@
 """Passes of any pure function over blocks of real rows, in memory or in a file, added in the one fixed order.
 
-A function (`Work`) sees one block of rows (and, where it keeps something per row, those rows' share of it) and gives
-sums back, perhaps something per row too. Blocks of 65,536 rows are added in order into their part of 16 blocks, parts
+A function (`Work`) sees one block of rows (and, where it has auxiliary values per row, those of the block) and
+returns sums, perhaps values per row too. Blocks of 65,536 rows are added in order into their part of 16 blocks, parts
 in order: the same bits in memory, from a file, and on the workers of a cluster (`engine/dask.py`).
 """
 
@@ -21,20 +21,20 @@ Words = NDArray[np.uint64]
 
 
 class Found(NamedTuple):
-    """What a function makes of a block: sums that add up, and one value per row, if it keeps any."""
+    """Result of a function on a block: sums that are added, and one value per row, if any."""
 
     sums: tuple[Any, ...]
     rows: NDArray[Any] | None = None
 
 
 Work = Callable[..., Found]
-"""work(block, *args), or work(block, *args, beside=…) where something per row is kept."""
+"""work(block, *args), or work(block, *args, beside=…) with an auxiliary array of one value per row."""
 View = Callable[..., Floats]
 """view(block, *args) → one row for each row."""
 
 
 class RowPasses:
-    """Passes over rows in memory or in a file; rows are hashed by what they say, or by `hashes` where given."""
+    """Passes over rows in memory or in a file; rows are hashed by content, or by `hashes` where given."""
 
     def __init__(self, rows: AnyMatrix, seed: int = 0, hashes: Words | None = None) -> None:
         self.rows, self.seed, self._hashes = rows, seed, hashes
@@ -50,7 +50,7 @@ class RowPasses:
 
     @property
     def hashes(self) -> Words | None:
-        """One number per row; of rows in a file they are made when they are read."""
+        """One hash per row; None for rows in a file, which are hashed when they are read."""
         if self._hashes is None and isinstance(self.rows, Matrix):
             self._hashes = self.rows.hashes(self.seed, self.block_rows)
         return self._hashes
@@ -60,7 +60,7 @@ class RowPasses:
         return (self.rows.loaded() if isinstance(self.rows, StoredMatrix) else self.rows).values
 
     def sums(self, work: Work, *args: Any, beside: NDArray[Any] | None = None) -> Found:
-        """The sums of all blocks, and what was kept per row."""
+        """The sums over all blocks, and the values per row."""
         parts = range(0, max(self.n_rows, 1), self.part_rows)
         return add_found(add_found(self._worked(begin, work, args, beside)) for begin in parts)
 
@@ -69,7 +69,7 @@ class RowPasses:
             yield worked(block, work, args, None if beside is None else beside[at : at + len(block)])
 
     def mapped(self, view: View, *args: Any) -> RowPasses:
-        """Passes over other rows, one for each of these, kept where these are."""
+        """Passes over transformed rows, stored where these are."""
         blocks = (view(block, *args) for _, block in self._blocks(0, self.n_rows))
         if isinstance(self.rows, StoredMatrix):
             first = view(self.rows.values_of(0, min(1, self.n_rows)), *args)
@@ -80,7 +80,7 @@ class RowPasses:
         return RowPasses(new, self.seed)
 
     def sample(self, most: int, view: View | None = None, *args: Any) -> tuple[Floats, Words]:
-        """At most `most` rows, those of the smallest hashes, in their order, seen through `view`; and their hashes."""
+        """At most `most` rows, with the smallest hashes, in order, transformed by `view`; and their hashes."""
         least, hashes = LeastRows(most, self.n_rows), self.hashes
         for at, block in self._blocks(0, self.n_rows):
             given = None if hashes is None else hashes[at : at + len(block)]
@@ -93,12 +93,12 @@ class RowPasses:
 
 
 def over(rows: Floats | RowPasses) -> RowPasses:
-    """Passes over an array of rows; passes stay what they are."""
+    """Passes over an array of rows; passes are returned unchanged."""
     return rows if isinstance(rows, RowPasses) else RowPasses(Matrix(rows, tuple(range(rows.shape[1]))))
 
 
 def passes_for(matrix: AnyMatrix, engine: str, seed: int) -> RowPasses:
-    """Where passes run: on a cluster when its name is given and the rows are in a file, else here."""
+    """Passes on a cluster if the engine is one and the rows are in a file, else in this process."""
     if isinstance(matrix, StoredMatrix) and engine.startswith("dask"):
         from latentfit.engine.dask import ClusterPasses
 
@@ -107,12 +107,12 @@ def passes_for(matrix: AnyMatrix, engine: str, seed: int) -> RowPasses:
 
 
 def worked(block: Floats, work: Work, args: tuple[Any, ...], beside: NDArray[Any] | None) -> Found:
-    """One block's share."""
+    """Result of `work` on one block."""
     return work(block, *args) if beside is None else work(block, *args, beside=beside)
 
 
 def add_found(parts: Iterable[Found]) -> Found:
-    """Sums added in their order; what was kept per row, one after another."""
+    """Sums added in order; values per row, concatenated."""
     total: list[Any] = []
     rows: list[NDArray[Any]] = []
     for part in parts:
@@ -124,9 +124,9 @@ def add_found(parts: Iterable[Found]) -> Found:
 
 @dataclass
 class LeastRows:
-    """The rows with the smallest hashes of those seen so far, in flat memory; all rows when there are few.
+    """The rows with the smallest hashes so far, in constant memory; all rows if there are few.
 
-    Those below the hash that comes next after `most` are the sample, so one more is held.
+    The sample is what lies below the next hash after `most`, so one more row is held.
     """
 
     most: int
@@ -135,23 +135,23 @@ class LeastRows:
     rows: list[Floats] = field(default_factory=list)
 
     def look(self, block: Floats, given: Words | None, seed: int, view: View | None, args: tuple[Any, ...]) -> None:
-        """One more block."""
+        """Add a block."""
         seen = block if view is None else view(block, *args)
         self.add(hash_rows(block, seed) if given is None else given, seen)
 
     def add(self, hashes: Words, rows: Floats) -> None:
         if self.n_rows > self.most and self.hashes and len(self.hashes[0]) > self.most:
-            low = hashes < self.hashes[0].max()  # a row above all that are held can be left at once
+            low = hashes < self.hashes[0].max()  # a row above all held ones can be skipped
             hashes, rows = hashes[low], rows[low]
         self.hashes.append(hashes)
         self.rows.append(rows.copy())
         if self.n_rows > self.most and sum(map(len, self.hashes)) > self.most:
             known, held = np.concatenate(self.hashes), np.concatenate(self.rows)
-            kept = np.sort(np.argsort(known, kind="stable")[: self.most + 1])
-            self.hashes, self.rows = [known[kept]], [held[kept]]
+            smallest = np.sort(np.argsort(known, kind="stable")[: self.most + 1])
+            self.hashes, self.rows = [known[smallest]], [held[smallest]]
 
     def held(self) -> tuple[Floats, Words]:
-        """What is held, for another to go on with."""
+        """Rows and hashes held so far, to be merged with others."""
         return np.concatenate(self.rows), np.concatenate(self.hashes)
 
     def found(self) -> tuple[Floats, Words]:

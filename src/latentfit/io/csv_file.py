@@ -1,7 +1,7 @@
-"""Comma- and tab-separated text → string columns, and for a broken file the sentence that says where.
+"""Comma- and tab-separated text → string columns, or an error that names the line.
 
-What a name promises and a file does not keep is found from its start and told: semicolons, tabs or bars between the
-cells, commas in decimals, bytes that are Windows-1252.
+Deviations from the extension are detected from the start of the file and reported: semicolons, tabs or bars as
+separators, decimal commas, Windows-1252 text.
 
 The first pass uses threads. When anything fails, a second pass without threads takes very long rows, and if
 it fails too, it knows the row.
@@ -27,12 +27,12 @@ from latentfit.io.source import BLOCKS, BROKEN, Source, bad_utf8
 from latentfit.io.values import NOTHING, Missing, find_encoding, integers_if_canonical
 
 LOOK_BYTES = 1 << 20
-"""Text from which it is told what parts the cells, and how decimals are written."""
+"""Bytes from which the separator and the decimal sign are detected."""
 _SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars (|)"}
 _COMMA = r"^([-+]?\d+),(\d)"
 _NUMBER = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
 _UNKNOWN = ("", "na", "n/a", "#n/a", "nan", "null", "none", ".")
-"""Words beside which a column of numbers is still one, in small letters."""
+"""Values, in lower case, that a column of numbers may hold as well."""
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
@@ -55,7 +55,7 @@ def stream_csv(
     coded: bool = True,
     missing: Missing = NOTHING,
 ) -> Iterator[Any]:
-    """The same file batch by batch, in flat memory: the chosen columns as strings, in dictionaries if `coded`."""
+    """The same file batch by batch, in constant memory: the chosen columns as strings, in dictionaries if `coded`."""
     source, names = _settled(source, missing)
     chosen = choose(names)
     quotes = source.packed or source.remote or _has_quote(source)
@@ -80,8 +80,8 @@ def stream_csv(
 
 
 def _settled(source: Source, missing: Missing) -> tuple[Source, list[str]]:
-    """The source with its encoding, separator and decimals, and its column names; what is unusual is told."""
-    source = told_encoding(source)
+    """The source with its encoding, separator and decimals, and its column names; warns of what is unusual."""
+    source = detect_encoding(source)
     lines = _first_lines(source)
     source = _with_delimiter(source, lines)
     names = _header(source)
@@ -97,17 +97,17 @@ def _settled(source: Source, missing: Missing) -> tuple[Source, list[str]]:
     return source, names
 
 
-def told_encoding(source: Source) -> Source:
-    """A text source with its encoding, which is told where it is not UTF-8."""
+def detect_encoding(source: Source) -> Source:
+    """A text source with its encoding; warns where it is not UTF-8."""
     if source.encoding is not None:
         return source
     try:
         encoding = find_encoding(source)
-    except BROKEN:  # of a broken file its reader says what is wrong
+    except BROKEN:  # reported when the file is read
         return source
     if encoding is not None:
-        told = "Windows-1252 (Latin-1)" if encoding == "cp1252" else "Latin-1"
-        tell_reading(f"{source.name} is not UTF-8 and is read as {told}; give encoding= (--encoding) if that is wrong")
+        name = "Windows-1252 (Latin-1)" if encoding == "cp1252" else "Latin-1"
+        tell_reading(f"{source.name} is not UTF-8 and is read as {name}; give encoding= (--encoding) if that is wrong")
     return source if encoding is None else replace(source, encoding=encoding)
 
 
@@ -129,13 +129,13 @@ def _first_lines(source: Source) -> list[str]:
 
 
 def _with_delimiter(source: Source, lines: list[str]) -> Source:
-    """The source with the separator that makes a table of its first lines where that of its name makes none."""
+    """The source with another separator, if that of its extension does not split its first lines and another does."""
     header = _cells(lines[:1], source.separator)
     if not header or len(header[0]) != 1:
         return source
     for other in ";\t,|":
         rows = _cells(lines, other) if other != source.separator and other in lines[0] else []
-        fitting = sum(len(row) == len(rows[0]) for row in rows[1:])  # a broken line among them is told by its number
+        fitting = sum(len(row) == len(rows[0]) for row in rows[1:])  # a broken line is reported later
         if len(rows) > 1 and len(rows[0]) > 1 and 2 * fitting > len(rows) - 1:
             return replace(source, delimiter=other)
     return source
@@ -149,7 +149,7 @@ def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
 
 
 def _decimal_commas(source: Source, lines: list[str], names: list[str], missing: Missing) -> tuple[str, ...]:
-    """The columns of numbers of a file in which some number is written like 1,5, those that show it first."""
+    """The numeric columns of a file with decimal commas such as 1,5, those that show one first."""
     rows = [row for row in _cells(lines, source.separator)[1:] if len(row) == len(names)]
     skipped = {*_UNKNOWN, *(word.lower() for word in missing.values)}
     shown: list[str] = []
@@ -162,7 +162,7 @@ def _decimal_commas(source: Source, lines: list[str], names: list[str], missing:
 
 
 def _with_points(source: Source, name: str, column: Any) -> Any:
-    """A column of words in which decimals have points, dictionaries kept."""
+    """A text column with decimal points instead of commas; dictionaries are kept."""
     if name not in source.commas:
         return column
     if isinstance(column, pa.DictionaryArray):
@@ -183,20 +183,23 @@ def _batch_with_points(source: Source, batch: Any) -> Any:
 
 
 def _header(source: Source) -> list[str]:
-    """Column names, read apart: pyarrow guesses the types of columns it was not told about."""
+    """Column names, read separately: pyarrow infers the types of columns that have none given."""
     try:
         # Bad bytes may stand in the same buffer as a good header; only those in the header matter here.
         with _text(source, "utf-8-sig", "surrogateescape") as text:
             names = next(filter(None, csv.reader(text, delimiter=source.separator)), None)
     except csv.Error:
-        found = "line 1: a column name has no end"
-        raise FileFormatError(f"{source.name}, {found}; look for open quotes") from None
+        raise FileFormatError(
+            f"{source.name}, line 1: a column name does not end; look for an unclosed quote"
+        ) from None
     except BROKEN as error:
         raise source.broken(error) from None
     if names is None:
         raise DataError(f"{source.name} is empty; it needs column names and rows")
     if any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
-        raise bad_utf8(source) or DataError(f"{source.name} has names that are not UTF-8 text; save the file as UTF-8")
+        raise bad_utf8(source) or DataError(
+            f"{source.name} has column names that are not UTF-8 text; save the file as UTF-8"
+        )
     return names
 
 
@@ -224,10 +227,10 @@ def _parse(source: Source, last: str, chosen: list[str]) -> Any:
 
 
 def _explained(source: Source, error: Exception) -> Exception:
-    """What is wrong with a file that pyarrow could not parse, and where."""
+    """The error for a file that pyarrow could not parse, with the place."""
     text = str(error)
     if "straddl" in text:
-        return FileFormatError(f"{source.name} holds a row longer than it may be; look for a quote left open")
+        return FileFormatError(f"{source.name} has a row longer than {BLOCKS[-1] >> 30} GB; look for an unclosed quote")
     if "Empty CSV" in text:
         return _only_header(source)
     ragged = _RAGGED.search(text)
@@ -286,7 +289,7 @@ def _check_separator(source: Source, names: list[str]) -> None:
 
 
 def _check_last_quote(source: Source, cell: str | bytes | None, n_rows: int) -> None:
-    """pyarrow takes the end of the file for a closing quote, so a quote left open would eat rows unseen."""
+    """pyarrow treats the end of the file as a closing quote, so an unclosed quote would swallow rows silently."""
     if cell is None or (b"\n" not in cell if isinstance(cell, bytes) else "\n" not in cell):
         return
     quote_open = False
@@ -319,15 +322,15 @@ def _place(source: Source, row: int) -> str:
 def _ragged(source: Source, found: re.Match[str]) -> FileFormatError:
     row, expected, actual = (int(number) for number in found.groups()[:3])
     if "\n" in found[4]:
-        cure = "close the quote that opens on that line"
+        suggestion = "close the quote that opens on that line"
     elif actual > expected:
-        cure = f"put quotes around fields that hold {_SEPARATORS[source.separator]}"
+        suggestion = f"put quotes around fields that hold {_SEPARATORS[source.separator]}"
     else:
-        cure = "complete or remove the line"
-    fields = f"{actual} field" + "s" * (actual != 1)
+        suggestion = "complete or remove the line"
+    fields = f"{expected} field" + "s" * (expected != 1)
     place = _place(source, row)
-    return FileFormatError(f"{source.name}, {place}: found {fields} where the header has {expected}; {cure}")
+    return FileFormatError(f"{source.name}, {place}: expected {fields}, found {actual}; {suggestion}")
 
 
 def _only_header(source: Source) -> DataError:
-    return DataError(f"{source.name} has a line of column names and no rows; add at least one row")
+    return DataError(f"{source.name} has a header and no rows; add at least one row")

@@ -1,6 +1,6 @@
-"""JSON lines → columns. One object a line; its values keep their JSON types, dates stay text.
+"""JSON lines → columns. One object per line; its values keep their JSON types, dates stay text.
 
-Every line is looked at before pyarrow sees it: an object nested some ten thousand levels deep overflows the
+Every line is checked before pyarrow parses it: an object nested some ten thousand levels deep overflows the
 stack of pyarrow's parser, which would end the process. A line that begins with `{` and ends with `}` cannot
 go on with the next one, so counting brackets line by line is enough. Lines go to pyarrow some megabytes at a time, as
 one block each: where a list meets a number in two of its own blocks, it ends the process too.
@@ -40,14 +40,14 @@ def read_json_lines(source: Source, choose: Callable[[Sequence[str]], list[str]]
 def stream_json_lines(
     source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Missing = NOTHING
 ) -> Iterator[Any]:
-    """The same batch by batch, in flat memory: read twice, for any line may bring a new key or the first decimal."""
+    """The same batch by batch, in constant memory: read twice, because any line may have a new key or decimal."""
     schema = _schema(source, [table.schema for table in _tables(source)], choose)
     for table in _tables(source, schema):
         yield from missing.blanked(table).to_batches()
 
 
 def _tables(source: Source, schema: Any = None) -> Iterator[Any]:
-    """Some megabytes of lines at a time: all columns with the types that these lines tell, or those of `schema`."""
+    """Some megabytes of lines at a time: all columns with inferred types, or those of `schema`."""
     known = pa_json.ParseOptions(schema, unexpected_field_behavior="infer" if schema is None else "ignore")
     for lines in gathered(_checked_lines(source), BLOCKS[0] * 8):
         piece = b"\n".join(lines)
@@ -84,7 +84,7 @@ def _parse(piece: bytes, options: Any) -> Any:
 
 
 def _checked_lines(source: Source) -> Iterator[bytes]:
-    """Every line that is not blank, without its end; one that is no object is refused."""
+    """Every line that is not blank, stripped; one that is not an object is refused."""
     rows = 0
     try:
         for number, line in enumerate(source.lines(), 1):
@@ -95,7 +95,7 @@ def _checked_lines(source: Source) -> Iterator[bytes]:
                 continue
             rows += 1
             if len(line) > BLOCKS[-1]:
-                raise FileFormatError(f"{source.name} holds a line longer than 1 GB; write one object a line")
+                raise FileFormatError(f"{source.name} holds a line longer than 1 GB; write one object per line")
             if not (line.startswith(b"{") and line.endswith(b"}")):
                 raise _broken_line(source, number, line)
             brackets = line.count(b"[") + line.count(b"{")
@@ -111,7 +111,7 @@ def _checked_lines(source: Source) -> Iterator[bytes]:
     except BROKEN as error:
         raise source.broken(error) from None
     if not rows:
-        raise DataError(f"{source.name} is empty; it needs one JSON object a line")
+        raise DataError(f"{source.name} is empty; it needs one JSON object per line")
 
 
 def _explained(source: Source, error: Exception) -> Exception:
@@ -120,7 +120,7 @@ def _explained(source: Source, error: Exception) -> Exception:
 
 
 def _find_line(source: Source) -> FileFormatError | None:
-    """The sentence for the first line that is no object, or whose values change their type."""
+    """The error for the first line that is not an object, or whose values change their type."""
     kinds: dict[str, tuple[str, int]] = {}
     for number, line in enumerate(source.lines(), 1):
         line = line.removeprefix(b"\xef\xbb\xbf").strip()
@@ -148,7 +148,7 @@ def _find_line(source: Source) -> FileFormatError | None:
 def _broken_line(source: Source, number: int, line: bytes) -> FileFormatError:
     if line.startswith(b"["):
         return FileFormatError(
-            f"{source.name}, line {number}: found a JSON list where JSON lines have one object a line; "
+            f"{source.name}, line {number}: found a JSON list where JSON lines have one object per line; "
             "write each row on its own line"
         )
     try:
@@ -160,4 +160,4 @@ def _broken_line(source: Source, number: int, line: bytes) -> FileFormatError:
         found = f"is not JSON ({error.msg} at character {error.pos + 1})"
     except ValueError as error:
         found = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "holds an unusable number"
-    return FileFormatError(f"{source.name}, line {number}: the line {found}; write one JSON object a line")
+    return FileFormatError(f"{source.name}, line {number}: the line {found}; write one JSON object per line")

@@ -5,8 +5,8 @@ Read: a list of tasks, each with `id`, `annotations`, `predictions`; of a result
 
 Ignored, on purpose:
 
-- `data`, `meta` and all else of a task but its id: Latentfit learns from who said what, not from the content;
-- cancelled (skipped) annotations, drafts, annotations with an empty result: nobody said anything;
+- `data`, `meta` and all else of a task but its id: Latentfit uses the labels, not the content;
+- cancelled (skipped) annotations, drafts, annotations with an empty result: there is no label;
 - results of other types (boxes, brushes, text, relations): they are not one label of a task;
 - `lead_time`, `created_at`, `score`, `agreement`, reviews: how far to trust a label is what Latentfit learns;
 - `to_name`, `origin`, and of `completed_by` all but one name, the email before the id.
@@ -15,7 +15,7 @@ Annotations marked `ground_truth` are gold, not votes: counting them twice would
 result with several choices is left out, not joined: each combination would become a class of its own, with
 which no other worker can half agree. What is not an ordinary vote is counted in a warning: predictions, because
 annotators who saw them tend to repeat them; ground truth, because it decides tasks; results with several choices.
-Names and labels are integers only by the rule of `integers.py`.
+Names and labels become integers only if they are canonical (`integers_if_canonical`).
 """
 
 from __future__ import annotations
@@ -120,22 +120,22 @@ def _tasks(name: str) -> list[Any]:
     except ValueError:  # a number of thousands of digits
         raise FileFormatError(f"{name} holds a number that cannot be read; export it again as JSON") from None
     if not isinstance(tasks, list):
-        raise FileFormatError(f"{name} holds no list of tasks; export it from Label Studio as JSON")
+        raise FileFormatError(f"{name} does not hold a list of tasks; export it from Label Studio as JSON")
     if not tasks:
         raise DataError(f"{name} holds an empty list of tasks; export a project with annotations")
     return tasks
 
 
 def _entries(task: Any, place: int, name: str) -> Iterator[_Entry]:
-    """What was said about one task, but for what was cancelled."""
-    whole = isinstance(task, dict) and isinstance(task.get("annotations"), list) and _is_name(task.get("id"))
-    if not whole:
+    """Annotations and predictions of one task, except cancelled ones."""
+    valid = isinstance(task, dict) and isinstance(task.get("annotations"), list) and _is_name(task.get("id"))
+    if not valid:
         found = f"task {place} of the list has no id or no annotations"
         raise FileFormatError(f"{name}, {found}; export it as JSON, not as JSON-MIN")
     key = _word(task["id"])
     for annotation in task["annotations"]:
         if not isinstance(annotation, dict):
-            found = f"task {key} has an annotation that is no object"
+            found = f"task {key} has an annotation that is not an object"
             raise FileFormatError(f"{name}, {found}; export it again as JSON")
         if annotation.get("was_cancelled") is not True:
             yield _Entry(key, "truth" if annotation.get("ground_truth") is True else "person", annotation)
@@ -145,7 +145,7 @@ def _entries(task: Any, place: int, name: str) -> Iterator[_Entry]:
 
 
 def _one_control(entries: list[_Entry], control: str | None, name: str) -> str:
-    """The one control to read, looked for before any answer is judged."""
+    """The one control to read."""
     found = {(where, kind) for entry in entries for where, kind, _ in entry.results()}
     usable = sorted({where for where, kind in found if kind in _TYPES and control in (None, where)})
     if len(usable) > 1:
@@ -160,7 +160,7 @@ def _one_control(entries: list[_Entry], control: str | None, name: str) -> str:
 
 
 def _answers(entry: _Entry, control: str, where: str) -> list[str]:
-    """The answers of an entry: none where it says nothing, several for a multiple choice."""
+    """The answers of an entry: none if it is empty, several for a multiple choice."""
     answers: list[Any] = []
     for found, kind, value in entry.results():
         if found == control and kind in _TYPES:
@@ -171,19 +171,19 @@ def _answers(entry: _Entry, control: str, where: str) -> list[str]:
 
 
 def _warn(name: str, several: list[str], predictions: int, gold: int) -> None:
-    """Say what was not read as an ordinary vote."""
+    """Warn of everything that was not read as an ordinary vote."""
     if several:
-        _tell(f"{name}: left out annotations with several choices ({len(several):,}, the first in "
+        _notify(f"{name}: left out annotations with several choices ({len(several):,}, the first in "
               f"{several[0].removeprefix(f'{name}, ')}); a consensus needs one choice")  # fmt: skip
     if predictions:
-        _tell(f"{name}: model predictions count as votes ({predictions:,}), and annotators who saw them may have "
+        _notify(f"{name}: model predictions count as votes ({predictions:,}), and annotators who saw them may have "
               "repeated them; export without predictions if they were shown")  # fmt: skip
     if gold:
-        _tell(f"{name}: annotations marked ground_truth are known answers, not votes ({gold:,}); remove the mark where "
-              "that is not meant")  # fmt: skip
+        _notify(f"{name}: annotations marked ground_truth are known answers, not votes ({gold:,}); remove the mark "
+              "where that is not meant")  # fmt: skip
 
 
-def _tell(message: str) -> None:
+def _notify(message: str) -> None:
     warnings.warn(message, DataWarning, stacklevel=4)
 
 

@@ -1,8 +1,8 @@
-"""Matrix Market text → a sparse matrix, every line looked at.
+"""Matrix Market text → a sparse matrix, every line checked.
 
-scipy's reader is three to five times as fast and trusts the file: a damaged line can end the process. Here the head is
-read by hand and the lines by pyarrow, which refuses what is no number and names the row; indices are checked before
-memory is asked for.
+scipy's reader is three to five times as fast and trusts the file: a damaged line can end the process. Here the header
+is read by hand and the lines by pyarrow, which refuses what is not a number and names the row; indices are checked
+before memory is allocated.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from latentfit.core.errors import FileFormatError, reason_of
 from latentfit.io.source import BROKEN, Source, plain_name, probe
 
 EMPTIEST = 1_000
-"""Rows or columns for each entry: with more, the head and the entries do not belong together."""
+"""Most rows or columns per entry: with more, the header is taken to be damaged."""
 FIELDS = ("integer", "unsigned-integer", "real", "double", "pattern")
 _SIZES = {"coordinate": 3, "array": 2}
 _BLANKS = re.compile(rb" {2,}")
 
 
 def is_matrix_market(path: str | os.PathLike[str]) -> bool:
-    """Whether the name says so, gzip or not."""
+    """Whether the extension is `.mtx` or `.mtx.gz`."""
     return plain_name(os.fspath(path)).removesuffix(".gz").endswith(".mtx")
 
 
@@ -59,7 +59,7 @@ def parse_matrix_market(data: bytes, name: str) -> Any:
         raise _count(name, sizes[2], len(rows))
     if max(sizes[:2]) > EMPTIEST * (len(rows) + EMPTIEST):
         raise FileFormatError(
-            f"{name} says that {len(rows):,} entries stand in {sizes[0]:,} rows and {sizes[1]:,} columns; its head is "
+            f"{name} has {len(rows):,} entries for {sizes[0]:,} rows and {sizes[1]:,} columns; its header is "
             "damaged: write it again"
         )
     for index, size, what in ((rows, sizes[0], "row"), (columns, sizes[1], "column")):
@@ -67,8 +67,8 @@ def parse_matrix_market(data: bytes, name: str) -> Any:
         if outside.any():
             at = int(outside.argmax())
             raise FileFormatError(
-                f"{name}, line {line + at} (blank lines not counted): {what} {index[at]:g} is none of the {size:,} "
-                "that its head names; write it again"
+                f"{name}, line {line + at} (blank lines not counted): {what} {index[at]:g} is not among the {size:,} "
+                "of its header; write it again"
             )
     left, right = (rows - 1).astype(np.int64), (columns - 1).astype(np.int64)
     values = found.get("value", np.ones(len(rows)))
@@ -135,5 +135,5 @@ def _numbers(body: bytes, names: list[str], name: str, line: int) -> dict[str, A
 
 
 def _count(name: str, wanted: int, there: int) -> FileFormatError:
-    what = "is cut short" if there < wanted else "is too long"
-    return FileFormatError(f"{name} {what}: its head says {wanted:,} entries, and {there:,} are there; copy it again")
+    what = "is truncated" if there < wanted else "is too long"
+    return FileFormatError(f"{name} {what}: expected {wanted:,} entries, found {there:,}; copy it again")

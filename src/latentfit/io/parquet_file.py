@@ -1,4 +1,4 @@
-"""Parquet → columns that keep their types; all are validated, for a damaged file may decode into values that crash."""
+"""Parquet → typed columns; all are validated, because a damaged file may decode into values that crash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from latentfit.io.values import NOTHING, Missing
 BATCH_ROWS = 65_536
 """Rows of a batch."""
 CELL_BYTES = 4
-"""Bytes that a cell takes at least, about, once it is read: where its word ends. On the disk it may be one bit."""
+"""Approximate least number of bytes per cell in memory (a string offset); on the disk it may be one bit."""
 
 
 def read_parquet(source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Missing = NOTHING) -> Any:
@@ -39,15 +39,15 @@ def stream_parquet(
     coded: bool = True,
     missing: Missing = NOTHING,
 ) -> Iterator[Any]:
-    """The same batch by batch, words as dictionaries if `coded`."""
+    """The same batch by batch, text as dictionaries if `coded`."""
     try:
         with source.open() as stream:
             schema = pq.ParquetFile(stream).schema_arrow
             chosen = choose(schema.names)
-            words = [
+            text = [
                 field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
             ]
-            file = pq.ParquetFile(stream, read_dictionary=words if coded else None)
+            file = pq.ParquetFile(stream, read_dictionary=text if coded else None)
             if file.metadata.num_rows == 0:
                 raise _no_rows(source)
             for batch in file.iter_batches(BATCH_ROWS, columns=chosen):
@@ -58,7 +58,7 @@ def stream_parquet(
 
 
 def count_rows(path: str) -> int:
-    """Rows of a file, from its end; none of one that is broken: reading it will say what is wrong."""
+    """Rows of a file, from its footer; 0 if it is broken, which reading it will report."""
     try:
         return int(pq.read_metadata(path).num_rows)
     except BROKEN:
@@ -66,13 +66,15 @@ def count_rows(path: str) -> int:
 
 
 def unpacked_size(path: str) -> int:
-    """Bytes of the cells without compression, from the file's end; none of one that is broken."""
+    """Uncompressed bytes of the cells, from the footer; 0 if the file is broken."""
     try:
         facts = pq.read_metadata(path)
     except BROKEN:
         return 0
     pages = sum(facts.row_group(at).total_byte_size for at in range(facts.num_row_groups))
-    return int(max(pages, CELL_BYTES * facts.num_rows * facts.num_columns))  # pages hold each word of a column once
+    return int(
+        max(pages, CELL_BYTES * facts.num_rows * facts.num_columns)
+    )  # pages hold each distinct value of a column once
 
 
 def _no_rows(source: Source) -> DataError:

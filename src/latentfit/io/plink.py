@@ -1,9 +1,9 @@
 """PLINK's binary genotypes: `.bed` beside `.bim` (SNPs) and `.fam` (people), calls decoded by bed-reader.
 
-The size of the `.bed` is checked against the lines of the other two before anything is read, so a cut file is named as
-such. The allele counted is the first of the `.bim` (A1), as ADMIXTURE and fastmixture count it. Fields of the two texts
-are separated by tabs or by spaces. SNPs of sex chromosomes and of mitochondria are not two draws a person, as the
-models suppose; they are left out unless asked for.
+The size of the `.bed` is checked against the lines of the other two before anything is read, so that a truncated file
+is reported as such. The allele counted is the first of the `.bim` (A1), as ADMIXTURE and fastmixture count it. Fields
+of the two texts are separated by tabs or by spaces. SNPs of sex chromosomes and of mitochondria do not have two alleles
+per person, as the models assume; they are left out unless requested.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class PlinkSet:
-    """Calls (SNP, person) in blocks: 0, 1, 2 copies of the first allele, 3 missing; then names, and what was left out.
+    """Genotypes (SNP, person) in blocks: 0, 1, 2 copies of the first allele, 3 missing; names, notes on SNPs left out.
 
     `alleles` (SNP, 2) are the one counted and the other.
     """
@@ -50,9 +50,9 @@ def stream_plink(
     autosomes: bool = True,
     at_once: Callable[[int], int] | None = None,
 ) -> PlinkSet:
-    """The calls of a set, autosomes only unless asked otherwise.
+    """The genotypes of a PLINK set, by default of autosomes only.
 
-    `at_once` says how many SNPs a block of so many people has (None: all in one block).
+    `at_once` maps the number of people to the number of SNPs per block (None: all in one block).
     """
     bed, bim, fam = _parts(path)
     n_snps, n_people = _count_lines(bim), _count_lines(fam)
@@ -67,17 +67,17 @@ def stream_plink(
     chromosomes, snps = snp_fields[0], snp_fields[1]
     places, alleles = snp_fields[-3], np.array(snp_fields[-2:], object).T
     families, people = _fields(fam, n_people, "a person has six, family and name first", 2)[:2]
-    kept, notes = _autosomes(bed, chromosomes) if autosomes else (np.arange(n_snps), ())
+    used, notes = _autosomes(bed, chromosomes) if autosomes else (np.arange(n_snps), ())
     located = [f"{chromosome}:{place}" for chromosome, place in zip(chromosomes, places, strict=True)]
-    size = len(kept) if at_once is None else at_once(n_people)
+    size = len(used) if at_once is None else at_once(n_people)
 
     def blocks() -> Iterator[NDArray[np.uint8]]:
         nothing: dict[str, Any] = dict.fromkeys(_PROPERTIES)  # the two texts have been read
         counts = {"iid_count": n_people, "sid_count": n_snps}
         try:
             with open_bed(bed, properties=nothing, count_A1=True, num_threads=threads, **counts) as file:
-                for begin in range(0, len(kept), size):
-                    some = kept[begin : begin + size]
+                for begin in range(0, len(used), size):
+                    some = used[begin : begin + size]
                     together = some[-1] - some[0] == len(some) - 1
                     which = slice(some[0], some[-1] + 1) if together else some
                     codes = np.ascontiguousarray(file.read((slice(None), which), dtype="int8", order="F").T)
@@ -90,8 +90,8 @@ def stream_plink(
     return PlinkSet(
         blocks(),
         unrepeated(people, [f"{family} {person}" for family, person in zip(families, people, strict=True)]),
-        unrepeated(snps, located)[kept],
-        alleles[kept],
+        unrepeated(snps, located)[used],
+        alleles[used],
         notes,
     )
 
@@ -109,15 +109,15 @@ def _autosomes(bed: Path, chromosomes: list[str]) -> tuple[NDArray[np.intp], tup
     others = {name for name, bare in plain.items() if bare in NOT_AUTOSOMES or (human and bare in HUMAN_CODES)}
     if not others:
         return np.arange(len(chromosomes)), ()
-    kept = np.flatnonzero([name not in others for name in chromosomes])
+    used = np.flatnonzero([name not in others for name in chromosomes])
     where = ", ".join(sorted(others))
-    if not len(kept):
+    if not len(used):
         raise DataError(
             f"{bed} has no SNP on an autosome, all {len(chromosomes):,} are on chromosome {where}; give autosomes, or "
-            "take what there is (autosomes=False, --all-chromosomes)"
+            "use all chromosomes (autosomes=False, --all-chromosomes)"
         )
-    left = len(chromosomes) - len(kept)
-    return kept, (f"{left:,} SNPs of sex chromosomes or mitochondria (chromosome {where}) were left out",)
+    left = len(chromosomes) - len(used)
+    return used, (f"{left:,} SNPs of sex chromosomes or mitochondria (chromosome {where}) were left out",)
 
 
 def _fields(path: Path, n_lines: int, wanted: str, least: int, most: int | None = None) -> list[list[str]]:
@@ -125,7 +125,7 @@ def _fields(path: Path, n_lines: int, wanted: str, least: int, most: int | None 
     try:
         lines = path.read_text("utf-8").splitlines()
     except ValueError:
-        raise FileFormatError(f"{path} cannot be read: it is no UTF-8 text; write the PLINK set again") from None
+        raise FileFormatError(f"{path} cannot be read: it is not UTF-8 text; write the PLINK set again") from None
     rows: list[list[str]] = []
     for number, line in enumerate(lines, start=1):
         fields = line.split("\t") if "\t" in line else line.split()
@@ -141,7 +141,7 @@ def _fields(path: Path, n_lines: int, wanted: str, least: int, most: int | None 
 
 
 def facts_of_plink(path: str | os.PathLike[str]) -> str:
-    """Changes when one of the three files is another one: name, sizes and times of writing."""
+    """Name, sizes and modification times of the three files, as a key of their content."""
     parts = _parts(path)
     facts = [(part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
     return f"{parts[0].absolute()} {facts}"
@@ -151,7 +151,7 @@ def _parts(path: str | os.PathLike[str]) -> tuple[Path, Path, Path]:
     """The three files of a set, each of which can be opened."""
     bed = Path(path)
     if bed.suffix.lower() != ".bed":
-        raise FileFormatError(f"{bed} has a name that does not end in .bed; give the .bed of a PLINK set (unzipped)")
+        raise FileFormatError(f"{bed}: the name must end in .bed; give the .bed of a PLINK set (not compressed)")
     parts = bed, bed.with_suffix(".bim"), bed.with_suffix(".fam")
     for part in parts:
         probe(str(part))
@@ -167,10 +167,10 @@ def check_bed(bed: Path, n_snps: int, n_people: int) -> None:
     with open(bed, "rb") as stream:
         head = stream.read(3)
     if len(head) < 3 or head[:2] != MAGIC:
-        raise FileFormatError(f"{bed} does not begin as a PLINK .bed does (6c 1b); it is no .bed or is damaged")
+        raise FileFormatError(f"{bed} does not begin as a PLINK .bed does (6c 1b); it is not a .bed or is damaged")
     if head[2] == PERSON_MAJOR:
         raise FileFormatError(
-            f"{bed} is stored person by person, an order PLINK gave up; write it again with plink --make-bed"
+            f"{bed} is stored person by person, which PLINK no longer supports; write it again with plink --make-bed"
         )
     if head[2] != SNP_MAJOR:
         raise FileFormatError(f"{bed} has a third byte of {head[2]:02x} instead of 01; it is damaged: copy it again")
@@ -178,7 +178,7 @@ def check_bed(bed: Path, n_snps: int, n_people: int) -> None:
         raise FileFormatError(f"{bed.with_suffix('.bim' if not n_snps else '.fam')} is empty; write the set again")
     there, wanted = bed.stat().st_size, 3 + n_snps * -(-n_people // 4)
     if there != wanted:
-        what = "is cut short" if there < wanted else "is too long"
+        what = "is truncated" if there < wanted else "is too long"
         raise FileFormatError(
             f"{bed} {what}: {there:,} bytes, and {n_snps:,} SNPs of {n_people:,} people make {wanted:,}; copy the "
             "three files of the set again"
@@ -195,7 +195,7 @@ def _count_lines(path: Path) -> int:
 
 
 def unrepeated(names: list[str], longer: list[str]) -> NDArray[Any]:
-    """Names as they are, the longer one where a name stands twice, with a number where that does too."""
+    """Names, replaced by the longer one where repeated, and numbered where that is repeated too."""
     count = Counter(names)
     chosen = [name if count[name] == 1 else long for name, long in zip(names, longer, strict=True)]
     count = Counter(chosen)

@@ -1,4 +1,4 @@
-"""A file → named columns, whatever its format; every way a file can be wrong has its sentence."""
+"""A file of any supported format → named columns, or an error that says what is wrong and where."""
 
 from __future__ import annotations
 
@@ -25,20 +25,41 @@ def read_columns(
     names: Sequence[str] = (),
     encoding: str | None = None,
 ) -> pa.Table:
-    """The columns of a file as a pyarrow table, all of them or those asked for, in that order.
+    """Read the columns of a file as a pyarrow table.
 
-    The format is told by the name: `.csv`, `.tsv`, `.jsonl` (each also with `.gz`), `.parquet`; `-` is CSV on
-    standard input. Parquet and JSON lines keep their types. A CSV column becomes int64 only if every value is
-    a canonical integer (no leading zeros, no plus sign, no spaces: writing the integer gives the same text);
-    otherwise it is text, so that `007` stays `007`; decimal numbers are text too, for the caller to convert.
-    An empty CSV field, quoted or not, is null, and so is what `missing` holds, in every format and in every column
-    but those of `names` (in small letters), which are ids; no other word means missing here. A byte order mark and
-    blank lines are skipped. Text is UTF-8 or what `encoding` says; CSV
-    that is neither is read as Windows-1252; semicolons, tabs or bars between its cells and commas in its decimals are
-    found from its first megabyte, all with a DataWarning. `drop` names columns to be left out.
+    Parquet and JSON lines keep their types. A CSV column becomes int64 only if every value is a canonical integer (no
+    leading zeros, no plus sign, no spaces); otherwise it is text, so that `007` stays `007`; decimal numbers are text
+    too, for the caller to convert. An empty CSV field, quoted or not, is null. A byte order mark and blank lines are
+    skipped. Semicolons, tabs or bars as separators and decimal commas are detected from the first megabyte of a CSV
+    file, with a DataWarning.
 
-    Raises OSError (no such file, a folder, no permission), FileFormatError (the file is not what its name
-    says, or is broken at a named line) or DataError (nothing in it, column names repeated or absent).
+    Parameters
+    ----------
+    path : str or path-like
+        `.csv`, `.tsv`, `.jsonl` (each also with `.gz`) or `.parquet`; `-` is CSV on standard input.
+    columns : sequence of str, optional
+        Columns to read, in this order; all by default.
+    drop : sequence of str
+        Columns to leave out.
+    missing : sequence of str
+        Values that mean missing, in every column except those of `names`.
+    names : sequence of str
+        Columns of ids, in lower case.
+    encoding : str, optional
+        Encoding of text; UTF-8 by default, Windows-1252 with a DataWarning where that fails.
+
+    Returns
+    -------
+    pyarrow.Table
+
+    Raises
+    ------
+    OSError
+        The file does not exist, is a folder, or may not be read.
+    FileFormatError
+        The file is not what its extension says, or is broken at a named line.
+    DataError
+        The file has no rows, or column names are repeated or absent.
     """
     source = find_source(path, encoding)
     choose, blank = chooser(source, columns, drop), Missing(tuple(missing), tuple(names))
@@ -50,14 +71,14 @@ def read_columns(
 
 
 def chooser(source: Source, columns: Sequence[str] | None, drop: Sequence[str] = ()) -> Choose:
-    """Which of a file's columns to read, in order; repeated and unknown names are refused."""
+    """A function that selects the columns to read, in order; it refuses repeated and unknown names."""
 
     def choose(names: Sequence[str]) -> list[str]:
         _refuse_repeated(source, names)
-        gone = {_known(source, names, name) for name in drop}
+        dropped = {_known(source, names, name) for name in drop}
         asked = names if columns is None else [_known(source, names, name) for name in dict.fromkeys(columns)]
-        left = [name for name in asked if name not in gone]
-        if not left and gone:
+        left = [name for name in asked if name not in dropped]
+        if not left and dropped:
             raise DataError(f"{source.name} has no column left of {len(names)}; drop fewer, or name other columns")
         return left
 

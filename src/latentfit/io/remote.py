@@ -1,4 +1,4 @@
-"""Files on object stores (`s3://bucket/key` and what else pyarrow knows): listed, told apart, opened.
+"""Files on object stores (`s3://bucket/key` and what else pyarrow knows): listed, recognised, opened.
 
 Credentials come from the environment, as the store's own tools read them; they are in no message.
 """
@@ -23,23 +23,23 @@ def open_remote(name: str) -> Any:
     try:
         return system.open_input_file(path)
     except OSError as error:
-        raise _sentence(name, error) from None
+        raise _explained(name, error) from None
 
 
 def facts_of(name: str) -> tuple[int, int]:
-    """Size and time of writing of a file; FileNotFoundError when there is none."""
+    """Size and modification time of a file; FileNotFoundError if it does not exist."""
     system, path = _system(name)
     try:
         found = system.get_file_info(path)
     except OSError as error:
-        raise _sentence(name, error) from None
+        raise _explained(name, error) from None
     if not found.is_file:
-        raise FileNotFoundError(f"there is no file {name}; check the address")
+        raise FileNotFoundError(f"the file {name} does not exist; check the address")
     return int(found.size), int(found.mtime_ns or 0)
 
 
 def list_remote(name: str, endings: tuple[str, ...]) -> list[str]:
-    """The files an address stands for: itself, those in a folder, or those that match a pattern."""
+    """The files that an address names: itself, those in a folder, or those that match a pattern."""
     from pyarrow.fs import FileSelector
 
     system, path = _system(name)
@@ -51,7 +51,9 @@ def list_remote(name: str, endings: tuple[str, ...]) -> list[str]:
                 return [name]
             inside = [one.path for one in system.get_file_info(FileSelector(path)) if one.is_file]
             found = [one for one in inside if one.lower().endswith(endings)]
-            missing = f"{name} is no file, and no folder that holds one that can be read ({', '.join(endings)})"
+            missing = (
+                f"{name} is neither a file nor a folder with a readable file ({', '.join(endings)}); check the address"
+            )
         else:
             fixed = path.partition("*")[0].rpartition("/")[0]
             inside = [one.path for one in system.get_file_info(FileSelector(fixed, recursive=True)) if one.is_file]
@@ -59,7 +61,7 @@ def list_remote(name: str, endings: tuple[str, ...]) -> list[str]:
             found = [one for one in inside if fnmatch.fnmatchcase(one, pattern)]
             missing = f"no file matches {name}; check the pattern"
     except OSError as error:
-        raise _sentence(name, error) from None
+        raise _explained(name, error) from None
     if not found:
         raise FileNotFoundError(missing)
     return [f"{kind}://{quote(one)}{query}" for one in sorted(found)]
@@ -72,13 +74,13 @@ def _system(name: str) -> tuple[Any, str]:
         return FileSystem.from_uri(name)  # type: ignore[no-any-return]
     except (OSError, ValueError, NotImplementedError) as error:
         reason = reason_of(error)
-        raise DataError(f"{name} is no address that can be read ({reason}); give a path, or s3://bucket/key") from None
+        raise DataError(f"{name} is not a readable address ({reason}); give a path, or s3://bucket/key") from None
 
 
-def _sentence(name: str, error: OSError) -> OSError:
+def _explained(name: str, error: OSError) -> OSError:
     text = " ".join(str(error).split())
     if "NO_SUCH_BUCKET" in text or isinstance(error, FileNotFoundError):
-        return FileNotFoundError(f"there is nothing at {name}; check the address")
+        return FileNotFoundError(f"{name} does not exist; check the address")
     if "ACCESS_DENIED" in text or "Forbidden" in text or "INVALID_ACCESS_KEY" in text or "SIGNATURE" in text:
         return PermissionError(f"{name} may not be read with the credentials in the environment; check them")
     return OSError(f"{name} cannot be read ({text.partition(' (Request ID')[0][:200]}); check the store")

@@ -1,7 +1,7 @@
 """Batches of several files → one table; files may disagree about the type of a column.
 
-The rule is that of columns coded batch by batch: numbers of several types are numbers, all else is words, of which 1
-and "1" are one, as they would be in a CSV file.
+The rule is that of columns coded batch by batch: numbers of several types are numbers, all else is text, in
+which 1 and "1" are equal, as they would be in a CSV file.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def _agree(columns: list[Any]) -> bool:
 
 
 def _alike(columns: list[Any], name: str) -> list[Any]:
-    """Columns of several types as numbers, or else as words."""
+    """Columns of several types as numbers, or else as text."""
     plain = [one.cast(one.type.value_type) if isinstance(one.type, pa.DictionaryType) else one for one in columns]
     if _agree(plain):
         return plain
     kinds = [one.type for one in plain]
     nested = next((kind for kind in kinds if pa.types.is_nested(kind)), None)
     if nested is not None:
-        raise DataError(f"column {name!r} holds {nested} in some of the files; give one word or number a cell")
+        raise DataError(f"column {name!r} holds {nested} in some of the files; give one text or number per cell")
     if not all(map(_is_number, kinds)):
         return [one if _is_words(one.type) else _spelled(one) for one in plain]
     kind = pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64()
@@ -89,12 +89,12 @@ def _spelled(column: Any) -> Any:
 # until a model or a command asks. Batches come in the order of the sorted names, rows in the order of the files.
 
 VALUES = ("label", "count", "symbol", "weight")
-"""Roles of columns that hold what was observed; all others name something."""
+"""Roles of columns that hold observations; all others hold ids."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """Files to be read as one table, which of their columns, and where their coded rows are kept (None: nowhere)."""
+    """Files to be read as one table: their columns, and the folder of their coded rows (None: none)."""
 
     paths: tuple[str, ...]
     columns: tuple[str, ...] | None = None
@@ -108,11 +108,11 @@ class Scan:
 
     @property
     def untyped(self) -> bool:
-        """Whether a file is of a format without types, in which whole numbers are words."""
+        """Whether a file is of a format without types, in which integers are text."""
         return any(plain_name(name).removesuffix(".gz").endswith((".csv", ".tsv")) for name in self.paths)
 
     def batches(self, *, coded: bool = True) -> Iterator[Any]:
-        """Record batches of all files, in order, words in dictionaries if `coded`; `told` hears how many rows came."""
+        """Record batches of all files, in order, text in dictionaries if `coded`; calls `told` with the rows so far."""
         if self.text:
             raise DataError(f"{self.paths[0]} is plain text without columns; give a table ({', '.join(READABLE)})")
         names: list[str] | None = None
@@ -130,20 +130,20 @@ class Scan:
                     self.told(behind)
 
     def with_ids(self, *names: str, columns: tuple[str, ...] | None = None) -> Scan:
-        """The same files with columns of names, in which nothing means missing, and other columns to read if given."""
-        kept = tuple(dict.fromkeys([*self.missing.names, *(name.strip().lower() for name in names)]))
+        """The same files with columns of ids, in which nothing means missing, and other columns to read if given."""
+        ids = tuple(dict.fromkeys([*self.missing.names, *(name.strip().lower() for name in names)]))
         asked = self.columns if columns is None else columns
-        return replace(self, columns=asked, missing=replace(self.missing, names=kept))
+        return replace(self, columns=asked, missing=replace(self.missing, names=ids))
 
     def columns_by_role(self, roles: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
-        """Batches of those columns alone that play a role, under the names of the roles."""
+        """Batches of the columns that have a role, under the names of the roles."""
         wanted = {role: name for role, name in roles.items() if name is not None}
         ids = [name for role, name in wanted.items() if role not in VALUES]
         for batch in self.with_ids(*ids, columns=tuple(wanted.values())).batches():
             yield {role: batch.column(batch.schema.get_field_index(name)) for role, name in wanted.items()}
 
     def lines(self) -> Iterator[tuple[str, list[str]]]:
-        """Lines of all text files, some megabytes at a time, each with its file; `told` hears how many are behind."""
+        """Lines of all text files, some megabytes at a time, each with its file; calls `told` with the lines so far."""
         behind = 0
         for path in self.paths:
             for lines in stream_lines(path, self.encoding):
@@ -153,9 +153,9 @@ class Scan:
                     self.told(behind)
 
     def rows_about(self) -> int | None:
-        """How many rows are to come, for progress: Parquet says it, of plain text the first megabyte tells about.
+        """Approximate number of rows, for progress: exact for Parquet, extrapolated from a megabyte of plain text.
 
-        None where finding out would mean reading: compressed text, and files on a store.
+        None where it would need reading: compressed text, and files on a store.
         """
         rows = 0.0
         for path in self.paths:
@@ -169,7 +169,7 @@ class Scan:
         return list(next(iter(self.batches())).schema.names)
 
     def fingerprint(self) -> str:
-        """Changes when a file is another one: names, sizes, times of writing, and the columns asked for."""
+        """A hash of names, sizes and modification times of the files, and of the columns to read."""
         known = hashlib.sha256(repr((self.columns, self.drop, self.missing, self.encoding)).encode())
         for path in self.paths:
             known.update(f"\0{path if is_remote(path) else os.path.abspath(path)}\0{_facts(path)}".encode())
@@ -188,23 +188,38 @@ def scan(
     encoding: str | None = None,
     names: Sequence[str] = (),
 ) -> Scan:
-    """Name files to be read batch by batch, wherever a model takes a frame.
+    """Files to be read batch by batch, accepted wherever an estimator takes a frame.
 
     Parameters
     ----------
-    paths : a file, a glob such as ``"data/*.parquet"``, a folder, or a list of these, here or at ``s3://bucket/…``
-        `.csv`, `.tsv`, `.jsonl` (each also with `.gz`) and `.parquet`; all with the same columns.
-    columns : the columns to read, all of them by default
-    cache : folder in which the coded rows stay, so that a second fit of unchanged files need not read them again;
-        without one they are removed when they are no longer used
-    told : is called with the number of rows read so far, for progress
-    lines : whether the files are plain text, read line by line (documents, sequences, edges); by default those whose
-        names end in `.txt` or `.txt.gz` are
-    drop : columns to be left out
-    missing : values that mean "not known" in every column, such as ``[98, 99, "NA"]``, besides empty cells; as they are
-        written in a text file. Tasks, workers, documents and other names of rows keep them
-    encoding : of text files, such as ``"latin-1"``; UTF-8 by default, and Windows-1252 where that fails, with a warning
-    names : columns in small letters that name rows, in which nothing means missing
+    paths : str, path-like or sequence of these
+        Files, globs such as ``"data/*.parquet"`` or folders, local or at ``s3://bucket/…``: `.csv`, `.tsv`, `.jsonl`
+        (each also with `.gz`) and `.parquet`, all with the same columns.
+    columns : sequence of str, optional
+        Columns to read; all by default.
+    cache : str or path-like, optional
+        Folder for the coded rows, so that a second fit of unchanged files need not read them again; without one they
+        are removed when they are no longer used.
+    told : callable, optional
+        Progress callback, called with the number of rows read so far.
+    lines : bool, optional
+        Whether the files are plain text, read line by line (documents, sequences, edges); by default those whose names
+        end in `.txt` or `.txt.gz` are.
+    drop : sequence of str
+        Columns to leave out.
+    missing : sequence
+        Values that mean missing in every column, such as ``[98, 99, "NA"]``, besides empty cells; as they are written
+        in a text file. Columns of ids (tasks, workers, documents, ...) keep them.
+    encoding : str, optional
+        Encoding of text files, such as ``"latin-1"``; UTF-8 by default, and Windows-1252 with a warning where that
+        fails.
+    names : sequence of str
+        Columns of ids, in lower case, in which nothing means missing.
+
+    Returns
+    -------
+    Scan
+        Names the files; nothing is read until it is used.
 
     Examples
     --------
@@ -220,7 +235,7 @@ def scan(
     for one in given:
         found += _expand(os.fspath(one), lines)
     if not found:
-        raise DataError("no files were named; give at least one")
+        raise DataError("paths must name at least one file, got none")
     text = [lines if lines is not None else is_text(name) for name in found]
     if any(text) and not all(text):
         table = found[text.index(False)]
@@ -247,12 +262,12 @@ def _names(given: Any, what: str) -> tuple[str, ...]:
 
 def _listed(given: Any, what: str) -> Sequence[Any]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise DataError(f"{what}={given!r} is one value; give a list: {what}=[{given!r}]")
+        raise DataError(f"{what} must be a list, got {given!r}; give {what}=[{given!r}]")
     return list(given)
 
 
 def whole(data: Any) -> Any:
-    """The files that a `Scan` names read into one table, as `read_columns` reads one; all else as it is."""
+    """The files of a `Scan` read into one table, as by `read_columns`; any other data unchanged."""
     if not isinstance(data, Scan):
         return data
     import pyarrow as pa
@@ -265,14 +280,14 @@ def whole(data: Any) -> Any:
 
 
 def is_several(name: str) -> bool:
-    """Whether a name may stand for several files: a folder, a pattern, an address that names no file."""
+    """Whether a name may mean several files: a folder, a glob, an address that is not a file."""
     if is_remote(name):
         return not plain_name(name).endswith((*READABLE, *TEXT)) or "*" in name
     return os.path.isdir(name) or (not os.path.exists(name) and glob.has_magic(name))
 
 
 def _facts(path: str) -> tuple[int, int]:
-    """Size and time of writing."""
+    """Size and modification time."""
     if is_remote(path):
         return facts_of(path)
     facts = os.stat(path)
@@ -290,7 +305,7 @@ def _rows_about(path: str) -> float:
 
 
 def _expand(name: str, lines: bool | None) -> list[str]:
-    """The files that a name stands for; a folder's tables, or its texts when it has no table."""
+    """The files that a name means; a folder's tables, or its texts if it has no table."""
     endings = TEXT if lines else (*READABLE, *TEXT) if lines is None else READABLE
     if is_remote(name):
         return _of_one_kind(list_remote(name, endings))
@@ -312,7 +327,7 @@ def _expand(name: str, lines: bool | None) -> list[str]:
     elif name == STDIN or is_pipe(name):
         raise DataError(f"{name} can be read once only, and files of a scan are read again; save it as a file")
     else:
-        find_source(name)  # says in a sentence why it cannot be read
+        find_source(name)  # raises if it cannot be read
     return [name]
 
 

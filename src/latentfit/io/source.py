@@ -1,7 +1,7 @@
-"""Where bytes come from: a file, a compressed file, or standard input, each readable more than once.
+"""Sources of bytes: a file, a compressed file, or standard input, each readable more than once.
 
-Reading twice is what makes good messages cheap: the first pass is fast and says only that something is wrong,
-the second is slow and says where.
+Reading twice makes good messages cheap: the first pass is fast and finds only that something is wrong,
+the second is slow and finds where.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TABLES = {"csv": "CSV", "tsv": "TSV", "jsonl": "JSON lines", "parquet": "Parque
 _FORMATS = {**_TABLES, "txt": "text", "mtx": "Matrix Market"}
 _SHEETS = {"xlsx", "xls", "xlsm", "ods", "numbers"}
 READABLE = (".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet")
-"""Ends of the names of files that can be read."""
+"""File extensions that can be read."""
 _KNOWN = ".csv, .tsv, .jsonl (each also with .gz) and .parquet"
 _DISGUISES = (
     (b"\xff\xfe", "is UTF-16 text; save it as UTF-8, or give encoding='utf-16' (--encoding utf-16)"),
@@ -45,8 +45,8 @@ _DISGUISES = (
 class Source:
     """Bytes with a name for messages. `path` or `data` holds them; `packed` means gzip.
 
-    Text that is not UTF-8 has an `encoding` and comes out as UTF-8. `delimiter` parts the cells of a table where it is
-    not the one that its name says, and the columns `commas` write their decimals with a comma.
+    Text that is not UTF-8 has an `encoding` and comes out as UTF-8. `delimiter` separates the cells of a table
+    where it is not the one of the extension; numbers of the columns `commas` have decimal commas.
     """
 
     name: str
@@ -60,12 +60,12 @@ class Source:
 
     @property
     def separator(self) -> str:
-        """What parts the cells of a text table."""
+        """The separator of a text table."""
         return self.delimiter or ("\t" if self.kind == "tsv" else ",")
 
     @property
     def remote(self) -> bool:
-        """On a store, where every reading costs."""
+        """Whether it is on an object store, where every read is expensive."""
         return self.path is not None and is_remote(self.path)
 
     def open(self) -> Any:
@@ -86,7 +86,7 @@ class Source:
             yield from stream
 
     def broken(self, error: Exception) -> FileFormatError | OSError:
-        """The sentence for damage that has no line: the compression, or what pyarrow says."""
+        """The error for damage without a line number: the compression, or what pyarrow reports."""
         text = reason_of(error)
         if isinstance(error, OSError) and error.errno is not None:
             return OSError(f"{self.name} cannot be read: {error.strerror or text}; check the disk")
@@ -97,7 +97,7 @@ class Source:
         return FileFormatError(f"{self.name} cannot be read as {_FORMATS[self.kind]} ({text}); write it again")
 
     def damage(self) -> FileFormatError | OSError | None:
-        """What is wrong with the compression, if anything: only reading to the end tells."""
+        """The error of damaged compression, if any; the file is read to its end."""
         try:
             for _ in self.lines() if self.packed else ():
                 pass
@@ -121,7 +121,7 @@ def find_source(path: str | os.PathLike[str], encoding: str | None = None) -> So
     if extension not in _TABLES or (packed and extension == "parquet"):
         if extension in _SHEETS:
             raise FileFormatError(f"{name} is a spreadsheet; save it as CSV")
-        raise FileFormatError(f"{name} has a name that tells no format; Latentfit reads {_KNOWN}")
+        raise FileFormatError(f"{name}: the extension is not that of a known format; Latentfit reads {_KNOWN}")
     encoding = None if extension == "parquet" else encoding
     source = Source(name, extension, path=name, packed=packed, encoding=encoding)
     if is_pipe(name):
@@ -131,12 +131,12 @@ def find_source(path: str | os.PathLike[str], encoding: str | None = None) -> So
 
 
 def is_pipe(name: str) -> bool:
-    """Whether a name is that of a pipe or a device: what was read of it is gone."""
+    """Whether a name is that of a pipe or a device, which can be read only once."""
     return os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name)
 
 
 def plain_name(name: str) -> str:
-    """A file's name by which its format is told: in small letters, an address without its options."""
+    """The file name that determines the format: in lower case, an address without its options."""
     return (name.partition("?")[0] if is_remote(name) else name).lower()
 
 
@@ -155,7 +155,7 @@ def gathered(lines: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
 
 
 def probe(name: str) -> None:
-    """Raise the OSError that says in a sentence why a file cannot be opened."""
+    """Raise the OSError that explains why a file cannot be opened."""
     if is_remote(name):
         facts_of(name)
         return
@@ -167,7 +167,7 @@ def probe(name: str) -> None:
         with open(name, "rb"):
             pass
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {name}; check the path") from None
+        raise FileNotFoundError(f"the file {name} does not exist; check the path") from None
     except PermissionError:
         raise PermissionError(f"{name} may not be read by this user; change its permissions") from None
     except (OSError, ValueError) as error:
@@ -176,7 +176,7 @@ def probe(name: str) -> None:
 
 
 def _undisguised(source: Source) -> Source:
-    """The source again, unless its first bytes show that its name is wrong."""
+    """The source, unless its first bytes contradict its extension."""
     if source.packed:
         with replace(source, packed=False, encoding=None).open() as stream:
             start = stream.read(2)
@@ -188,14 +188,14 @@ def _undisguised(source: Source) -> Source:
                 start = stream.read(4)
         except BROKEN as error:
             raise source.broken(error) from None
-        for magic, sentence in _DISGUISES:
+        for magic, problem in _DISGUISES:
             if start.startswith(magic):
-                raise FileFormatError(f"{source.name} {sentence}")
+                raise FileFormatError(f"{source.name} {problem}")
     return source
 
 
 def bad_utf8(source: Source) -> FileFormatError | None:
-    """The sentence that names the first line that is not UTF-8, if there is one."""
+    """The error for the first line that is not UTF-8, if there is one."""
     for number, line in enumerate(source.lines(), 1):
         try:
             line.decode()
@@ -209,15 +209,15 @@ def bad_utf8(source: Source) -> FileFormatError | None:
 
 
 # -----------------------------------------------------------------------------
-# SHA-256 of input files, so that a result says what it was made of.
+# SHA-256 of input files, for the provenance of a result.
 
 MOST_BYTES = 2**33
-"""Files above this are not read a second time for their hash: at about 1 GB a second it would be noticed."""
+"""Files above this size are not read a second time for their hash (about 1 GB per second)."""
 _BLOCK = 2**22
 
 
 def file_hashes(paths: Iterable[str | None]) -> dict[str, str]:
-    """SHA-256 of every file by its path; what cannot be read twice says why it has none."""
+    """SHA-256 of every file by its path, or the reason why there is none."""
     return {path: _hash(path) for path in paths if path}
 
 

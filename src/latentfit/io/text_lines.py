@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from latentfit.core.errors import DataError, DataWarning, FileFormatError
-from latentfit.io.csv_file import told_encoding
+from latentfit.io.csv_file import detect_encoding
 from latentfit.io.source import BROKEN, Source, bad_utf8, gathered, plain_name, probe
 from latentfit.io.values import check_encoding
 
@@ -31,7 +31,7 @@ def stream_lines(path: str | os.PathLike[str], encoding: str | None = None) -> I
     name = os.fspath(path)
     probe(name)
     source = Source(name, "txt", path=name, packed=plain_name(name).endswith(".gz"), encoding=check_encoding(encoding))
-    source = told_encoding(source)
+    source = detect_encoding(source)
     codec = "utf-8-sig"  # a byte order mark stands before the first line only
     try:
         for lines in gathered(source.lines(), BATCH_BYTES):
@@ -44,25 +44,25 @@ def stream_lines(path: str | os.PathLike[str], encoding: str | None = None) -> I
 
 
 # -----------------------------------------------------------------------------
-# An edge list as text, two words a line, → columns source, target and, with a third word, weight.
+# An edge list as text, two words per line, → columns source, target and, with a third word, weight.
 
 COMMENTS = ("#", "%")
 """Lines that begin so are comments, as SNAP and KONECT write them."""
 MATRIX_MARKET = "%%matrixmarket"
-"""How a Matrix Market file begins, in small letters: after its comments comes a line of sizes, which is no edge."""
+"""First word of a Matrix Market file, in lower case: after its comments comes a line of sizes, which is not an edge."""
 ROLES = ("source", "target", "weight")
 HEADERS = (
     {"source", "from", "src", "node_1", "node1", "node_a", "left", "source_id", "from_id", "fromnodeid", "head", "id1"},
     {"target", "to", "dst", "node_2", "node2", "node_b", "right", "target_id", "to_id", "tonodeid", "tail", "id2"},
 )
-"""What the columns of an edge list are called in its first line, in small letters."""
+"""Usual column names in the first line of an edge list, in lower case."""
 
 
 def edge_batches(batches: Iterable[tuple[str, list[str]]]) -> Iterator[dict[str, Any]]:
     """The columns of lines that come in batches, as words: source, target and, where a line has one, weight.
 
-    Blanks, tabs or a comma part the words; one word alone is a node without edges. A first line of names
-    of columns is no edge, which is told; nor is the line of sizes of a Matrix Market file.
+    Blanks, tabs or a comma separate the words; one word alone is a node without edges. A header line is skipped with a
+    warning; so is the line of sizes of a Matrix Market file.
     """
     name, behind = "", 0
     for path, batch in batches:
@@ -73,7 +73,7 @@ def edge_batches(batches: Iterable[tuple[str, list[str]]]) -> Iterator[dict[str,
             kept = _without_sizes(kept, lines[0], name)
         elif not behind and _names_columns(kept):
             warnings.warn(
-                f"the first line of {name}, {kept[0].strip()!r}, names columns and is read as no edge",
+                f"the first line of {name}, {kept[0].strip()!r}, names columns and is not read as an edge",
                 DataWarning,
                 stacklevel=6,
             )
@@ -101,7 +101,7 @@ def _without_sizes(kept: list[str], head: str, name: str) -> list[str]:
     """The entries of a square matrix in coordinates, as Matrix Market files write them."""
     sizes = kept[0].split() if kept else []
     if "coordinate" not in head.lower() or len(sizes) != 3:
-        raise DataError(f"{name} is no Matrix Market file of coordinates; give one edge per line")
+        raise DataError(f"{name} is not a Matrix Market file of coordinates; give one edge per line")
     if sizes[0] != sizes[1]:
         raise DataError(
             f"{name} is a matrix of {sizes[0]} × {sizes[1]}, and a graph has as many rows as columns; give a square "
@@ -111,7 +111,7 @@ def _without_sizes(kept: list[str], head: str, name: str) -> list[str]:
 
 
 def _names_columns(lines: list[str]) -> bool:
-    """Whether the first line names columns: usual names, a weight that is no number, or words above numbers alone."""
+    """Whether the first line is a header: usual names, a weight that is not a number, or text above numbers only."""
     if len(lines) < 2:
         return False
     first, *rest = (line.split() for line in lines)
@@ -140,10 +140,10 @@ _LETTERS = re.compile(r"[A-Za-z*.-]+")
 
 def is_fasta(lines: Sequence[str]) -> bool:
     """Whether text begins as FASTA does: a line with > and, below such lines, letters without a blank."""
-    said = [line.strip() for line in lines if line.strip() and not line.startswith(";")]
-    if not said or not said[0].startswith(">"):
+    filled = [line.strip() for line in lines if line.strip() and not line.startswith(";")]
+    if not filled or not filled[0].startswith(">"):
         return False
-    below = next((line for line in said if not line.startswith(">")), "")
+    below = next((line for line in filled if not line.startswith(">")), "")
     return _LETTERS.fullmatch(below) is not None
 
 

@@ -1,4 +1,4 @@
-"""Values that mean "not known" → nulls, in columns of any type."""
+"""Values that mean missing → nulls, in columns of any type; detection of the encoding of text."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from latentfit.core.errors import DataError
 
 @dataclass(frozen=True)
 class Missing:
-    """Values that mean "not known", as text, and columns (in small letters) of names, where they are names."""
+    """Values that mean missing, as text, and columns of ids (in lower case), in which nothing means missing."""
 
     values: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
     def blanked(self, table: Any) -> Any:
-        """A table or batch whose cells that are among the values are null; numbers are compared as numbers."""
+        """A table or batch in which these values are null; numbers are compared as numbers."""
         if not self.values:
             return table
         known = table.schema.names
@@ -69,15 +69,15 @@ def _values_of(kind: Any, missing: Sequence[str]) -> Any:
 
 
 # -----------------------------------------------------------------------------
-# Text that is not UTF-8: which encoding its bytes have, told before it is read.
+# Detection of the encoding of text that is not UTF-8, before it is parsed.
 #
-# Files here are read to the end for that, at the speed of the disk; of compressed files and those on a store the first
-# megabytes tell. What fails to be UTF-8 is Windows-1252 (all of Latin-1 that is ever written), unless it shows that
-# it is no text, or UTF-8 that was damaged: then the reader refuses it and names the line.
+# Files here are read to the end for that, at the speed of the disk; of compressed files and those on a store only the
+# first megabytes are. What fails to be UTF-8 is Windows-1252 (all of Latin-1 that is ever written), unless it is
+# not text, or UTF-8 that was damaged: then the reader refuses it and names the line.
 
 CHUNK = 1 << 20
 AHEAD = 1 << 24
-"""Bytes looked at of what is expensive to read twice."""
+"""Bytes read from sources that are expensive to read twice."""
 _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\xff]")
 """Bytes that no text has; 0xff would be the letter ÿ."""
@@ -92,22 +92,24 @@ def check_encoding(encoding: str | None) -> str | None:
     try:
         return codecs.lookup(encoding).name
     except LookupError:
-        raise DataError(f"there is no encoding {encoding!r}; give utf-8, latin-1, cp1252, utf-16, …") from None
+        raise DataError(
+            f"encoding must be one that Python knows, such as utf-8, latin-1 or cp1252, got {encoding!r}"
+        ) from None
 
 
 def find_encoding(source: Any) -> str | None:
     """None for UTF-8, else the encoding that a text source is read in."""
     if source.data is not None:
-        return _told_by(lambda: iter([source.data]) if not source.packed else _chunks(source, AHEAD))
+        return _detect(lambda: iter([source.data]) if not source.packed else _chunks(source, AHEAD))
     if source.packed or source.remote:
-        return _told_by(lambda: _chunks(source, AHEAD))
+        return _detect(lambda: _chunks(source, AHEAD))
     facts = os.stat(source.path)
     return _of_file(source, facts.st_size, facts.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
 def _of_file(source: Any, size: int, written: int) -> str | None:
-    return _told_by(lambda: _chunks(source, size))
+    return _detect(lambda: _chunks(source, size))
 
 
 def _chunks(source: Any, most: int) -> Iterator[bytes]:
@@ -118,13 +120,13 @@ def _chunks(source: Any, most: int) -> Iterator[bytes]:
             yield bytes(chunk)
 
 
-def _told_by(chunks: Any) -> str | None:
+def _detect(chunks: Any) -> str | None:
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for chunk in chunks():
             if not chunk.isascii() or decoder.getstate()[0]:
                 decoder.decode(chunk)
-        return None  # what breaks off in a letter was cut, which the reader says
+        return None  # a truncated last character is reported by the reader
     except UnicodeDecodeError:
         pass
     undefined = False

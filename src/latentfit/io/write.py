@@ -1,7 +1,7 @@
-"""Columns → a file that is either whole or not there.
+"""Columns → a file, written atomically.
 
-Every output of Latentfit goes through `atomic_path`: a reader never sees half a file, and an error or an
-interrupt leaves the old file as it was.
+Every output of Latentfit goes through `atomic_path`: a reader never sees a partial file, and an error or an
+interrupt leaves the old file unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _BATCH = 10_000
 """Rows turned into Python objects at a time for JSON lines."""
 _PART = 200_000
-"""Rows of CSV or JSON lines between two words about progress."""
+"""Rows of CSV or JSON lines between two progress updates."""
 _VIEWS = {"string_view": pa.string(), "binary_view": pa.binary()}
 """Types that the writer of CSV does not take; by their names, since older releases of pyarrow have none of them."""
 
@@ -52,9 +52,9 @@ def write_columns(table: pa.Table, path: str | os.PathLike[str], *, format: File
 
 
 def write_batches(tables: Iterator[pa.Table], path: str | os.PathLike[str], *, format: FileFormat) -> None:
-    """The same table by table, in flat memory; all have the same columns. The file is whole or not there."""
+    """Write tables with the same columns one after the other, in constant memory, atomically."""
     if format not in ("csv", "parquet", "jsonl"):
-        raise DataError(f"found format {format!r}; Latentfit writes 'csv', 'parquet' and 'jsonl'")
+        raise DataError(f"format must be 'csv', 'parquet' or 'jsonl', got {format!r}")
     first = next(tables)
     if len(set(first.column_names)) < first.num_columns:
         raise DataError(f"the table for {os.fspath(path)} has a column name twice; make the names differ")
@@ -107,9 +107,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         with suppress(OSError):
             part.unlink()
         if is_full(error):
-            cure = "free some space, or choose another place; what stood there is as it was"
+            suggestion = "free some space, or choose another place; an existing file is unchanged"
             reason = os.strerror(getattr(error, "errno", 0) or 0).lower()
-            raise OSError(f"{os.fspath(path)} cannot be written: {reason}; {cure}") from None
+            raise OSError(f"{os.fspath(path)} cannot be written: {reason}; {suggestion}") from None
         raise
     with suppress(OSError):  # the file is in place; not every file system can sync a folder
         _sync(target.parent)
@@ -124,7 +124,7 @@ def _create(part: Path, name: str) -> None:
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no folder for {name}; create {part.parent} first") from None
+        raise FileNotFoundError(f"the folder {part.parent} of {name} does not exist; create it first") from None
     except PermissionError:
         raise PermissionError(f"the folder of {name} may not be written; choose another one") from None
     except OSError as error:
@@ -149,7 +149,7 @@ def _write(table: Any, sink: Any, format: FileFormat, *, header: bool) -> None:
 
 
 def _plain(column: Any, name: str) -> Any:
-    """A column of text, numbers, booleans or dates; dictionaries become the words they stand for."""
+    """A column of text, numbers, booleans or dates; dictionaries are decoded."""
     if isinstance(column.type, pa.DictionaryType):
         column = column.cast(column.type.value_type)
     if str(column.type) in _VIEWS:
@@ -211,10 +211,10 @@ def _write_json_lines(table: Any, sink: Any) -> None:
 
 
 def _parts(table: Any) -> Iterator[Any]:
-    """Rows of a table some at a time, so that a long one can tell how far it is."""
-    with stage("writing", table.num_rows, "rows") as told:
+    """Slices of a table, with progress."""
+    with stage("writing", table.num_rows, "rows") as progress:
         for begin in range(0, table.num_rows, _PART):
-            told.at(begin)
+            progress.at(begin)
             yield table.slice(begin, _PART)
 
 

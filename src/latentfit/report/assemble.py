@@ -1,4 +1,4 @@
-"""What every door has: the frame of its page, how the fit went, the numbers behind the verdict, what to do next."""
+"""Parts of every family's page: its frame, how the fit went, the numbers behind the verdict, what to do next."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from latentfit.report.render import render, shown_number
 MOST_NUMBERS = 200
 """Numbers behind a verdict that the page lists."""
 LONG = 8
-"""Lists longer than this are told by their size."""
+"""Lists longer than this are shown by their length."""
 
 
 def page_about(
     report: FitReport, context: Context, *, door: str, title: str, figures: Sequence[Figure], picture: Chart | None,
     sections: Sequence[Section], papers: Sequence[str] = (), lead: str = "",
 ) -> Page:  # fmt: skip
-    """A door's page: its own words and pictures between the verdict and where the result comes from."""
+    """A family's page: its own sections between the verdict and the provenance."""
     provenance = provenance_of(context)
     return Page(title, door, report.verdict, report.reasons, figures, picture, sections, provenance, papers, lead)
 
 
 def steps_figure(n_iter: int | None, converged: bool | None) -> Figure:
-    """How long a climb took, and how it ended."""
-    return Figure("EM steps", count(n_iter), "stood still" if converged else "stopped before it stood still")
+    """Number of iterations, and whether they converged."""
+    return Figure("EM steps", count(n_iter), "converged" if converged else "stopped before convergence")
 
 
 def count(value: Any) -> str:
@@ -45,9 +45,9 @@ def count(value: Any) -> str:
 def fit_section(fitted: Any, context: Context, *, squares: bool = False) -> Section:
     """Convergence: the objective by step (`objective_path_`, where the model keeps it), and what the fit noted.
 
-    EM climbs a likelihood; with `squares` alternating least squares lowers squares, which the path holds as minus.
+    EM increases a likelihood; with `squares` alternating least squares decreases squares; the path holds minus these.
     """
-    climber, unit = ("Alternation", "minus the squares") if squares else ("EM", "nats")
+    algorithm, unit = ("Alternation", "minus the squares") if squares else ("EM", "nats")
     path = getattr(fitted, "objective_path_", None)
     if path is None:
         path = getattr(fitted, "path", None)
@@ -55,14 +55,16 @@ def fit_section(fitted: Any, context: Context, *, squares: bool = False) -> Sect
     if path is not None and len(path) > 1:
         values = np.asarray(path, float)
         rows = [{"x": at, "y": float(value)} for at, value in enumerate(values)]
-        chart = lines(rows, x=f"{climber} step", y=f"objective, {unit}", whole_x=True, height=200)
-        found.append(Chart(chart, "What is climbed: it never falls, and is flat at the end when the fit stood still."))
+        chart = lines(rows, x=f"{algorithm} step", y=f"objective, {unit}", whole_x=True, height=200)
+        found.append(
+            Chart(chart, "The objective by iteration: it never falls, and is flat at the end after convergence.")
+        )
     summary = context.summary
     steps, converged = summary.get("n_iter"), summary.get("converged")
     sentence = ""
     if steps is not None:
-        ending = "and stood still" if converged else "and stopped before it stood still: raise max_iter (--max-iter)"
-        sentence = f"{climber} took {int(steps):,} steps {ending}."
+        ending = "and converged" if converged else "and stopped before it converged: raise max_iter (--max-iter)"
+        sentence = f"{algorithm} took {int(steps):,} steps {ending}."
     if summary.get("log_likelihood") is not None:
         sentence += f" Log-likelihood {float(summary['log_likelihood']):,.2f} nats."
     report = getattr(fitted, "report_", None) or getattr(fitted, "report", None)
@@ -71,19 +73,19 @@ def fit_section(fitted: Any, context: Context, *, squares: bool = False) -> Sect
 
 
 def next_section(report: FitReport, *advice: str) -> Section:
-    """What to do next: the door's own advice, and the reasons again, for each ends with what to do."""
-    told = [*advice, *(report.reasons or [] if report.verdict != "trusted" else [])]
-    if not told:
-        told = ["Nothing has to be done; the files beside this page hold the result."]
-    return Section("What to do next", [Note(sentence) for sentence in told])
+    """What to do next: the family's advice, and the reasons again, each of which ends with a suggestion."""
+    sentences = [*advice, *(report.reasons or [] if report.verdict != "trusted" else [])]
+    if not sentences:
+        sentences = ["Nothing has to be done; the files beside this page hold the result."]
+    return Section("What to do next", [Note(sentence) for sentence in sentences])
 
 
 def numbers_section(report: FitReport, text: str = "") -> Section:
-    """Every number that the diagnosis computed, by its name."""
+    """Every quantity of the diagnostics, by name."""
     rows = list(_flat(report.quantities))[:MOST_NUMBERS]
     if not rows:
         return Section("What was checked", [Note("The numbers behind the verdict are known to the fit alone.")], text)
-    table = DataTable(["number", "value"], rows, "What the diagnosis computed, before it judged.")
+    table = DataTable(["number", "value"], rows, "Quantities behind the verdict.")
     return Section("What was checked", [table], text)
 
 
@@ -121,13 +123,13 @@ def provenance_of(context: Context) -> list[tuple[str, str]]:
         lines.append(("Seed", str(context.seed)))
     lines += [(f"SHA-256 of {name}", digest) for name, digest in context.files.items()]
     if context.seconds:
-        told = ", ".join(f"{stage} {value:.2f}" for stage, value in context.seconds.items())
-        lines.append(("Seconds", f"{sum(context.seconds.values()):.2f} in all: {told}"))
+        stages = ", ".join(f"{stage} {value:.2f}" for stage, value in context.seconds.items())
+        lines.append(("Seconds", f"{sum(context.seconds.values()):.2f} in all: {stages}"))
     return lines
 
 
 # -----------------------------------------------------------------------------
-# The page of a model without a door of its own: its verdict, how the fit went, and the numbers behind the verdict.
+# The page of a model without a page of its own: its verdict, how the fit went, and the numbers behind the verdict.
 
 
 def page_of(fitted: Any, context: Context) -> Page:
@@ -149,11 +151,11 @@ def page_of(fitted: Any, context: Context) -> Page:
 
 
 # -----------------------------------------------------------------------------
-# From a fitted model to its page: every door has one module with `doors_page_of(fitted, context)`.
+# From a fitted model to its page: every family has a module with `page_of(fitted, context)`.
 
 
 def doors_page_of(fitted: Any, context: Context) -> Page:
-    """The page of a fitted model; one without a door of its own gets the plain page."""
+    """The page of a fitted model; one without a page of its own gets the plain page."""
     kind = type(fitted).__name__
     # the labels command fits without scikit-learn: its result is not yet an estimator
     module = PAGES.get("DawidSkene" if kind == "FittedCrowd" else kind, "latentfit.report.assemble")
@@ -162,7 +164,7 @@ def doors_page_of(fitted: Any, context: Context) -> Page:
 
 
 def context_of(summary: Mapping[str, Any], data: Mapping[str, Any] | None = None) -> Context:
-    """What a door is told besides its model: the summary, and what the data say, empty parts left out."""
+    """Context of a page besides the model: the summary, and the data, empty entries left out."""
     seed = summary.get("seed")
     return Context(
         summary,
@@ -175,7 +177,7 @@ def context_of(summary: Mapping[str, Any], data: Mapping[str, Any] | None = None
 
 
 # -----------------------------------------------------------------------------
-# A page → report.html, whole or not there.
+# A page → report.html, written atomically.
 
 
 def write_report(path: str | os.PathLike[str], page: Page) -> None:

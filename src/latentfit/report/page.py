@@ -105,10 +105,10 @@ class Page:
 
 @dataclass(frozen=True)
 class Context:
-    """What a door knows besides the fitted model.
+    """What a page can use besides the fitted model.
 
     `summary` is what summary.json holds, `files` the SHA-256 of every input by its name (or why there is none),
-    `data` what only the data can tell, by the door's own names (empty when the page is made from a model file alone).
+    `data` what only the data can tell, by the family's own names (empty when the page is made from a model file alone).
     """
 
     summary: Mapping[str, Any]

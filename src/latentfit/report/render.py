@@ -35,7 +35,7 @@ VERDICTS = {
     "caution": ("warn", "Caution", "Use this result with caution."),
     "not identifiable": ("bad", "Not identifiable", "The data do not determine this result."),
 }
-NO_DOUBT = "No check found a reason to doubt."
+NO_FINDING = "No check found a problem."
 NO_SCRIPT = "Charts, sorting and filtering need JavaScript; everything else is readable without."
 
 
@@ -79,7 +79,7 @@ class _Kept:
 def _first_screen(page: Page, kept: _Kept) -> str:
     tone, chip, sentence = VERDICTS.get(page.verdict, ("warn", page.verdict, ""))
     reasons = "".join(f"<li>{_text(reason)}</li>" for reason in page.reasons)
-    why = f'<ul class="reasons">{reasons}</ul>' if reasons else f'<p class="reasons">{NO_DOUBT}</p>'
+    why = f'<ul class="reasons">{reasons}</ul>' if reasons else f'<p class="reasons">{NO_FINDING}</p>'
     figures = "".join(
         f'<div class="figure"><dt>{_text(figure.label)}</dt><dd><b>{_text(figure.value)}</b>'
         f"<span>{_text(figure.note)}</span></dd></div>"
@@ -134,7 +134,7 @@ def _table(table: DataTable, kept: _Kept) -> str:
         if len(row) != len(columns):
             raise ValueError(f"a row of the table {table.title!r} has {len(row)} cells, its header {len(columns)}")
     total = len(table.rows) if table.total is None else table.total
-    told = f" The first {len(rows):,} of {total:,} rows are shown." if total > len(rows) else ""
+    cut = f" The first {len(rows):,} of {total:,} rows are shown." if total > len(rows) else ""
     numeric = [bool(rows) and all(_is_number(row[at]) or row[at] is None for row in rows) for at in range(len(columns))]
     head = "".join(
         f'<th scope="col" aria-sort="none"{" class=n" if is_number else ""}{_title(column.meaning)}>'
@@ -156,7 +156,7 @@ def _table(table: DataTable, kept: _Kept) -> str:
     return (
         f'<div class="data">{title}{search if len(rows) > FEW_ROWS else ""}'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(table.title or table.caption)}">'
-        f'<table id="t{number}"><caption>{_text(table.caption)}{told}</caption><thead><tr>{head}</tr></thead>'
+        f'<table id="t{number}"><caption>{_text(table.caption)}{cut}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{paper}</div>"
     )
 
