@@ -182,13 +182,13 @@ def test_a_wide_file_with_ids_and_text_is_read_and_the_label_minus_one_is_kept_w
     more = ["--no-report", "--out", str(tmp_path / "o")]
     assert main(["labels", str(path), "--task", "key", "--abstain", "", *more]) == 0
     told = " ".join(capsys.readouterr().err.split())
-    assert "column 'text' has another value in every row" in told
+    assert "every value of column 'text' is different" in told
     rows = [line.split(",") for line in (tmp_path / "o" / "consensus.csv").read_text().splitlines()[1:]]
     assert [row[0] for row in rows] == [f"x{n}" for n in range(200)]
     assert np.mean([int(row[1]) == answer for row, answer in zip(rows, truth, strict=True)]) > 0.85
     assert main(["labels", str(path), *more]) == 0
     told = " ".join(capsys.readouterr().err.split())
-    assert "column 'key' has another value in every row, so it is taken as the task" in told
+    assert "every value of column 'key' is different, so it is taken as the task" in told
     assert f"-1 stands in {(said == -1).sum()} cells" in told
 
 

@@ -24,7 +24,7 @@ from latentfit.labels.data import sorting as label_sort
 from latentfit.labels.data.input import read_labels
 from latentfit.labels.data.stored import StoredLabels, code_labels, find_tasks, sample_tasks, store_labels
 from latentfit.labels.init.methods import vote_mixture
-from latentfit.labels.init.votes import vote_sums
+from latentfit.labels.init.votes import vote_statistics
 from tests.fits import after, bits, stopping
 
 
@@ -146,7 +146,7 @@ def test_repeated_labels_all_count_and_are_told_every_time(tmp_path):
 def test_sums_samples_and_searches_are_those_of_memory(files):
     stored, labels = code_labels(latentfit.scan(files / "whole.csv")), read_labels(read_columns(files / "whole.csv"))
     mixture = vote_mixture(labels)
-    assert vote_sums(stored).table.tobytes() == vote_sums(labels).table.tobytes()
+    assert vote_statistics(stored).table.tobytes() == vote_statistics(labels).table.tobytes()
     mine, theirs = MemoryEngine(stored, 1).sums(mixture), MemoryEngine(labels, 2).sums(mixture)
     assert (mine.log_likelihood, mine.table.tobytes()) == (theirs.log_likelihood, theirs.table.tobytes())
     for most in (50, 399, 1_000):

@@ -8,7 +8,7 @@ import pytest
 from latentfit.labels.data.labels import Labels, assemble, from_wide, with_gold
 from latentfit.labels.data.stored import store_labels
 from latentfit.labels.estimator.crowd import CrowdSettings, FittedCrowd, fit_crowd
-from latentfit.labels.select.information import committee_beliefs
+from latentfit.labels.select.information import committee_posterior
 from latentfit.simulate import Crowd, crowd, specialist_crowd
 
 
@@ -139,7 +139,7 @@ def test_the_committee_of_a_plan_names_the_classes_like_the_model(misleading):
     labels, truth = misleading.coded(), misleading.answers
     for data in (labels, known(labels, truth, [0, 1, 2])):
         fitted = fit(data)
-        beliefs = committee_beliefs(data, fitted.mixture, n_jobs=1)
+        beliefs = committee_posterior(data, fitted.mixture, n_jobs=1)
         assert float(np.mean(beliefs.argmax(axis=1) != truth)) < error(fitted, truth) + 0.05
 
 
@@ -152,7 +152,7 @@ def test_a_task_without_labels_gets_the_class_prior():
     fitted = fit(shown)
     assert fitted.beta < 1
     np.testing.assert_allclose(fitted.evidence.posterior[7], fitted.mixture.weights)
-    np.testing.assert_allclose(fitted.beliefs(shown)[0][7], fitted.mixture.weights)
+    np.testing.assert_allclose(fitted.task_posterior(shown)[0][7], fitted.mixture.weights)
     stored = fit_crowd(store_labels(shown), CrowdSettings(n_jobs=1, engine="stream"))
     np.testing.assert_allclose(stored.evidence.posterior[7], fitted.mixture.weights)
 

@@ -180,9 +180,9 @@ def test_rotation_recovers_a_sparse_factor_from_any_square_root(seed):
     factor = rng.random((200, 3)) * (rng.random((200, 3)) < 0.4)
     q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     found = rotate_from_several(factor @ q.T, 6, rng)
-    polished = rotate_nonnegative(factor @ q.T, alpha="constant", turn=found.turn, max_iter=5000, tol=1e-15)
-    order = match_classes(factor.T @ polished.factor)
-    np.testing.assert_allclose(polished.factor[:, order], factor, atol=1e-8)
+    constant = rotate_nonnegative(factor @ q.T, alpha="constant", turn=found.turn, max_iter=5000, tol=1e-15)
+    order = match_classes(factor.T @ constant.factor)
+    np.testing.assert_allclose(constant.factor[:, order], factor, atol=1e-8)
 
 
 def test_a_decomposition_that_gives_up_is_done_by_the_slower_way(monkeypatch):

@@ -216,8 +216,8 @@ def test_frames_come_back_in_kind_and_new_tasks_are_planned():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"budget": 0}, "budget=0 allows no label"),
-        ({"per_worker": -1}, "per_worker=-1 allows no label"),
+        ({"budget": 0}, "budget must be an int >= 1 or None, got 0"),
+        ({"per_worker": -1}, "per_worker must be an int >= 1 or None, got -1"),
         ({"workers": []}, "list of available workers is empty"),
         ({"workers": pd.DataFrame({"who": [1]})}, "no column for the worker among"),
     ],
@@ -232,7 +232,7 @@ def test_nothing_left_to_ask():
     votes = random_votes(6, n_tasks=20, n_workers=4, each=4)
     plan = plan_labels(fitted(votes), votes, budget=3, workers=range(4))
     assert plan.n_labels == 0
-    assert "only 0 labels are expected to tell anything" in plan.notes[-1]
+    assert "only 0 labels are informative" in plan.notes[-1]
 
 
 # ------------------------------------------------------------------------ cover

@@ -10,7 +10,7 @@ from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.labels.data.labels import from_long
 from latentfit.labels.plot import mean_errors, plot_simulation
 from latentfit.labels.select import simulate_plan
-from latentfit.labels.select.information import committee_beliefs
+from latentfit.labels.select.information import committee_posterior
 from latentfit.labels.select.replay import _first_labels, _refit
 from latentfit.simulate import crowd
 
@@ -61,10 +61,10 @@ def test_start_is_random_labels_of_every_task():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"policies": ("greedy",)}, "give 'plan', 'random' or both"),
-        ({"shares": (1.5,)}, "not shares of the labels"),
-        ({"seeds": 0}, "give numbers above 0 for each"),
-        ({"shares": (0.1,)}, "20% of this crowd already"),
+        ({"policies": ("greedy",)}, "policies must be 'plan', 'random' or both"),
+        ({"shares": (1.5,)}, r"shares must be numbers in \(0, 1\]"),
+        ({"seeds": 0}, "first, step and seeds must be > 0"),
+        ({"shares": (0.1,)}, "already 20% of this crowd"),
         ({"truth": {999: 1}}, "no task of the truth occurs"),
         ({"truth": None}, "needs the truth"),
     ],
@@ -97,7 +97,7 @@ def test_committee_knows_better_than_one_fit():
         made = crowd(200, 40, 2, labels_per_task=4, skill=(0.5, 0.9), random_state=seed)
         data = made.coded()
         mixture, _ = _refit(data, None, 1)
-        alone, together = posterior_of(MemoryEngine(data, 1), mixture)[0], committee_beliefs(data, mixture, n_jobs=1)
+        alone, together = posterior_of(MemoryEngine(data, 1), mixture)[0], committee_posterior(data, mixture, n_jobs=1)
         loss = [-np.log(beliefs[np.arange(200), made.answers]).mean() for beliefs in (alone, together)]
         better.append(loss[0] - loss[1])
     assert np.mean(better) > 0.02

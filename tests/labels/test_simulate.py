@@ -68,10 +68,10 @@ def test_specialist_crowd(prior):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"labels_per_task": 9}, "labels_per_task is 9 and there are 4 workers"),
-        ({"labels_per_task": 2, "prior": np.ones(3)}, "prior has shape"),
-        ({"labels_per_task": 2, "confusion": np.ones((4, 2, 2))}, "confusion has shape"),
-        ({"labels_per_task": 2, "kind": "lazy"}, "kind is 'lazy'"),
+        ({"labels_per_task": 9}, "labels_per_task must be between 0 and n_workers=4, got 9"),
+        ({"labels_per_task": 2, "prior": np.ones(3)}, "prior must hold"),
+        ({"labels_per_task": 2, "confusion": np.ones((4, 2, 2))}, "confusion must have shape"),
+        ({"labels_per_task": 2, "kind": "lazy"}, "kind must be .*, got 'lazy'"),
     ],
 )
 def test_impossible_crowds_are_refused(settings, words):
