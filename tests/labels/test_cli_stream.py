@@ -192,7 +192,7 @@ def test_a_wide_file_with_ids_and_text_is_read_and_the_label_minus_one_is_kept_w
     assert f"-1 stands in {(said == -1).sum()} cells" in told
 
 
-def test_values_that_mean_missing_are_no_labels_and_names_keep_them(tmp_path):
+def test_missing_value_codes_apply_to_labels_and_not_to_names(tmp_path):
     votes = "".join(f"{n},{who},{99 if (n + who) % 7 == 0 else n % 2}\n" for n in range(120) for who in range(4))
     (tmp_path / "votes.csv").write_text("task,worker,label\n" + votes)
     (tmp_path / "truth.csv").write_text("task,label\n" + "".join(f"{n},{n % 2}\n" for n in range(120)))

@@ -77,7 +77,7 @@ def test_columns_can_be_named():
         fitted(renamed, columns={"annotator": "b"})
 
 
-def test_labels_come_back_in_the_users_words():
+def test_labels_are_returned_as_the_user_wrote_them():
     rows = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "cy", "dog")]
     frame = pd.DataFrame(rows, columns=["task", "worker", "label"])
     model = fitted(frame)
@@ -96,7 +96,7 @@ def test_user_order_of_categories_is_kept():
     assert fitted(frame.assign(label=words)).classes_.tolist() == ["low", "mid", "high"]
 
 
-def test_abstentions_and_gaps_are_not_labels():
+def test_abstentions_and_missing_values_are_not_labels():
     rows = [("a", "x", "yes"), ("a", "y", ""), ("a", "z", "yes"), ("b", "x", "no"), ("b", "y", "no"), ("b", "z", None)]
     labels = read_labels(pd.DataFrame(rows, columns=["task", "worker", "label"]))
     assert labels.n_labels == 4
@@ -143,7 +143,7 @@ def test_repeated_answers_enter_the_likelihood_as_dawid_and_skene_count_them():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_repeated_answers_help_where_they_are_independent_and_are_doubted_where_they_are_copies():
+def test_repeated_answers_help_where_independent_and_are_reported_where_duplicated():
     rng = np.random.default_rng(0)
     truth, accuracy = rng.integers(0, 3, 400), rng.uniform(0.5, 0.7, 5)
     task, worker = (axis.ravel() for axis in np.indices((400, 5)))
@@ -191,7 +191,7 @@ def narrow_gaps():
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
-def test_whole_numbers_beside_numbers_with_gaps_are_the_same_labels(kind):
+def test_integers_and_floats_with_missing_values_are_the_same_labels(kind):
     wide = kind(narrow_gaps())
     model = fitted(wide, abstain=[-1])
     assert model.classes_.tolist() == [0, 1]
@@ -201,14 +201,14 @@ def test_whole_numbers_beside_numbers_with_gaps_are_the_same_labels(kind):
     assert read_labels(kind(narrow_gaps() / 2), abstain=[-0.5]).class_names.tolist() == [0, 0.5]
 
 
-def test_a_worker_without_labels_and_words_beside_numbers():
+def test_a_worker_without_labels_and_text_mixed_with_numbers_are_read():
     wide = pa.table({"a": [0, 1], "b": [0.0, 1.0], "idle": pa.nulls(2)})
     assert read_labels(wide).class_names.tolist() == [0, 1]
     mixed = pa.table({"a": [0, 1], "b": [None, 1.0], "c": ["x", "1"]})
     assert read_labels(mixed).class_names.tolist() == ["0", "1", "x"]
 
 
-def test_large_numbers_beside_gaps_keep_their_last_digit():
+def test_large_integers_with_missing_values_keep_their_last_digit():
     large = [2**60, 2**60 + 1]
     assert read_labels(pa.table({"a": large, "b": large})).class_names.tolist() == large
     for other in ([large[1], None], [1.0, None]):
@@ -240,7 +240,7 @@ def test_minus_one_is_a_label_of_a_long_table():
     assert (wide == truth).mean() > 0.9
 
 
-def test_minus_one_in_a_wide_table_of_codes_is_snorkels_with_a_count_unless_told_otherwise():
+def test_minus_one_in_a_wide_table_of_codes_means_abstain_with_a_warning_by_default():
     said, truth = sentiment(400)
     number = int((said == -1).sum())
     with pytest.warns(DataWarning, match=f"-1 stands in {number} cells .* no answer, as in snorkel; give"):
@@ -383,7 +383,7 @@ def test_few_scores_stay_classes_and_many_whole_numbers_get_a_note():
         check_crowd(read_labels(as_long(np.round(said * 100).astype(int))))
 
 
-def test_the_word_none_is_told_and_small_letters_are_an_answer():
+def test_a_label_that_looks_like_a_missing_value_warns():
     said, _ = wide_file(40)
     with pytest.warns(DataWarning, match="'None' looks like a missing value but counts as a label"):
         DawidSkene().fit(said.replace("neutral", "None"))
@@ -510,7 +510,7 @@ def test_gold_may_name_a_class_that_no_worker_gave():
     assert model.labels_[model.tasks_["task"].to_pylist().index(0)] == 7
 
 
-def test_new_tasks_strangers_and_unknown_labels():
+def test_prediction_handles_new_tasks_unseen_annotators_and_unknown_labels():
     model = fitted(LONG.to_pandas())
     known = pd.DataFrame({"task": ["n1"] * 3, "worker": [0, 1, 2], "label": [1, 1, 1]})
     stranger = known.assign(worker=["who", "is", "this"])
@@ -530,7 +530,7 @@ def test_one_class_is_answered_with_caution():
     np.testing.assert_allclose(model.probabilities_, 1.0)
 
 
-def test_pair_list_says_its_memory():
+def test_a_pair_list_beyond_the_memory_limit_is_refused_with_its_size():
     labels = read_labels(LONG)
     with pytest.raises(DataError, match=r"use method='auto', which needs no pair list, or raise the memory limit"):
         count_label_pairs(labels, memory=1)

@@ -131,7 +131,7 @@ def test_numbers_and_their_spelling_are_one_name_and_a_column_of_numbers_stays_o
     assert code_labels(latentfit.scan(tmp_path)).loaded().task_names.tolist() == ["10", "9", "ten"]
 
 
-def test_repeated_labels_all_count_and_are_told_every_time(tmp_path):
+def test_repeated_labels_all_count_and_warn_every_time(tmp_path):
     lines = [f"t{n},{w},{(n * w) % 2}" for n in range(90) for w in range(3)]
     (tmp_path / "a.csv").write_text("task,worker,label\n" + "\n".join([*lines, "t5,1,1", "t5,1,0", "t80,2,1"]) + "\n")
     with pytest.warns(DataWarning, match=r"3 labels repeat a \(task, worker\) pair, for example task 't5' by worker 1"):
@@ -143,7 +143,7 @@ def test_repeated_labels_all_count_and_are_told_every_time(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
-def test_sums_samples_and_searches_are_those_of_memory(files):
+def test_statistics_samples_and_searches_of_stored_labels_equal_those_in_memory(files):
     stored, labels = code_labels(latentfit.scan(files / "whole.csv")), read_labels(read_columns(files / "whole.csv"))
     mixture = vote_mixture(labels)
     assert vote_statistics(stored).table.tobytes() == vote_statistics(labels).table.tobytes()
@@ -157,7 +157,7 @@ def test_sums_samples_and_searches_are_those_of_memory(files):
     assert find_tasks(stored, asked, "task").tolist() == find_tasks(labels, asked, "task").tolist()
 
 
-def test_hashes_of_words_do_not_depend_on_their_company():
+def test_hash_of_a_text_does_not_depend_on_the_other_texts():
     words = pa.array(["", "a", "b", "aa", "é", "a", "task 12", "x" * 5_000])
     hashes = word_hashes(*letters_of(words))
     assert hashes[1] == hashes[5]

@@ -47,7 +47,7 @@ def test_intervals_by_their_formulas():
     assert (low.tolist(), high.tolist()) == ([0.0, 0.2], [0.8, 1.0])
 
 
-def test_jeffreys_interval_is_the_beta_laws():
+def test_jeffreys_interval_is_that_of_the_beta_distribution():
     """(successes + ½) / (trials + 1) is the share: 3 of 10, none and all of them."""
     share = np.array([3.5, 0.5, 10.5, 1.5]) / 11
     low, high = jeffreys(share, np.full(4, 10.0), 0.9)
@@ -73,7 +73,7 @@ def graph_doubts(per_worker, component, determined):
 
 
 @pytest.mark.parametrize(("outside", "doubted"), [(1, False), (3, True), (40, True)])
-def test_workers_in_another_part_are_told(outside, doubted):
+def test_workers_in_another_component_are_reported(outside, doubted):
     """The third worker shares no task with the first two; its labels are what lies outside."""
     examiner, connected = graph_doubts([100 - outside - 1, 1, outside], [0, 0, 1], [True, True])
     assert connected
@@ -81,7 +81,7 @@ def test_workers_in_another_part_are_told(outside, doubted):
     assert examiner.quantities["largest_part"] == pytest.approx(1 - outside / 100)
 
 
-def test_two_workers_cannot_say_who_is_right():
+def test_two_workers_alone_are_not_identifiable():
     examiner, connected = graph_doubts([50, 50], [0, 0], [True])
     assert connected
     assert told(examiner, "Only two workers share tasks")
@@ -89,14 +89,14 @@ def test_two_workers_cannot_say_who_is_right():
 
 
 @pytest.mark.parametrize(("outside", "level"), [(2, None), (3, "caution"), (50, "caution"), (51, "not identifiable")])
-def test_labels_without_an_odd_cycle_are_told_from_two_hundredths_on(outside, level):
+def test_labels_without_an_odd_cycle_are_reported_from_two_percent_on(outside, level):
     examiner, _ = graph_doubts([100 - outside - 1, 1, outside], [0, 0, 1], [True, False])
     assert examiner.quantities["undetermined_labels"] == pytest.approx(outside / 100)
     levels = [found for found, sentence in examiner.found if "form no odd cycle" in sentence]
     assert levels == ([level] if level else [])
 
 
-def test_tasks_of_one_worker_alone_tell_nothing():
+def test_tasks_with_one_worker_only_are_not_identifiable():
     graph = CoLabelGraph(np.arange(3, dtype=np.int32), np.zeros(3, bool))
     examiner = Examiner()
     assert not structure.examine_graph(examiner, labels_of([{0: 0}, {1: 1}, {2: 0}], 3), graph, None)
@@ -113,7 +113,7 @@ def test_names_are_spelled_and_listed():
     assert (structure.spell(np.str_("x")), structure.spell(np.int64(3))) == ("'x'", "3")
 
 
-def test_shares_of_pairs_that_never_met():
+def test_proportion_of_worker_pairs_without_a_common_task():
     """A chain 0–1–2–3: three of sixteen co-occurrences each way are observed; (7)–(8) reach some more."""
     chain = count_label_pairs(labels_of([{0: 0, 1: 0}, {1: 0, 2: 1}, {2: 1, 3: 1}], 4))
     found = structure.missing_blocks(chain)
@@ -122,7 +122,7 @@ def test_shares_of_pairs_that_never_met():
     assert structure.missing_blocks(None) == {"missing_blocks": None, "missing_blocks_imputed": None}
 
 
-def test_causes_and_classes_without_support_are_told(monkeypatch):
+def test_crowds_and_classes_without_support_are_reported(monkeypatch):
     data = labels_of([{0: 0, 1: 1, 2: 2}] * 4, 3, classes=3)
     pairs = count_label_pairs(data)
 
@@ -189,7 +189,7 @@ def test_a_class_without_support_goes_to_its_twin(monkeypatch):
     assert [h for h, _ in seen] == [0, 1, 2, 0, 1, 0]
 
 
-def test_a_class_with_four_is_kept_and_the_last_one_too(monkeypatch):
+def test_a_class_with_support_four_stays_and_so_does_the_last_one(monkeypatch):
     data = labels_of([{0: 0, 1: 1}] * 4, 2)
     posterior = lambda tasks: np.full((4, 2), 0.5)  # noqa: E731
     monkeypatch.setattr(structure, "_support_of_class", lambda labels, posterior, h, left: 4.0)
@@ -217,7 +217,7 @@ def test_support_is_a_sum_over_its_root():
     )
 
 
-def test_large_crowds_are_tested_on_a_share_of_their_tasks(monkeypatch):
+def test_large_crowds_are_tested_on_a_fraction_of_their_tasks(monkeypatch):
     data = crowd(200, 5, 2, labels_per_task=3, random_state=1).coded()
     monkeypatch.setattr(structure, "TEST_WORK", data.n_labels * 2)
     assert structure.tested_tasks(data, 2) == (data, 1.0)
@@ -229,7 +229,7 @@ def test_large_crowds_are_tested_on_a_share_of_their_tasks(monkeypatch):
 # --------------------------------------------------------------------- copies
 
 
-def test_a_copy_agrees_beyond_skill_and_chance(monkeypatch):
+def test_a_copying_worker_agrees_beyond_skill_and_chance(monkeypatch):
     """Expected agreement ½ on 40 common tasks of three pairs; the level is 1e-3 / 3."""
     sizes = np.array([40, 40, 40, 19])
     observed = (np.array([0, 0, 1, 2]), np.array([1, 2, 2, 3]), sizes)
@@ -250,7 +250,7 @@ def test_a_copy_agrees_beyond_skill_and_chance(monkeypatch):
     assert not alike.same.any()
 
 
-def test_a_small_share_beyond_the_model_is_told_when_it_is_sure(monkeypatch):
+def test_a_small_excess_of_agreement_is_reported_when_significant(monkeypatch):
     """Members of a family repeat each other in part only: what counts is how sure it is, not how much."""
     observed = (np.array([0]), np.array([1]), np.array([10_000]))
     monkeypatch.setattr(copies, "expected_agreement", lambda pairs, mixture: np.full(1, 0.5))
@@ -260,7 +260,7 @@ def test_a_small_share_beyond_the_model_is_told_when_it_is_sure(monkeypatch):
         assert bool(len(copies.find_dependent_pairs(SimpleNamespace(observed=observed), None).left)) == told
 
 
-def test_pairs_that_say_the_same_stand_apart_only_from_pairs_that_do_not():
+def test_near_duplicate_pairs_stand_apart_only_from_dissimilar_pairs():
     left, right = np.array([0, 2, 4]), np.array([1, 3, 5])
     sizes = np.array([200, 200, 200])
     for rates, apart in (
@@ -284,7 +284,7 @@ def test_a_pair_with_few_common_tasks_does_not_hide_a_ring():
     assert not copies._apart(left, right, sizes, same, constant, 1e-4)[0]
 
 
-def test_good_workers_beside_a_bad_one_are_no_copies():
+def test_good_workers_in_a_crowd_with_a_bad_one_are_not_near_duplicates():
     pairs = np.array([(a, b) for a in range(6) for b in range(a)])
     sizes = np.full(len(pairs), 1000)
     same = np.where((pairs == 5).any(axis=1), 500, 940)  # worker 5 guesses, the others are right on 97 %
@@ -298,7 +298,7 @@ def test_what_two_workers_agree_on_by_habit():
     assert copies.by_habit(mixture, *pairs) == pytest.approx([1.0, 0.6, 0.36 + 0.16])
 
 
-def test_everyone_copies_the_strongest_peer():
+def test_every_worker_is_flagged_with_its_strongest_peer():
     def alike(left, right, share, n_common, same=None):
         same = [False] * len(left) if same is None else same
         return copies.DependentPairs(*map(np.array, (left, right, share, n_common, same)))
@@ -342,7 +342,7 @@ def test_agreement_of_many_workers_equals_one_product(monkeypatch):
 # -------------------------------------------------------------------- workers
 
 
-def test_a_worker_who_always_says_the_same_is_named_when_that_is_unlikely():
+def test_a_worker_with_one_label_only_is_flagged_constant_when_that_is_unlikely():
     """Two thirds of the crowd's labels are right; Π (r + (1 − ā) w) against one in a thousand."""
     chance = lambda n: 0.5**n  # noqa: E731
     for n, constant in ((9, False), (10, True)):  # 1/512 and 1/1024
@@ -364,7 +364,7 @@ def quality_of(low, high, n_labels):
     )
 
 
-def test_flags_by_interval_and_chance(monkeypatch):
+def test_flags_follow_from_the_interval_and_chance_accuracy(monkeypatch):
     """Chance is .5: guessing when the interval holds it and ends before .75, adversarial when it ends before it."""
     quality = quality_of([0.4, 0.4, 0.51, 0.2, 0.5, 0.2, 0.4], [0.74, 0.75, 0.6, 0.49, 0.7, 0.5, 0.6], [10] * 6 + [9])
     monkeypatch.setattr(workers, "chance_accuracy", lambda labels, mixture: np.full(7, 0.5))
@@ -382,7 +382,7 @@ def test_flags_by_interval_and_chance(monkeypatch):
     ]
 
 
-def test_chance_is_what_the_same_labels_blindfolded_reach():
+def test_chance_accuracy_is_that_of_the_same_label_proportions_without_seeing_the_task():
     data = labels_of([{0: 0, 1: 1}, {0: 0, 1: 0}, {0: 1}], 3)
     mixture = Mixture(np.array([0.7, 0.3]), np.full((6, 2), 0.5), np.arange(0, 7, 2, dtype=np.int32))
     found = workers.chance_accuracy(data, mixture)
@@ -441,7 +441,7 @@ def workers_examined(flags, n_labels, unexplained=0.0):
     return examiner
 
 
-def test_copied_idle_and_unexplained_labels_are_told():
+def test_duplicated_idle_and_unexplained_labels_are_reported():
     assert not workers_examined(["says the same as w1", "", ""], [19, 41, 40]).found
     found = workers_examined(["says the same as w1", "", "few labels"], [20, 41, 39])
     assert told(found, "1 workers with 20% of the labels say the same as another one")
@@ -528,7 +528,7 @@ def test_noise_is_half_the_distance_between_halves():
     assert labels.split_half_noise(data, mixture) == pytest.approx(np.linalg.norm(factors[0] - factors[1]) / 2)
 
 
-def test_the_model_is_told_by_its_factor(monkeypatch):
+def test_the_quantities_of_the_model_are_those_of_its_stacked_factor(monkeypatch):
     data = crowd(40, 4, 3, labels_per_task=3, random_state=5).coded()
     rng = np.random.default_rng(0)
     mixture = stack_confusions(np.array([0.5, 0.3, 0.2]), 0.6 * np.eye(3) + 0.4 * rng.dirichlet(np.ones(3), (4, 3)))
@@ -607,7 +607,7 @@ def test_every_so_many_th_pair_is_decomposed(monkeypatch):
         assert theorems.theorem_1(mixture, pairs)["rho_min"] == pytest.approx(min(values[::every]))
 
 
-def test_meetings_of_the_busiest_workers():
+def test_co_annotation_of_the_workers_with_most_labels():
     tasks = [{0: 0, 1: 0}, {0: 0, 1: 1}, {1: 0, 2: 0}, {3: 0, 4: 1}, {0: 1}, {0: 1}, {1: 1}, {3: 0}, {2: 1}, {2: 0}]
     found = structure.co_annotation(labels_of(tasks, 5), 4)
     assert found.n_pairs == 3

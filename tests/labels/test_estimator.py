@@ -216,7 +216,7 @@ def test_an_engine_gives_prior_to_a_task_without_labels():
     assert MemoryEngine(labels, 1).n_rows == 3
 
 
-def test_strangers_follow_renamed_classes():
+def test_unseen_annotators_follow_renamed_classes():
     """Where latent classes had to be renamed, an unknown worker's expected confusion is renamed with them."""
     made = specialist_crowd(3000, random_state=101)
     model = DawidSkene().fit(made.labels)

@@ -121,7 +121,7 @@ def test_classes_must_be_labels():
         factor_multispa(pairs, 4)
 
 
-def test_start_has_a_floor():
+def test_initial_probabilities_have_a_floor():
     mixture = floored_mixture(np.array([1.0, 0.0]), np.stack([np.eye(2)]))
     assert mixture.weights.min() > 9e-4
     assert mixture.table.min() > 9e-4

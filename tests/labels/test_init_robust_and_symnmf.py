@@ -125,7 +125,7 @@ def test_exact_co_occurrences_give_the_missing_blocks_and_the_model_back(seed):
     np.testing.assert_allclose(unstack_confusions(found), confusions, atol=1e-2)
 
 
-def test_collapsed_sweep_equals_the_pair_sums(monkeypatch):
+def test_collapsed_sweep_equals_the_sums_over_pairs(monkeypatch):
     """One sweep over tasks is the |S|-weighted least squares over pairs, worker by worker in loops."""
     labels = some_labels(2)
     pairs = count_label_pairs(labels)
@@ -223,7 +223,7 @@ def test_each_worker_can_be_sorted_alone():
     np.testing.assert_allclose(found.weights, [0.2, 0.3, 0.5])
 
 
-def test_a_worker_who_met_nobody_keeps_the_start():
+def test_a_worker_without_a_common_task_keeps_the_initial_values():
     labels = from_long([0, 0, 1, 1, 2], ["a", "b", "a", "b", "c"], [0, 0, 1, 1, 0])
     start = np.random.default_rng(0).random((6, 2)) / 2
     root, _ = fit_robust_root(count_label_pairs(labels), start)

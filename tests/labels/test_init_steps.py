@@ -49,7 +49,7 @@ def some_labels(seed=0, n=25, M=6, K=3, share=0.6):
 # ------------------------------------------------------------------ votes
 
 
-def test_votes_are_shares_and_known_answers_outvote_everybody():
+def test_votes_are_proportions_and_known_answers_have_probability_one():
     labels = coded([[0, 0, 1], [GAP, GAP, GAP], [2, GAP, 1], [1, 1, 1]], 3)
     overall = np.array([2, 5, 1]) / 8
     np.testing.assert_allclose(overall_proportions(labels), overall)
@@ -64,7 +64,7 @@ def test_votes_are_shares_and_known_answers_outvote_everybody():
     np.testing.assert_allclose(vote_proportions(nothing), [[0.5, 0.5]])
 
 
-def test_sums_of_votes_are_those_of_the_cells():
+def test_sufficient_statistics_of_votes_are_those_of_the_cells():
     given, labels = some_labels()
     shares = vote_proportions(labels)
     table = np.zeros((18, 3))
@@ -174,7 +174,7 @@ def test_spectra_of_both_sizes_have_a_positive_peak(monkeypatch):
         assert len(asked) == lanczos
 
 
-def test_weights_of_votes_become_shares():
+def test_weights_of_votes_become_proportions():
     found = ghosh.soft_binary(np.array([1.0, -3.0, 0.0, 1e-14, 0.0]), np.array([2.0, 3.0, 1.0, 1.0, 0.0]))
     np.testing.assert_allclose(found, [[0.25, 0.75], [1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
     A = sp.csr_array(np.array([[1.0, -1.0, 1.0], [-1.0, 0.0, -1.0]]))
@@ -201,7 +201,7 @@ def test_parts_of_two_raters_vote_with_equal_weight():
     assert len(set(np.round(alone, 6).tolist())) > 1
 
 
-def test_the_share_of_the_weakest_threshold_is_the_confidence():
+def test_the_proportion_of_the_weakest_threshold_is_the_confidence():
     above = np.array([[0.9, 0.8], [0.3, 0.9], [0.7, 0.4], [0.5, 0.2]])
     want = [[0.1, 0.1, 0.8], [0.7, 0.15, 0.15], [0.2, 0.6, 0.2], [0.25, 0.5, 0.25]]
     np.testing.assert_allclose(combine_thresholds(above), want)
@@ -306,7 +306,7 @@ def test_a_factor_becomes_confusions_and_the_mean_prior():
     np.testing.assert_allclose(thin.table[:2], np.array([[1.0, 1e-3], [1e-3, 1.0]]) / 1.001)
 
 
-def test_robust_sums_go_by_the_left_worker():
+def test_robust_sums_are_grouped_by_the_left_worker():
     _, labels = some_labels(9, share=0.4)
     pairs = count_label_pairs(labels)
     data = robust.Observed.of(pairs)

@@ -51,7 +51,7 @@ def test_all_labels_bought_is_the_same_fit_whatever_the_policy_began_with():
     assert abs(frame[0]["error"] - frame[1]["error"]) < 0.03
 
 
-def test_start_is_random_labels_of_every_task():
+def test_a_replay_begins_with_random_labels_of_every_task():
     data = DONE.coded()
     bought = _first_labels(data, 2, np.random.default_rng(0))
     np.testing.assert_array_equal(np.bincount(data.task_of()[bought], minlength=150), 2)
@@ -69,14 +69,14 @@ def test_start_is_random_labels_of_every_task():
         ({"truth": None}, "needs the truth"),
     ],
 )
-def test_what_cannot_be_replayed_says_so(change, says):
+def test_impossible_replays_raise_clear_errors(change, says):
     arguments = {"labels": DONE.labels, "truth": DONE.truth, **change}
     with pytest.raises(DataError, match=says):
         simulate_plan(arguments.pop("labels"), arguments.pop("truth"), **arguments)
 
 
 @pytest.mark.parametrize("gap", [None, np.nan])
-def test_a_gap_in_the_truth_is_not_asked(gap):
+def test_a_missing_truth_is_not_scored(gap):
     known = dict(zip(*(DONE.truth[name].to_pylist() for name in ("task", "label")), strict=True))
     some = {task: label if task < 75 else gap for task, label in known.items()}
     kept = {"seeds": 1, "shares": (0.4,)}

@@ -43,7 +43,7 @@ def test_both_ways_of_choosing_workers_draw_alike(monkeypatch):
     np.testing.assert_allclose(*shares, atol=0.015)
 
 
-def test_a_fraction_of_labels_is_met_on_average():
+def test_a_fractional_number_of_labels_per_task_holds_on_average():
     data = crowd(10_000, 12, 2, labels_per_task=2.5, random_state=0).coded()
     per_task = np.diff(data.offsets)
     assert set(per_task.tolist()) == {2, 3}

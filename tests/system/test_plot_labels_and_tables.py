@@ -51,7 +51,7 @@ def test_crowd(model, tmp_path):
         plot_co_labels(load(tmp_path / "m.latent"))
 
 
-def test_meetings_count_common_tasks(model):
+def test_co_annotation_counts_common_tasks(model):
     frame = crowd(80, 9, 3, labels_per_task=5, random_state=1).labels
     rows = pd.DataFrame({name: np.asarray(frame[name]) for name in ("task", "worker", "label")})
     done = rows.groupby("worker")["task"].apply(set)
